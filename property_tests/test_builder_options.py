@@ -58,7 +58,10 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_output_type", ("",)),
     (
         "with_memory",
-        ("", "tier", "token_budget", "embedding_model", "embedder", "extraction", "scope", "on_failure"),
+        (
+            *("", "tier", "token_budget", "embedding_model", "embedder", "extraction", "scope", "anonymous"),
+            "on_failure",
+        ),
     ),
     ("with_sessions", ("",)),
     ("with_guardrails", ("", "", "judge_model")),

@@ -136,12 +136,12 @@ WHOSE = st.sampled_from(
 )
 
 
-@given(st.lists(WHOSE, min_size=2, max_size=10))
+@given(st.lists(WHOSE, min_size=2, max_size=10), st.sampled_from(["agent", "nothing"]))
 def test_memories_reach_the_prompts_of_their_owners_alone(
-    order: Sequence[tuple[str | None, str | None]],
+    order: Sequence[tuple[str | None, str | None]], anonymous: Any
 ) -> None:
     model = ScriptedLLM(forever(say("I see.")))
-    agent = ReactiveAgents.create().with_llm(model).with_memory().build()
+    agent = ReactiveAgents.create().with_llm(model).with_memory(anonymous=anonymous).build()
     owners = [user or session or "agent" for user, session in order]
 
     async def talk() -> None:
@@ -153,4 +153,6 @@ def test_memories_reach_the_prompts_of_their_owners_alone(
     for number, request in enumerate(model.requests):
         prompt = "\n".join(message.content for message in request.messages)
         seen = {index for index in range(len(order)) if f"c{index}c" in prompt}
-        assert {owners[index] for index in seen} <= {owners[number], "agent"}
+        others = {owners[index] for index in seen if index != number}
+        whose = {owners[number], "agent"} if anonymous == "agent" else {owners[number]} - {"agent"}
+        assert others <= whose

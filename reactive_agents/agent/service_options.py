@@ -26,7 +26,7 @@ from reactive_agents.core.errors import DecodeError, InvalidConfig
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
-    from reactive_agents.core.memory import MemoryExtraction, MemoryScope, MemoryTier
+    from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments
     from reactive_agents.ports import Embedder
 
@@ -46,11 +46,13 @@ class ServiceOptions(AgentDescription):
         extraction: MemoryExtraction = "rules",
         on_failure: config.OnFailure = "report",
         scope: MemoryScope = "user",
+        anonymous: AnonymousMemory = "agent",
     ) -> Self:
         """Remember facts, episodes, procedures and critiques from run to run.
 
         Recalled memories are shown to the model as data with their origin; those from tools are marked as
-        untrusted.
+        untrusted. What a run with a user or session leaves behind reaches no other's prompt. By default what
+        a run without both leaves behind is the agent's own, and reaches everybody.
 
         Args:
             path: an SQLite file, made when it is not there; by default the memory ends with the agent.
@@ -63,6 +65,8 @@ class ServiceOptions(AgentDescription):
                 (``report``), or also ends the run (``stop``).
             scope: ``user`` keeps the memories of a run to its user, or to its session when it has no user;
                 ``agent`` shares them with everybody that the agent works for.
+            anonymous: a run without user and session makes and is shown memories of the agent itself
+                (``agent``); with ``nothing`` it neither recalls nor leaves any.
         """
         wrong = wrong_path("memory.path", path) or wrong_embedder("memory.embedder", embedder)
         if wrong is not None:
@@ -72,6 +76,7 @@ class ServiceOptions(AgentDescription):
             "token_budget": token_budget,
             "extraction": extraction,
             "scope": scope,
+            "anonymous": anonymous,
         }
         described = self._switched_on(
             config.MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options

@@ -97,6 +97,7 @@ def _open_memory(
         ),
         extraction=config.extraction,
         scope=config.scope,
+        anonymous=config.anonymous,
         redactor=redactor,
     )
     lifetimes.add(services.aclose)

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, get_args
 
 from dependency_injector import containers, providers
 from dependency_injector.providers import Object, Provider
 
 from reactive_agents.adapters.llm.providers import default_model
-from reactive_agents.adapters.tools.decorator import Tool
+from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.mcp.server import server_secrets
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers.composition import EMPTY, Layer, Providers
 from reactive_agents.containers.governance import governance_services
 from reactive_agents.containers.layers import (
@@ -26,6 +28,7 @@ from reactive_agents.containers.layers import (
     ToolSettings,
 )
 from reactive_agents.containers.memory import memory_services, tier_problem
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import (
     IN_PROCESS,
     AuditConfig,
@@ -36,7 +39,8 @@ from reactive_agents.core.config import (
     ReasoningConfig,
     VerificationConfig,
 )
-from reactive_agents.core.memory import MemoryTier
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.memory import AnonymousMemory, MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.ports import Embedder, Guardrail
@@ -84,7 +88,8 @@ class RuntimeContainer(Layer):
 
     Raises:
         TypeError: an extra layer is no container, depends on what is not below it, has the name of a provider
-            that is no layer, or a name so close to one of a layer or provider that it must be a mistake.
+            that is no layer, that of an attribute of containers, or one so close to a layer's or provider's
+            that it must be a mistake.
     """
 
     core: providers.Container[Any]
@@ -96,13 +101,19 @@ class RuntimeContainer(Layer):
     engine: providers.Container[Any]
 
     def __init_subclass__(cls, **kwargs: Any) -> None:
-        """Refuse providers in the body of a subclass, which no layer would use.
+        """Refuse providers in a subclass and its other bases, which no layer would use.
 
         Raises:
             TypeError: the class has such a provider.
         """
         super().__init_subclass__(**kwargs)
-        own = [name for name, value in vars(cls).items() if isinstance(value, Provider)]
+        own = [
+            name
+            for base in cls.__mro__
+            if base not in RuntimeContainer.__mro__
+            for name, value in vars(base).items()
+            if isinstance(value, Provider)
+        ]
         if own:
             raise TypeError(
                 f"{cls.__name__} defines providers ({', '.join(own)}), which no layer would use: give "
@@ -123,9 +134,16 @@ class RuntimeContainer(Layer):
         self.settings: Provider[RunSettings] = Object(settings or RunSettings())
         self.model_config: Provider[ModelConfig] = Object(model_config or ModelConfig())
         self.tool_settings: Provider[ToolSettings] = Object(tool_settings or ToolSettings())
+        if not isinstance(extra_layers, Mapping):
+            expected = "containers by the names of layers"
+            raise TypeError(InvalidConfig("extra_layers", abbreviated(extra_layers), expected).message)
         taken = ", ".join(name for name in extra_layers if name in self.providers)
         if taken:
             raise TypeError(f"The extra layer {taken!r} has the name of a provider that is no layer.")
+        for name in extra_layers:
+            if not isinstance(name, str) or hasattr(self, name):
+                expected = "the name of a layer, or one that no container has"
+                raise TypeError(InvalidConfig("extra_layers", repr(name), expected).message)
         secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings)
         foundation = self._nest(
             "core", CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
@@ -197,19 +215,20 @@ def create_runtime(
     model: str | None = None,
     api_key: str | None = None,
     base_url: str | None = None,
-    memory_tier: MemoryTier | None = None,
-    memory_path: str = IN_PROCESS,
+    memory_tier: MemoryTier | None = "1",
+    memory_path: str | Path = IN_PROCESS,
+    anonymous: AnonymousMemory = "nothing",
     embedder: Embedder | None = None,
     max_iterations: int | None = None,
     reasoning: ReasoningConfig | None = None,
-    tools: Sequence[Tool] = (),
-    workspace: Path | None = None,
+    tools: Sequence[Tool | Callable[..., Any]] = (),
+    workspace: str | Path | None = None,
     enable_guardrails: bool = False,
     enable_verification: bool = False,
     enable_cost_tracking: bool = False,
-    cost_path: str = IN_PROCESS,
+    cost_path: str | Path = IN_PROCESS,
     enable_audit: bool = False,
-    audit_path: str = IN_PROCESS,
+    audit_path: str | Path = IN_PROCESS,
     extra_layers: ExtraLayers = EMPTY,
 ) -> RuntimeContainer:
     """Return a runtime from its most common options.
@@ -224,11 +243,14 @@ def create_runtime(
         api_key: instead of the provider's environment variable.
         base_url: instead of the provider's address.
         memory_tier: ``1`` remembers and finds by words, ``2`` also by meaning; ``None`` has no memory.
+        anonymous: a run without user and session recalls and leaves ``nothing``; with ``agent`` its memories
+            are the agent's own, which reach everybody.
         memory_path: the file of the memory; by default it ends with the runtime.
         embedder: makes the vectors of tier ``2``, which needs it.
         max_iterations: turns that the model may take in a kernel run, 1 or more; by default what the strategy
             has, and 10 without reasoning.
         reasoning: ``None`` runs the loop without reasoning.
+        tools: tools, and typed functions.
         workspace: what file tools are held inside; the current directory by default.
         cost_path: the file of the usage and cost records; by default they end with the runtime.
         audit_path: the file of the audit log; by default it ends with the runtime.
@@ -236,9 +258,48 @@ def create_runtime(
             :class:`RuntimeContainer` says.
 
     Raises:
-        ValueError: a number is out of its range, or tier ``2`` has no embedder, or tier ``1`` has one.
+        ValueError: an option has a wrong value, or tier ``2`` has no embedder, or tier ``1`` has one.
         TypeError: an extra layer is no container, or depends on what is not below it.
     """
+    _check(_is_text(agent_id), "agent_id", agent_id, "a name")
+    _check(_is_text(provider), "provider", provider, "the name of a provider, such as 'offline'")
+    texts = {"model": model, "api_key": api_key, "base_url": base_url}
+    for option, text in texts.items():
+        shown = type(text).__name__ if option == "api_key" else text
+        _check(text is None or _is_text(text), option, shown, "a text, or None")
+    chosen_model = model or default_model(provider)
+    if "models" not in extra_layers:
+        wanted = f"a model of the provider {provider!r}, which has no default model"
+        _check(chosen_model is not None, "model", None, wanted)
+    tiers = ", ".join(map(repr, get_args(MemoryTier)))
+    _check(memory_tier in (None, *get_args(MemoryTier)), "memory_tier", memory_tier, f"{tiers} or None")
+    _check(anonymous in get_args(AnonymousMemory), "anonymous", anonymous, "'agent' or 'nothing'")
+    for option, path in {
+        "memory_path": memory_path,
+        "cost_path": cost_path,
+        "audit_path": audit_path,
+    }.items():
+        _check(_is_path(path), option, path, "a path")
+    _check(
+        max_iterations is None or (type(max_iterations) is int and max_iterations >= 1),
+        "max_iterations",
+        max_iterations,
+        "1 or more, or None",
+    )
+    _check(
+        reasoning is None or isinstance(reasoning, ReasoningConfig),
+        "reasoning",
+        reasoning,
+        "a ReasoningConfig, such as ReasoningConfig('reactive'), or None",
+    )
+    flags = {
+        "enable_guardrails": enable_guardrails,
+        "enable_verification": enable_verification,
+        "enable_cost_tracking": enable_cost_tracking,
+        "enable_audit": enable_audit,
+    }
+    for option, flag in flags.items():
+        _check(isinstance(flag, bool), option, flag, "True or False")
     verification = VerificationConfig() if enable_verification else None
     settings = RunSettings(
         name=agent_id,
@@ -250,7 +311,11 @@ def create_runtime(
         enable_audit=enable_audit,
         reasoning=reasoning,
     )
-    memory = None if memory_tier is None else MemoryConfig(memory_path, memory_tier)
+    memory = (
+        None
+        if memory_tier is None
+        else MemoryConfig(os.fspath(memory_path), memory_tier, anonymous=anonymous)
+    )
     problem = None if memory is None else tier_problem(memory.tier, None, embedder)
     if problem is not None:
         raise ValueError(problem.message)
@@ -263,8 +328,8 @@ def create_runtime(
                 runtime.tool_settings,
                 guardrail=_default_guardrail() if enable_guardrails else None,
                 verification=verification,
-                cost=CostConfig(cost_path) if enable_cost_tracking else None,
-                audit=AuditConfig(audit_path) if enable_audit else None,
+                cost=CostConfig(os.fspath(cost_path)) if enable_cost_tracking else None,
+                audit=AuditConfig(os.fspath(audit_path)) if enable_audit else None,
             ),
         }
 
@@ -272,11 +337,11 @@ def create_runtime(
         settings,
         ModelConfig(
             provider=provider,
-            model=model or default_model(provider) or "",
+            model=chosen_model or "",
             api_key=api_key,
             base_url=base_url,
         ),
-        ToolSettings(tuple(tools), workspace=(workspace or Path.cwd()).resolve()),
+        ToolSettings(_tools(tools), workspace=_directory(workspace)),
         services=services,
         extra_layers=extra_layers,
     )
@@ -288,6 +353,41 @@ def _refuse_misspelt(name: str, known: Iterable[str], given: str) -> None:
     meant = get_close_matches(name, known, 1, _CLOSE)
     if meant:
         raise TypeError(f"{given} {name!r}: {meant[0]!r} is meant, or choose a name that is less like it.")
+
+
+def _check(fits: bool, option: str, value: object, expected: str) -> None:
+    if not fits:
+        raise ValueError(InvalidConfig(option, abbreviated(value), expected).message)
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value.strip())
+
+
+def _is_path(value: object) -> bool:
+    path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    return _is_text(path) and "\0" not in str(path)
+
+
+def _directory(workspace: str | Path | None) -> Path:
+    expected = "an existing directory, or None"
+    _check(workspace is None or _is_path(workspace), "workspace", workspace, expected)
+    path = Path.cwd() if workspace is None else Path(workspace).expanduser().resolve()
+    _check(workspace is None or path.is_dir(), "workspace", str(workspace), expected)
+    return path
+
+
+def _tools(given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
+    expected = "tools and typed functions"
+    _check(isinstance(given, Sequence) and not isinstance(given, str), "tools", given, expected)
+    made: list[Tool] = []
+    for each in given:
+        _check(isinstance(each, Tool) or callable(each), "tools", each, expected)
+        try:
+            made.append(as_tool(each))
+        except ToolDefinitionError as error:
+            raise ValueError(InvalidConfig("tools", repr(each), f"{expected} ({error})").message) from error
+    return tuple(made)
 
 
 def _default_guardrail() -> Guardrail:

@@ -13,7 +13,7 @@ from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
-from reactive_agents.core.memory import MemoryExtraction, MemoryScope, MemoryTier
+from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.results import ReasoningStrategy
 
@@ -38,6 +38,8 @@ class MemoryConfig:
         extraction: how facts of a run are chosen: by rules, or by one call of the run's model.
         scope: ``user`` keeps the memories of a run to its user, or to its session when it has no user;
             ``agent`` shares them with everybody that the agent works for.
+        anonymous: a run without user and session makes and is shown memories of the agent itself
+            (``agent``), which reach everybody; ``nothing``: it neither recalls nor leaves any.
     """
 
     path: str = field(default=IN_PROCESS, validator=min_len(1))
@@ -46,6 +48,7 @@ class MemoryConfig:
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
     extraction: MemoryExtraction = "rules"
     scope: MemoryScope = "user"
+    anonymous: AnonymousMemory = "agent"
 
 
 @frozen

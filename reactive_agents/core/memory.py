@@ -26,6 +26,9 @@ MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
 MemoryScope: TypeAlias = Literal["user", "agent"]
 """Who shares what a run leaves behind: its user alone, or everybody that the agent works for."""
 
+AnonymousMemory: TypeAlias = Literal["agent", "nothing"]
+"""Whose memories a run without user and session has: the agent's own, which reach everybody, or none."""
+
 
 def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
     """Return the owner of what a run leaves behind.
@@ -189,11 +192,13 @@ class FlushReport:
         kept: number of entries that were added or renewed.
         dropped: number of entries that expired or were replaced by more important ones.
         problem: why less was done than configured, in a sentence; empty when all was done.
+        skipped: whether memory keeps nothing of such a run; it then has no snapshot either.
     """
 
     kept: int = 0
     dropped: int = 0
     problem: str = ""
+    skipped: bool = False
 
 
 @frozen

@@ -91,6 +91,8 @@ async def memory_flush(
     if not isinstance(flushed, Success):
         return Failure(context.failure_of("memory-flush")(flushed.failure()))
     report = flushed.unwrap()
+    if report.skipped:
+        return Success(context)
     events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
     saved = await call_service("memory.snapshot", memory.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -60,6 +61,25 @@ async def test_runs_without_user_and_session_make_memories_of_the_agent() -> Non
     for whose in ({"user": "ada"}, {"session": "b"}, {}):
         await agent.run("Where is the office?", **whose)  # type: ignore[arg-type]
         assert "12 Elm Street" in shown(llm)
+
+
+@pytest.mark.parametrize("scope", ["user", "agent"])
+async def test_runs_without_user_and_session_may_neither_recall_nor_leave_anything(
+    tmp_path: Path, scope: Any
+) -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    embedder = ToyEmbedder()
+    memory: Any = {"scope": scope, "anonymous": "nothing", "tier": "2", "embedder": embedder}
+    agent = builder(llm).with_memory(tmp_path / "memory.db", **memory).build()
+    await agent.run(WISH)
+    assert bytes_of(tmp_path) == b""
+    await agent.run("Remember that my phone is blue.", user="ada")
+    for whose in ({}, {"user": "ada"}):
+        await agent.run("What is my address, and my phone?", **whose)  # type: ignore[arg-type]
+        assert "12 Elm Street" not in shown(llm)
+        assert ("phone is blue" in shown(llm)) == bool(whose)
+    await agent.aclose()
+    assert b"Elm Street" not in bytes_of(tmp_path)
 
 
 @pytest.mark.parametrize("kind", ["user", "session"])

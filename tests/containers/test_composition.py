@@ -151,6 +151,14 @@ def test_a_subclass_with_providers_of_its_own_is_refused() -> None:
         class Guarded(RuntimeContainer):
             governance = providers.Container(containers.DynamicContainer)
 
+    class Mixin:
+        governance = providers.Object(1)
+
+    with pytest.raises(TypeError, match=r"Mixed defines providers \(governance\).*extra_layers"):
+
+        class Mixed(Mixin, RuntimeContainer):
+            pass
+
     class Named(RuntimeContainer):
         @property
         def name(self) -> str:
@@ -240,6 +248,10 @@ def test_an_extra_layer_goes_before_what_an_option_provides_and_may_be_an_instan
         ({"governance": BlockWords("x")}, "'governance' is .*; expected a container or its class"),
         ({"governance": BlockWords}, "expected a container or its class"),
         ({"settings": Governance}, "'settings' has the name of a provider that is no layer"),
+        ({"providers": Governance}, "extra_layers: got 'providers', expected the name of a layer"),
+        ({"override": Governance}, "extra_layers: got 'override', expected the name of a layer"),
+        ({3: Governance}, "extra_layers: got 3, expected the name of a layer"),
+        ([Governance], "extra_layers: got an array of 1 item, expected containers by the names of layers"),
     ],
 )
 def test_an_extra_layer_that_is_none_or_stands_too_low_is_refused(layers: Any, message: str) -> None:

@@ -21,7 +21,13 @@ from reactive_agents.core.errors import (
     ServiceMissing,
     root_cause,
 )
-from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration, ExecutionPhaseFailed
+from reactive_agents.core.events import (
+    AgentEvent,
+    ExecutionLoopIteration,
+    ExecutionPhaseFailed,
+    MemoryFlushed,
+    MemorySnapshotSaved,
+)
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
@@ -305,14 +311,85 @@ async def test_a_memory_tier_gives_the_runtime_a_memory(tmp_path: Path) -> None:
             llm = ScriptedLLM(say(said))
             runtime.models.llm.override(providers.Object(llm))
             async with ReactiveAgent(runtime) as agent:
-                await agent.run("My name is Ada. What is my name?")
+                await agent.run("My name is Ada. What is my name?", user="ada")
         assert "Noted." in str(llm.requests[0].messages)
         path.unlink()
 
 
 async def test_without_a_memory_tier_nothing_is_remembered() -> None:
-    runtime = create_runtime(agent_id="a", provider="offline")
+    runtime = create_runtime(agent_id="a", provider="offline", memory_tier=None)
     assert runtime.memory.memory() == Nothing
+
+
+@pytest.mark.parametrize("anonymous", ["nothing", "agent"])
+async def test_a_run_without_user_and_session_shares_what_the_option_says(anonymous: Any) -> None:
+    options = {} if anonymous == "nothing" else {"anonymous": anonymous}
+    runtime = create_runtime(agent_id="a", provider="offline", **options)
+    llm, recorder = ScriptedLLM(forever(say("I see."))), EventRecorder()
+    runtime.models.llm.override(llm)
+    agent = ReactiveAgent(runtime)
+    agent.subscribe(recorder)
+    seen = []
+    for whose in ({}, {}, {"user": "ada"}, {"user": "ada"}, {"session": "s"}, {}):
+        await agent.run("Remember that my address is 12 Elm Street.", **whose)
+        seen.append("said by the user" in str(llm.requests[-1].messages))
+    shared = anonymous == "agent"
+    assert seen == [False, shared, shared, True, shared, shared]
+    kept = 6 if shared else 3  # the runs of ada and of the session alone
+    assert (len(recorder.of(MemoryFlushed)), len(recorder.of(MemorySnapshotSaved))) == (kept, kept)
+
+
+def lookup(order: str) -> str:
+    """Look up an order."""
+    return f"Order {order} is on its way."
+
+
+def test_options_take_functions_and_paths_as_text(tmp_path: Path) -> None:
+    runtime = create_runtime(agent_id="a", provider="offline", tools=[lookup], workspace=str(tmp_path))
+    settings = runtime.tool_settings()
+    assert ([each.name for each in settings.tools], settings.workspace) == (["lookup"], tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("agent_id", ""),
+        ("agent_id", 7),
+        ("provider", 3),
+        ("model", ""),
+        ("api_key", b"k"),
+        ("memory_tier", "3"),
+        ("memory_tier", "hybrid"),
+        ("memory_tier", 2),
+        ("memory_tier", []),
+        ("anonymous", "everybody"),
+        ("memory_path", 5),
+        ("cost_path", ""),
+        ("audit_path", "a\0b"),
+        ("tools", [3]),
+        ("tools", ["calculator"]),
+        ("tools", "calculator"),
+        ("tools", [len]),
+        ("workspace", 3),
+        ("workspace", "/no/such/directory"),
+        ("reasoning", "reactive"),
+        ("max_iterations", 0),
+        ("max_iterations", True),
+        ("max_iterations", "x"),
+        ("enable_guardrails", "no"),
+        ("enable_audit", 1),
+    ],
+)
+def test_a_wrong_option_is_named_with_what_was_expected(option: str, value: Any) -> None:
+    options: Any = {"agent_id": "a", "provider": "offline", option: value}
+    with pytest.raises(ValueError, match=f"^{option}: got .+, expected .+"):
+        create_runtime(**options)
+
+
+def test_a_provider_without_a_default_model_needs_one() -> None:
+    with pytest.raises(ValueError, match=r"^model: got None, expected a model of the provider 'zzz'"):
+        create_runtime(agent_id="a", provider="zzz")
+    assert create_runtime(agent_id="a", provider="zzz", model="m").model_config().model == "m"
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from reactive_agents.adapters.memory.extraction import Extractor, extract_memori
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
 from reactive_agents.core.errors import MemoryErrors
-from reactive_agents.core.memory import MemoryExtraction, MemoryScope
+from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import Effect
 from reactive_agents.ports import Clock, Embedder, IdSource
@@ -48,6 +48,7 @@ def open_memory(
     embedder: Embedder | None = None,
     extraction: MemoryExtraction = "rules",
     scope: MemoryScope = "user",
+    anonymous: AnonymousMemory = "agent",
     extract: Extractor = extract_memories,
     redactor: Redactor | None = None,
     busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
@@ -62,6 +63,7 @@ def open_memory(
         embedder: enables hybrid search with embeddings.
         extraction: ``model`` lets the model of a flush choose the facts.
         scope: ``user`` keeps the memories of a run to its user, or to its session; ``agent`` shares them.
+        anonymous: ``nothing`` keeps runs without user and session from recalling and leaving memories.
         extract: chooses the memories of a run where no model does.
         redactor: removes secrets from every text before it is stored; by default those of known forms.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
@@ -80,6 +82,7 @@ def open_memory(
         embedder=embedder,
         extraction=extraction,
         scope=scope,
+        anonymous=anonymous,
         extract=extract,
         redactor=redactor,
     )

@@ -33,6 +33,7 @@ from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding,
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
 from reactive_agents.core.memory import (
+    AnonymousMemory,
     FlushReport,
     Forgetting,
     MemoryCandidate,
@@ -84,6 +85,7 @@ class SqliteMemory:
         extract: chooses the memories of a run where no model does; it gets task and result without secrets.
         redactor: removes secrets from every text before it is stored, embedded or shown to a model.
         scope: ``user`` keeps the memories of a run to its user, or to its session; ``agent`` shares them.
+        anonymous: ``nothing`` keeps runs without user and session from recalling and leaving memories.
 
     Raises:
         ValueError: ``token_budget`` is negative.
@@ -105,6 +107,7 @@ class SqliteMemory:
         extract: Extractor = extract_memories,
         redactor: Redactor | None = None,
         scope: MemoryScope = "user",
+        anonymous: AnonymousMemory = "agent",
     ) -> None:
         if token_budget < 0:
             raise ValueError(f"SqliteMemory: token_budget: got {token_budget}, expected 0 or more.")
@@ -117,6 +120,7 @@ class SqliteMemory:
         self._extraction: MemoryExtraction = extraction
         self._extract = extract
         self._scope: MemoryScope = scope
+        self._anonymous: AnonymousMemory = anonymous
         self._redactor = redactor or Redactor()
         self._without_secrets = record_redactor(self._redactor).redacted
         self._working: dict[TaskId, WorkingMemory] = {}
@@ -133,6 +137,8 @@ class SqliteMemory:
 
         Fails with ``MemoryUnavailable``.
         """
+        if self._passes_by(task):
+            return Success(MemoryContext("1" if self._embedder is None else "2"))
         (embedding,), problem = await self._embedded((task.input,))
         words, pairs = keywords_of(task.input), keyword_pairs(task.input)
         asked = RecallQuery(
@@ -151,6 +157,9 @@ class SqliteMemory:
         Rules replace a model that fails or is missing, and keywords an embedder that fails; the report states
         it. Fails with ``MemoryUnavailable``; the notes stay then.
         """
+        if self._passes_by(task):
+            self._drop_notes(task.id)
+            return Success(FlushReport(skipped=True))
         chosen = await self._chosen(task, result, llm, model)
         if isinstance(chosen, Failure):
             return chosen
@@ -182,8 +191,7 @@ class SqliteMemory:
 
         flushed = await self._database.write("flush", keep)
         if isinstance(flushed, Success):
-            with self._noting:
-                self._working.pop(task.id, None)
+            self._drop_notes(task.id)
         return flushed
 
     @effect
@@ -327,6 +335,14 @@ class SqliteMemory:
                 connection, agent_id, embedder.model, now, limit=CAUGHT_UP
             ),
         )
+
+    def _drop_notes(self, task_id: TaskId) -> None:
+        with self._noting:
+            self._working.pop(task_id, None)
+
+    def _passes_by(self, task: Task) -> bool:
+        """Return whether a task neither recalls nor leaves memories."""
+        return self._anonymous == "nothing" and task.user is None and task.session is None
 
     def _owner(self, task: Task) -> str:
         return owner_of(task.user, task.session, self._scope)
