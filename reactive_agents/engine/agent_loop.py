@@ -50,7 +50,8 @@ async def strategy_select(
             chosen = await attempt(reasoning.select_strategy(given, ready))
         if not isinstance(chosen, Success):
             return Failure(context.failure_of("strategy-select")(chosen.failure()))
-        strategy, reason = chosen.unwrap().strategy, chosen.unwrap().reason
+        selection = chosen.unwrap()
+        strategy, reason = selection.strategy, selection.reason
     events = services.events
     events.publish(StrategySelected, strategy, reason)
     return Success(replaced(context, selected_strategy=strategy))

@@ -14,7 +14,7 @@ from typing import TypeAlias
 
 import anyio
 from attrs import fields, frozen
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import (
@@ -91,30 +91,32 @@ async def run_phase(
     handle.phase = phase.name
     handle.reached[phase.name] = "entered"
     handle.context = context
-    if phase.service is not None and not phase.service(services.ports):
+    if phase.service is not None and phase.service(services.ports) is Nothing:
         reason = "no service is provided"
         handle.reached[phase.name] = "done"
         events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
         return Success(context)
     events.publish(ExecutionPhaseEntered, phase.name)
-    outcome: Result[ExecutionContext, RuntimeErrors] = Success(context)
     if hooks.has(phase.name, "before"):
-        outcome = await fire(phase.name, "before", context, services)
-    if isinstance(outcome, Success):
-        context = outcome.unwrap()
-        handle.context = context
-        handle.reached[phase.name] = "begun"
-        try:
-            outcome = await _run_body(phase, context, services)
-        except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
-            outcome = Failure(phase_error(phase.name, error, context, services.ports))
-        handle.reached[phase.name] = "done"
-    if isinstance(outcome, Success) and hooks.has(phase.name, "after"):
+        shown = await fire(phase.name, "before", context, services)
+        if not isinstance(shown, Success):
+            await fire_on_error(phase.name, context, shown.failure(), services)
+            return shown
+        handle.context = context = shown.unwrap()
+    handle.reached[phase.name] = "begun"
+    outcome: Result[ExecutionContext, RuntimeErrors]
+    try:
+        outcome = await _run_body(phase, context, services)
+    except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
+        outcome = Failure(phase_error(phase.name, error, context, services.ports))
+    handle.reached[phase.name] = "done"
+    if hooks.has(phase.name, "after") and isinstance(outcome, Success):
         outcome = await fire(phase.name, "after", outcome.unwrap(), services)
-    if not isinstance(outcome, Success):
-        await fire_on_error(phase.name, context, outcome.failure(), services)
-        return outcome
-    handle.context = outcome.unwrap()
+    match outcome:
+        case Success(after):
+            handle.context = after
+        case Failure(failed):
+            await fire_on_error(phase.name, context, failed, services)
     return outcome
 
 

@@ -76,10 +76,11 @@ async def run_loop(
         outcome = await agent_loop(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
         outcome = Failure(phase_error(services.handle.phase, error, context, services.ports))
-    if not isinstance(outcome, Success):
-        publish_failure(services.handle.phase, outcome.failure(), services, fatal=True)
-    else:
-        services.handle.context = outcome.unwrap()
+    match outcome:
+        case Success(after):
+            services.handle.context = after
+        case Failure(failed):
+            publish_failure(services.handle.phase, failed, services, fatal=True)
     return outcome
 
 
@@ -176,9 +177,11 @@ async def _run_stages(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     for stage in stages:
         outcome = await stage(context, services)
-        if not isinstance(outcome, Success):
-            return outcome
-        context = outcome.unwrap()
+        match outcome:
+            case Success(after):
+                context = after
+            case Failure():
+                return outcome
     return Success(context)
 
 

@@ -118,7 +118,7 @@ def _error_of(call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> ToolE
     if not isinstance(executed, Success):
         return executed.failure()
     result = executed.unwrap()
-    return None if result.success else ToolFailed(call.name, result.error)
+    return ToolFailed(call.name, result.error) if result.error else None
 
 
 def _redacted(value: Json, report: GuardrailReport) -> Json:

@@ -217,10 +217,11 @@ async def _take_step(
         reason = f"The time limit of the run was reached. {missing}"
         return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
     match result:
+        case Success(following):
+            if following.status in TERMINAL and following.outcome is None:
+                result = Success(_with_outcome(following, context))
         case Failure(error):
             return _after_failure(state, context, error)
-        case Success(following) if following.status in TERMINAL and following.outcome is None:
-            result = Success(_with_outcome(following, context))
     return check_successor(state, result)
 
 

@@ -264,7 +264,7 @@ def loop_instructions(turns: int, besides: str = "") -> str:
     A model that does not know their number may answer too late.
     """
     number = f"You have {turns} turns." if turns > 1 else ""
-    return " ".join(part for part in (REACT_INSTRUCTIONS, number, besides) if part)
+    return " ".join([part for part in (REACT_INSTRUCTIONS, number, besides) if part])
 
 
 def _allowed(

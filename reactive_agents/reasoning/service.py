@@ -48,7 +48,8 @@ class ReasoningService:
         self.config = config
         self._controller = controller
         self._effectiveness = effectiveness
-        self._default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
+        default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
+        self._configured: Result[Selection, StrategyNotFoundError] = Success(default)
 
     def configured(self) -> Result[Selection, StrategyNotFoundError] | None:
         """Return the configured default; ``None`` where each task is routed.
@@ -57,8 +58,9 @@ class ReasoningService:
         """
         if self.config.adaptive.enabled:
             return None
-        known = self.registry.get(self.config.default_strategy)
-        return Success(self._default) if isinstance(known, Success) else Failure(known.failure())
+        if self.config.default_strategy in self.registry.strategies:
+            return self._configured
+        return Failure(self.registry.get(self.config.default_strategy).failure())
 
     @effect
     async def select_strategy(

@@ -41,7 +41,7 @@ from reactive_agents.core.results import (
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import EffectivenessTracker
-from reactive_agents.reasoning.selection.rules import Selection, candidates, learned_type
+from reactive_agents.reasoning.selection.rules import NO_CANDIDATES, Selection, learned_type
 
 
 def beta_draw(successes: float, failures: float, seed: str) -> float:
@@ -192,7 +192,7 @@ def tracker_of(
     strategy: ReasoningStrategy, config: ReasoningConfig, effectiveness: Maybe[EffectivenessTracker]
 ) -> EffectivenessTracker | None:
     """Return where outcomes of a strategy are recorded; ``None`` for nowhere."""
-    if not config.adaptive.learning or not candidates((strategy,)):
+    if not config.adaptive.learning or strategy in NO_CANDIDATES:
         return None
     return effectiveness.value_or(None)
 

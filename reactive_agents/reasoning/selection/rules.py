@@ -267,7 +267,7 @@ class Selection:
 
 def candidates(known: Iterable[ReasoningStrategy]) -> tuple[ReasoningStrategy, ...]:
     """Return the strategies that may be chosen, in their order."""
-    return tuple(name for name in known if name not in NO_CANDIDATES)
+    return tuple([name for name in known if name not in NO_CANDIDATES])
 
 
 def choose_by_rules(context: SelectionContext, known: Sequence[ReasoningStrategy]) -> Selection:
