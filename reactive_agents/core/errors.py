@@ -5,7 +5,7 @@ Each error has a ``message``: one sentence for a person, without secrets and wit
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 from attrs import frozen
 
@@ -13,18 +13,23 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 
 
-class Sentence:
-    """The ``message`` of an error as a format string, with the error as ``0``.
-
-    >>> ToolTimedOut("search", 2.5).message
-    "The tool 'search' did not end within 2.5 seconds."
-    """
-
+class _Sentence:
     def __init__(self, template: str) -> None:
         self._template = template
 
     def __get__(self, error: object, owner: type | None = None) -> str:
         return self._template.format(error) if error is not None else self._template
+
+
+def sentence(template: str) -> str:
+    """Return the ``message`` of an error class, which formats the template with the error as ``0``.
+
+    A type checker sees the text that each error has, so that the error fits a protocol with a ``message``.
+
+    >>> ToolTimedOut("search", 2.5).message
+    "The tool 'search' did not end within 2.5 seconds."
+    """
+    return cast(str, _Sentence(template))
 
 
 def _listed(names: tuple[str, ...]) -> str:
@@ -77,7 +82,7 @@ class ServiceMissing:
     service: str
     provider: str
 
-    message = Sentence(
+    message = sentence(
         "{0.service} is enabled, but {0.provider} provides none: give it one or switch it off."
     )
 
@@ -105,7 +110,7 @@ class BudgetExceeded:
     spent_usd: float
     needed_usd: float = 0.0
 
-    message = Sentence(
+    message = sentence(
         "The budget of the {0.period} is exhausted: {0.spent_usd:.6g} of {0.limit_usd:.6g} US dollars are "
         "spent or reserved, and the next call may cost {0.needed_usd:.6g}."
     )
@@ -278,7 +283,7 @@ class SessionRefused:
     session: str
     problem: str
 
-    message = Sentence("session {0.session!r}: {0.problem}.")
+    message = sentence("session {0.session!r}: {0.problem}.")
 
 
 SessionErrors: TypeAlias = SessionUnavailable | SessionRefused
@@ -291,7 +296,7 @@ class ApprovalNotPending:
     run_id: str
     approval_id: str
 
-    message = Sentence("No approval {0.approval_id!r} is pending in run {0.run_id!r}.")
+    message = sentence("No approval {0.approval_id!r} is pending in run {0.run_id!r}.")
 
 
 @frozen
@@ -388,7 +393,7 @@ class ToolTimedOut:
     tool_name: str
     timeout_s: float
 
-    message = Sentence("The tool {0.tool_name!r} did not end within {0.timeout_s:g} seconds.")
+    message = sentence("The tool {0.tool_name!r} did not end within {0.timeout_s:g} seconds.")
 
 
 @frozen
@@ -398,7 +403,7 @@ class ToolNotApproved:
     tool_name: str
     reason: str
 
-    message = Sentence("The call of {0.tool_name!r} was not approved: {0.reason}")
+    message = sentence("The call of {0.tool_name!r} was not approved: {0.reason}")
 
 
 @frozen
@@ -408,7 +413,7 @@ class WorkspaceViolation:
     path: str
     reason: str
 
-    message = Sentence("The path {0.path!r} is refused: {0.reason}")
+    message = sentence("The path {0.path!r} is refused: {0.reason}")
 
 
 @frozen
@@ -418,7 +423,7 @@ class AddressRefused:
     url: str
     reason: str
 
-    message = Sentence("The address {0.url!r} is refused: {0.reason}")
+    message = sentence("The address {0.url!r} is refused: {0.reason}")
 
 
 ToolErrors: TypeAlias = (
@@ -455,7 +460,7 @@ class ModelCallFailed:
     iteration: int
     cause: LLMErrors
 
-    message = Sentence("The model call ({0.purpose}, iteration {0.iteration}) failed: {0.cause.message}")
+    message = sentence("The model call ({0.purpose}, iteration {0.iteration}) failed: {0.cause.message}")
 
 
 @frozen
@@ -473,7 +478,7 @@ class PolicyFailed:
     policy: str
     problem: str
 
-    message = Sentence("The policy {0.policy} {0.problem}")
+    message = sentence("The policy {0.policy} {0.problem}")
 
 
 KernelErrors: TypeAlias = IllegalTransition | ModelCallFailed | KernelFailed | PolicyFailed
@@ -522,7 +527,7 @@ class ControllerError:
     hook: str
     problem: str
 
-    message = Sentence("The controller's {0.hook} failed: {0.problem}")
+    message = sentence("The controller's {0.hook} failed: {0.problem}")
 
 
 @frozen
@@ -543,7 +548,7 @@ class IterationLimitError:
     limit: int
     steps_completed: int
 
-    message = Sentence("{0.strategy} reached its limit of {0.limit} after {0.steps_completed} steps.")
+    message = sentence("{0.strategy} reached its limit of {0.limit} after {0.steps_completed} steps.")
 
 
 @frozen
@@ -616,7 +621,7 @@ class MaxIterationsError:
     iterations: int
     max_iterations: int
 
-    message = Sentence("Task {0.task_id} did not finish within {0.max_iterations} iterations.")
+    message = sentence("Task {0.task_id} did not finish within {0.max_iterations} iterations.")
 
 
 @frozen
@@ -655,7 +660,7 @@ class RunCancelled:
     task_id: str
     phase: str
 
-    message = Sentence("Task {0.task_id} was cancelled in phase {0.phase}.")
+    message = sentence("Task {0.task_id} was cancelled in phase {0.phase}.")
 
 
 @frozen
@@ -673,7 +678,7 @@ class IllegalAgentState:
     from_state: str
     to_state: str
 
-    message = Sentence("An agent cannot go from {0.from_state!r} to {0.to_state!r}.")
+    message = sentence("An agent cannot go from {0.from_state!r} to {0.to_state!r}.")
 
 
 RuntimeErrors: TypeAlias = (
@@ -713,7 +718,7 @@ class StepIncomplete:
     reason: str
     terminated_by: str
 
-    message = Sentence("Step {0.step_id} was not finished: {0.reason}")
+    message = sentence("Step {0.step_id} was not finished: {0.reason}")
 
 
 @frozen
@@ -723,7 +728,7 @@ class StepTimedOut:
     step_id: str
     timeout_s: float
 
-    message = Sentence("Step {0.step_id} did not end within {0.timeout_s:g} seconds.")
+    message = sentence("Step {0.step_id} did not end within {0.timeout_s:g} seconds.")
 
 
 @frozen
@@ -736,7 +741,7 @@ class DeliveryFailed:
     channel: str
     detail: str
 
-    message = Sentence("The answer could not be delivered to {0.channel}: {0.detail}")
+    message = sentence("The answer could not be delivered to {0.channel}: {0.detail}")
 
 
 @frozen
@@ -765,7 +770,7 @@ class InboxFull:
     capacity: int
     event_id: str
 
-    message = Sentence("The inbox is full ({0.capacity} events wait); event {0.event_id!r} was rejected.")
+    message = sentence("The inbox is full ({0.capacity} events wait); event {0.event_id!r} was rejected.")
 
 
 @frozen
@@ -778,7 +783,7 @@ class RecordNotFound:
     kind: str
     id: str
 
-    message = Sentence("There is no {0.kind} {0.id!r}.")
+    message = sentence("There is no {0.kind} {0.id!r}.")
 
 
 StepErrors: TypeAlias = RuntimeErrors | StepIncomplete | StepTimedOut
