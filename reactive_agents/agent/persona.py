@@ -83,6 +83,7 @@ def assemble_persona(
     llm: ports.LLM | None = None,
     store: ports.PersonaStore | None = None,
     embedder: ports.Embedder | None = None,
+    config_files: tuple[Path, ...] = (),
 ) -> Result[PersonaAgent, ConfigErrors]:
     """Return the persona, or the first error of its configuration.
 
@@ -91,6 +92,7 @@ def assemble_persona(
         llm: the model object of domains without one.
         store: replaces the memory file.
         embedder: replaces an embedding model by name.
+        config_files: resolved paths of the files that configure it, which no file tool of a domain writes.
     """
     wrong_tier = tier_problem(config.tier, config.embedding_model, embedder)
     if wrong_tier is not None:
@@ -101,7 +103,8 @@ def assemble_persona(
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
     resolved: list[_ResolvedDomain] = []
     for domain in config.domains:
-        found = _resolve_domain(domain, components.get(domain.name, DomainComponents()), config, llm)
+        given = components.get(domain.name, DomainComponents())
+        found = _resolve_domain(domain, given, config, llm, config_files)
         if isinstance(found, Failure):
             return found
         resolved.append(found.unwrap())
@@ -109,7 +112,11 @@ def assemble_persona(
 
 
 def _resolve_domain(
-    domain: DomainConfig, components: DomainComponents, config: PersonaConfig, llm: ports.LLM | None
+    domain: DomainConfig,
+    components: DomainComponents,
+    config: PersonaConfig,
+    llm: ports.LLM | None,
+    config_files: tuple[Path, ...],
 ) -> Result[_ResolvedDomain, ConfigErrors]:
     for template in domain.templates:
         problem = template_problem(template)
@@ -117,6 +124,7 @@ def _resolve_domain(
             return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
+    own = evolve(own, config_files=(*own.config_files, *config_files))
     if agent.name == AgentConfig().name:
         agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
     if agent.model == ModelConfig():
@@ -321,6 +329,7 @@ class Personas:
         llm: the model object of domains without one.
         store: replaces the memory file.
         embedder: replaces an embedding model by name.
+        config_files: resolved paths of the files that configure it, which its file tools do not write.
         problems: errors so far; ``build`` fails with the first.
     """
 
@@ -329,6 +338,7 @@ class Personas:
     llm: ports.LLM | None = None
     store: ports.PersonaStore | None = None
     embedder: ports.Embedder | None = None
+    config_files: tuple[Path, ...] = ()
     problems: tuple[ConfigErrors, ...] = ()
 
     if not TYPE_CHECKING:
@@ -359,7 +369,10 @@ class Personas:
             allow_tools_from: modules whose functions a mapping or file may name, with the modules in them.
         """
         read = read_persona(source, allow_tools_from=allow_tools_from)
-        return cls(problems=(read.failure(),)) if isinstance(read, Failure) else cls(read.unwrap())
+        if isinstance(read, Failure):
+            return cls(problems=(read.failure(),))
+        files = (Path(source).resolve(),) if isinstance(source, str | Path) else ()
+        return cls(read.unwrap(), config_files=files)
 
     def with_options(self, **options: Any) -> Personas:
         """Set fields of :class:`PersonaConfig`: ``learning={"shown": 3}``.
@@ -447,5 +460,10 @@ class Personas:
         if self.problems:
             return Failure(self.problems[0])
         return assemble_persona(
-            self.config, self.components, llm=self.llm, store=self.store, embedder=self.embedder
+            self.config,
+            self.components,
+            llm=self.llm,
+            store=self.store,
+            embedder=self.embedder,
+            config_files=self.config_files,
         )

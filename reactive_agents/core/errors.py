@@ -22,7 +22,9 @@ class _Sentence:
 
 
 def sentence(template: str) -> str:
-    """Return the ``message`` of an error class, which formats the template with the error as ``0``.
+    """Return the ``message`` of an error class.
+
+    It formats the template with the error as ``0``.
 
     A type checker sees the text that each error has, so that the error fits a protocol with a ``message``.
 

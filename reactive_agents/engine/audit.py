@@ -63,15 +63,20 @@ async def append_or_report(
     stage: GuardrailStage | None = None,
     call_id: CallId | None = None,
 ) -> None:
-    """Append an entry about a denied action; a failure to write it is an event."""
+    """Append an entry about a denied action; a failure to write it is an event.
+
+    It ends the run where auditing is required.
+    """
     entered = await append_entry(
         action, services, subject=subject, detail=detail, stage=stage, call_id=call_id
     )
     if isinstance(entered, Failure):
-        error = services.handle.context.failure_of("audit")(entered.failure())
+        handle, fatal = services.handle, "audit" in services.settings.required_records
+        error = handle.context.failure_of("audit")(entered.failure())
         _log.warning("The entry %s cannot be added to the audit log: %s", action, error.message)
-        events = services.events
-        events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=False)
+        if fatal and handle.failure is None:
+            handle.failure = error
+        services.events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=fatal)
 
 
 def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:

@@ -122,7 +122,7 @@ class RunHandle:
         interrupted_calls: keys of the tool calls that were cancelled with the run.
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
-        failure: an error of a strict hook within the loop, which a kernel cannot express.
+        failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
         holds_session: whether the run has its turn in a session, which it must end.
     """
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from pathlib import Path
 from typing import Any
@@ -35,6 +36,24 @@ pytestmark = pytest.mark.anyio
 def weather(place: str) -> str:
     """The weather of a place."""
     return f"It rains in {place}."
+
+
+async def test_the_file_that_configures_a_persona_is_not_written_by_it(tmp_path: Path) -> None:
+    path, memory = tmp_path / "ada.json", str(tmp_path / "ada.db")
+    agent = {"tools": ["file-write"], "workspace": str(tmp_path), "reasoning": {}}
+    described = {"name": "Ada", "memory": memory, "reasoning": False, "evaluation": "off"}
+    path.write_text(json.dumps({**described, "domains": [{"name": "chat", "agent": agent}]}))
+    write = call("file-write", path="ada.json", content="x")
+    events = EventRecorder()
+    async with (
+        Personas.from_config(path).with_llm(ScriptedLLM(write, forever(answer("Done.")))).build() as ada
+    ):
+        ada.subscribe(events)
+        await ada.send("Ada, write it.")
+    called = [event for event in events.of(ToolCallCompleted) if event.tool_name == "file-write"]
+    assert called
+    assert not any(event.success for event in called)
+    assert json.loads(path.read_text())["name"] == "Ada"
 
 
 async def test_each_domain_has_its_own_tools_role_and_output_channel(tmp_path: Path) -> None:
