@@ -32,6 +32,11 @@ unjudged = st.builds(Attempt, st.text(min_size=1), shortfall=st.sampled_from([""
 attempts = unjudged | st.builds(lambda made, critique: made.judged(critique), unjudged, critiques)
 
 
+def is_good(critique: Critique) -> bool:
+    """Whether it accepts what has no fault of its own: it says so, or has a good score and names no issue."""
+    return critique.satisfied or (critique.score >= 0.7 and not any(map(str.strip, critique.issues)))
+
+
 @given(st.lists(attempts, min_size=1))
 def test_no_attempt_is_better_than_the_best_and_no_later_one_as_good(tried: list[Attempt]) -> None:
     best = best_of(tried)
@@ -58,7 +63,7 @@ def test_a_verdict_is_about_the_best_attempt_and_says_why(tried: list[Attempt]) 
 @given(unjudged, critiques)
 def test_no_critic_accepts_what_falls_short(made: Attempt, critique: Critique) -> None:
     judged = made.judged(critique)
-    assert judged.accepted is (critique.satisfied and not made.shortfall)
+    assert judged.accepted is (is_good(critique) and not made.shortfall)
     assert judged.score == (min(critique.score, 0.5) if made.shortfall else critique.score)
     assert judged.critique is not None
     assert set(critique.issues) <= set(judged.critique.issues)
@@ -99,7 +104,7 @@ def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_t
     def rule(request: ModelRequest) -> Said:
         answer = data.draw(judged if request.purpose == "critique" else said)
         if request.purpose == "critique" and isinstance(answer, str) and answer.startswith("{"):
-            accepted.append(json.loads(answer)["satisfied"])
+            accepted.append(is_good(Critique(**json.loads(answer))))
         return answer
 
     model = RuledLLM(rule)
@@ -132,12 +137,13 @@ def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_t
 @given(st.lists(critiques, min_size=1, max_size=5))
 def test_the_answer_is_never_worse_than_the_best_that_was_seen(verdicts: list[Critique]) -> None:
     seen: dict[str, tuple[bool, float]] = {}
+    letters = iter("abcdefgh")
 
     def rule(request: ModelRequest) -> Said:
         if request.purpose != "critique":
-            return f"answer {len(seen)}"
+            return f"answer {next(letters)}"
         verdict = verdicts[len(seen) % len(verdicts)]
-        seen[f"answer {len(seen)}"] = (verdict.satisfied, verdict.score)
+        seen[f"answer {'abcdefgh'[len(seen)]}"] = (is_good(verdict), verdict.score)
         return json.dumps({"issues": verdict.issues, "score": verdict.score, "satisfied": verdict.satisfied})
 
     services = services_with(RuledLLM(rule), kernel_bench())

@@ -31,7 +31,7 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.tool_execution import call_key
-from reactive_agents.reasoning.confidence import RunCourse, confidence_in, failed_calls_in
+from reactive_agents.reasoning.confidence import RunCourse, confidence_in, failures_in
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -141,7 +141,7 @@ def partial_result(
             cost=figures.cost_usd,
             tokens_used=figures.tokens_used,
             steps_count=len(steps),
-            confidence=confidence_in("partial", RunCourse(failed_calls=failed_calls_in(steps))),
+            confidence=confidence_in("partial", RunCourse(failed_calls=len(failures_in(steps)))),
             iterations=figures.iterations,
             terminated_by=terminated_by,
             reason=reason,

@@ -106,6 +106,21 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     return 2 * len(added & _words(results)) >= max(1, len(added))
 
 
+def is_supported(answer: str, seen: Seen) -> bool:
+    """Return whether all figures of an answer are supported, and its end by evidence.
+
+    Evidence is something found in a result, or a figure that follows from the task.
+    """
+    if unsupported_figures(answer, seen):
+        return False
+    return ends_with_evidence(answer, seen) or _works_out(_last_clause(answer), seen)
+
+
+def figures_of(text: str) -> frozenset[str]:
+    """Return the numbers and identifiers with digits of a text."""
+    return frozenset(_numbers_and_names(text))
+
+
 def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     """Return whether a text without a call is an answer, by its last clause.
 

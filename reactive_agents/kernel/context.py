@@ -129,7 +129,9 @@ class KernelInput:
     """The input of a kernel run.
 
     Attributes:
-        task: the task, in the user's words.
+        task: the task that the model is shown.
+        user_task: the task in the user's words, where ``task`` has more, such as earlier answers and results:
+            those are no source of a figure or an argument. Empty where ``task`` is that.
         settings: the settings of the agent's runs.
         instructions: the strategy's instructions; trusted text, part of the system prompt.
         memory: recalled by the memory service; shown as data.
@@ -169,6 +171,12 @@ class KernelInput:
     key_prefix: str = ""
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
+    user_task: str = ""
+
+    @property
+    def asked(self) -> str:
+        """Return the task in the user's words."""
+        return self.user_task or self.task
 
 
 @frozen(slots=False)

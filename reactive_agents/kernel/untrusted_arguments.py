@@ -24,7 +24,7 @@ def mark_copied(
         return calls
     from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments
 
-    trusted = [context.input.task, context.input.settings.system_prompt]
+    trusted = [context.input.asked, context.input.settings.system_prompt]
     sources = _sources(state, context)
     return tuple(
         evolve(call, copied=copied_arguments(call.arguments, trusted, sources))
@@ -59,7 +59,7 @@ def _sources(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     notes = [
         message.content
         for message in context.prefix
-        if isinstance(message, UserMessage) and message.content != context.input.task
+        if isinstance(message, UserMessage) and message.content != context.input.asked
     ]
     found = {key: text for key, text in state.scratchpad.items() if ":" not in key}
     return found | ({"recalled notes": "\n".join(notes)} if notes else {})

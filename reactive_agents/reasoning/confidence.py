@@ -67,10 +67,16 @@ def rejections_in(told: Mapping[str, int]) -> int:
     return sum(times for policy, times in told.items() if policy not in _REMINDERS)
 
 
-def failed_calls_in(steps: Iterable[ReasoningStep]) -> int:
-    """Return how many calls were run and failed."""
-    known = (step.metadata for step in steps if step.type == "observation")
-    return sum(each is not None and each.origin == "executed" and each.success is False for each in known)
+def failures_in(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
+    """Return the errors of calls that were run and failed."""
+    return tuple(
+        step.content
+        for step in steps
+        if step.type == "observation"
+        and step.metadata is not None
+        and step.metadata.origin == "executed"
+        and step.metadata.success is False
+    )
 
 
 def unsupported_share(answer: str, seen: Seen) -> float:

@@ -79,6 +79,7 @@ class Pass:
         label: of its events, such as ``reflexion:generate``.
         key: begins the keys of its results; unique within the strategy, such as ``s2.``.
         task: the task of the pass.
+        user_task: the task in the user's words, where that of the pass has earlier answers as well.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
         instructions: besides how to work in turns; trusted text.
         allowed_tools: the only tools that it may see; ``None`` for all.
@@ -99,6 +100,7 @@ class Pass:
     kernel: str | ThoughtKernel = ""
     kernel_type: str = ""
     answers_by_tool: bool = True
+    user_task: str = ""
 
 
 @effect
@@ -134,6 +136,7 @@ async def run_pass(
     task = evolve(
         given,
         task=each.task,
+        user_task=each.user_task,
         allowed_tools=allowed,
         needs=strategy_input.needs if each.needs is None else each.needs,
         call_limits=limits_of_run(strategy_input),

@@ -50,7 +50,7 @@ from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.confidence import (
     RunCourse,
     confidence_in,
-    failed_calls_in,
+    failures_in,
     rejections_in,
     unsupported_share,
 )
@@ -312,7 +312,7 @@ def reasoning_result(
         task: in the user's words; its figures need no other source.
     """
     unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
-    course = RunCourse(rejections, failed_calls_in(steps), unsupported)
+    course = RunCourse(rejections, len(failures_in(steps)), unsupported)
     spent = services.meter.usage.since(measure.spent)
     return ReasoningResult(
         strategy=strategy,

@@ -142,12 +142,13 @@ def test_a_model_that_fails_at_any_call_ends_honestly(
     assert result.metadata.model_calls == model.answered == len(recorder.of(ModelCallCompleted))
     assert result.metadata.tokens_used == 15 * model.answered
     assert result.metadata.cost_usd == 0.25 * model.answered
-    if name == "reflexion":
-        assert result.status == "partial"
-        assert "The model is down." in result.reason
-        assert "Missing: " in result.reason
+    judged = any(step.type == "critique" for step in result.steps)
+    if name == "reflexion" and judged:
+        assert (result.status, "Missing: " in result.reason) == ("partial", True)
     else:
         assert result.status == "completed"
+    if name == "reflexion":
+        assert "The model is down." in result.reason
 
 
 @pytest.mark.parametrize(

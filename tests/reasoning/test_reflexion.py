@@ -257,12 +257,111 @@ async def test_at_the_deadline_an_answer_that_nobody_judged_is_partial() -> None
     assert len(model.requests) == 1
 
 
-async def test_a_critic_that_cannot_be_read_leaves_the_answer_unjudged() -> None:
+async def test_a_critic_that_cannot_be_read_does_not_cost_the_answer() -> None:
     bench = kernel_bench(say("a"), say("fine"), say("fine"), say("fine"))
     result = await reflect(bench)
-    assert (result.output, result.status) == ("a", "partial")
-    assert (result.metadata.terminated_by, result.metadata.confidence) == ("critique_failed", 0.0)
+    assert (result.output, result.status) == ("a", "completed")
+    assert (result.metadata.terminated_by, result.metadata.confidence) == ("critique_failed", 0.8)
+    assert result.metadata.reason.endswith("The answer was not judged.")
+
+
+async def test_an_unjudged_answer_with_a_figure_that_nothing_supports_is_partial() -> None:
+    bench = kernel_bench(
+        call("add", a=1, b=2), answer("98765"), answer("98765"), say("fine"), say("fine"), say("fine"),
+        tools={"add": add},
+    )  # fmt: skip
+    result = await reflect(bench)
+    assert (result.output, result.status) == ("98765", "partial")
     assert "Missing: a critic's judgement of the answer." in result.metadata.reason
+
+
+async def test_a_supported_answer_that_is_given_again_stands_against_the_critic() -> None:
+    bench = kernel_bench(
+        call("add", a=40, b=2), answer("The sum is 42."), critic(0.3, "A claim has no support."),
+        answer("It is 42."), say("not asked any more"),
+        tools={"add": add},
+    )  # fmt: skip
+    result = await reflect(bench)
+    assert (result.output, result.status) == ("It is 42.", "completed")
+    assert result.metadata.terminated_by == "confirmed"
+    assert "Still criticised: A claim has no support." in result.metadata.reason
+    assert bench.llm.remaining == 1
+
+
+async def test_criticism_that_names_another_figure_is_not_outvoted() -> None:
+    bench = kernel_bench(
+        call("add", a=40, b=2), answer("The sum is 42."), critic(0.3, "It is 47, not 42."),
+        answer("The sum is 42."), critic(0.3, "It is 47, not 42."),
+        tools={"add": add},
+    )  # fmt: skip
+    result = await reflect(bench)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "stagnation")
+
+
+async def test_no_critic_accepts_a_figure_that_nothing_supports() -> None:
+    bench = kernel_bench(
+        call("add", a=40, b=2), answer("It is 98765."), answer("It is 98765."), critic(0.9, satisfied=True),
+        answer("It is 42."), critic(0.8, satisfied=True),
+        tools={"add": add},
+    )  # fmt: skip
+    result = await reflect(bench)
+    assert (result.output, result.status, result.metadata.terminated_by) == (
+        "It is 42.", "completed", "satisfied",
+    )  # fmt: skip
+    assert "Nothing supports: 98765." in bench.shown(4)
+
+
+async def test_an_earlier_answer_is_no_source_of_its_own_figures() -> None:
+    bench = kernel_bench(
+        call("add", a=40, b=2), answer("It is 98765."), answer("It is 98765."),
+        critic(0.2, "That is not it."),
+        answer("Still 98765."), answer("It is 42."), critic(1.0, satisfied=True),
+        tools={"add": add},
+    )  # fmt: skip
+    result = await reflect(bench)
+    assert (result.output, result.status) == ("It is 42.", "completed")
+    questioned = bench.llm.requests[5].messages[-1].content
+    assert "Nothing that you have seen supports: 98765" in questioned
+
+
+async def test_an_answer_from_earlier_results_is_one_without_a_question() -> None:
+    bench = kernel_bench(
+        call("add", a=40, b=2), answer("It is 98765."), answer("It is 98765."),
+        critic(0.2, "That is not it."),
+        say("The result in the list above: 42."), critic(1.0, satisfied=True),
+        tools={"add": add},
+    )  # fmt: skip
+    assert (await reflect(bench)).output == "The result in the list above: 42."
+
+
+async def test_a_complete_answer_is_not_replaced_by_one_that_was_cut_off() -> None:
+    bench = kernel_bench(
+        say("Forty-two."), critic(0.3, "Too short."), say("It is forty", finish_reason="length"),
+        say("It is forty", finish_reason="length"), say("It is forty", finish_reason="length"),
+        critic(0.9, satisfied=True),
+    )  # fmt: skip
+    result = await reflect(bench, reasoning=configured(max_retries=1))
+    assert (result.output, result.status) == ("Forty-two.", "partial")
+
+
+@pytest.mark.parametrize(
+    ("said", "accepted"),
+    [
+        ('{"issues": null, "score": 0.9, "satisfied": true}', True),
+        ('{"issues": [], "score": "8/10", "satisfied": "yes"}', True),
+        ('{"issues": [], "score": 90}', True),
+        ('{"issues": [], "score": "95%", "satisfied": false}', True),
+        ('{"satisfied": true}', True),
+        ('{"issues": [{"issue": "It is wrong.", "fix": "Add."}], "score": 3, "satisfied": "no"}', False),
+        ('{"issues": {"1": "It is wrong."}, "score": 0.9}', False),
+    ],
+)
+async def test_a_critique_is_read_in_the_shapes_that_models_give(said: str, accepted: bool) -> None:
+    bench = kernel_bench(say("3"), say(said), forever(say("3")))
+    result = await reflect(bench, reasoning=configured(max_retries=1))
+    assert (result.metadata.reason == "The critic was satisfied with attempt 1.") is accepted
+    critique = next(step for step in result.steps if step.type == "critique")
+    assert accepted or "It is wrong." in critique.content
 
 
 async def test_a_model_that_fails_at_first_is_a_failure() -> None:

@@ -237,9 +237,11 @@ def _results(state: KernelState) -> list[str]:
 
 def _seen(state: KernelState, context: KernelContext) -> Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
-    told = [message.content for message in context.prefix]
+    given = context.input
+    ours = given.task if given.user_task else None  # it holds answers of the model itself
+    told = [message.content for message in context.prefix if message.content != ours]
     found = _results(state)
     for step in state.steps:
         if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
             (found if step.metadata.origin == "executed" else told).append(step.content)
-    return Seen(context.input.task, tuple(found), "\n".join(told))
+    return Seen(given.asked, tuple(found), "\n".join(told))

@@ -9,6 +9,9 @@ from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError,
 from reactive_agents.core.results import ReasoningResult, StepMetadata
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
+from reactive_agents.kernel.answer_check import Seen
+from reactive_agents.kernel.prompt import stable_prefix
+from reactive_agents.reasoning.confidence import failures_in
 from reactive_agents.reasoning.passes import (
     Limit,
     Pass,
@@ -22,8 +25,10 @@ from reactive_agents.reasoning.progress import Progress, evidence_of_run
 from reactive_agents.reasoning.strategies.reflexion.attempts import (
     Attempt,
     Critique,
+    attempt_at,
     best_of,
     is_stagnant,
+    read_critique,
     verdict_of,
 )
 from reactive_agents.reasoning.strategies.reflexion.prompts import (
@@ -39,9 +44,10 @@ from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
     begin_measure,
+    kernel_input,
     reasoning_result,
 )
-from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_read_by
 
 NAME = "reflexion"
 _CRITIQUE = Critique(("The second total is 41, not 43: the last item was left out.",), 0.3, False)
@@ -71,8 +77,9 @@ async def reflexion(
 ) -> Result[ReasoningResult, ReasoningErrors]:
     """Attempt the task, and improve the best answer until the critic is satisfied.
 
-    It ends when the critic is satisfied, after ``max_retries`` improvements, when critiques repeat each
-    other, at a limit of the run, and when an attempt or a critique fails. In each case the best attempt
+    It ends when the critic is satisfied, when another attempt gives a supported answer again, after
+    ``max_retries`` improvements, when critiques repeat each other, at a limit of the run, and when an attempt
+    or a critique fails. In each case the best attempt
     is returned, with the status that :func:`verdict_of` gives it. Fails with ``StrategyExecutionError`` when
     the model fails before there is an answer.
 
@@ -83,7 +90,13 @@ async def reflexion(
     trial, end = _Trial(begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
-    verdict = verdict_of(trial.attempts, end.why, over_budget=end.terminated_by == "budget")
+    verdict = verdict_of(
+        trial.attempts,
+        end.why,
+        over_budget=end.terminated_by == "budget",
+        confirmed=end.terminated_by == "confirmed",
+        unread=end.terminated_by == "critique_failed",
+    )
     if verdict.output is None and end.error is not None:
         return Failure(end.error)
     progress = trial.progress
@@ -119,7 +132,9 @@ async def _attempt_once(
     if state.status == "failed":
         error = StrategyExecutionError(NAME, state.reason, trial.progress.iterations, state.error)
         return trial, _End("attempt_failed", state.reason, error)
-    made = _attempt_of(state)
+    made = _attempt_of(state, trial.progress, strategy_input)
+    if made is not None and (confirmed := _confirmed(trial, made)) is not None:
+        return confirmed
     limit = limit_reached(strategy_input, services)
     if limit is not None:
         return _with_attempt(trial, made), _ended_by(limit)
@@ -148,17 +163,30 @@ def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyS
         )
     label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
     turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
-    return Pass(label, f"a{number}.", pass_task, turns, instructions=instructions)
+    return Pass(label, f"a{number}.", pass_task, turns, instructions=instructions, user_task=task)
 
 
-def _attempt_of(state: KernelState) -> Attempt | None:
+def _attempt_of(state: KernelState, progress: Progress, strategy_input: StrategyInput) -> Attempt | None:
     """Return the answer of a pass, if any, with the shortfall of an incomplete pass."""
-    if not (state.output or "").strip():
+    text = state.output or ""
+    if not text.strip():
         return None
+    told = (message.content for message in stable_prefix(kernel_input(strategy_input)))
+    results = (*progress.tool_results.values(), *failures_in(progress.steps))
+    seen = Seen(strategy_input.task_description, results, "\n".join(told))
     if state.outcome == "abstained":
-        return Attempt(state.output or "", impossible=state.reason)
+        return attempt_at(text, seen, impossible=state.reason)
     early = "" if state.outcome == "completed" else f"It was ended early: {state.reason}"
-    return Attempt(state.output or "", shortfall=early)
+    return attempt_at(text, seen, shortfall=early)
+
+
+def _confirmed(trial: _Trial, made: Attempt) -> tuple[_Trial, _End] | None:
+    """Return the end by an attempt that confirms an earlier one, without a critic."""
+    for number, earlier in enumerate(trial.attempts, 1):
+        if made.confirms(earlier):
+            why = f"Another attempt gave the answer of attempt {number} again, and what was seen supports it."
+            return _with_attempt(trial, evolve(made, critique=earlier.critique)), _End("confirmed", why)
+    return None
 
 
 async def _judge(
@@ -176,7 +204,7 @@ async def _judge(
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
     found = evidence_of_run(progress, strategy_input, services)
     question = Question(
-        shape_of(Critique, example=_CRITIQUE),
+        shape_read_by(Critique, read_critique, example=_CRITIQUE),
         critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
         critic_content(
             strategy_input.task_description, made, found, with_tools=bool(found) or has_tools(services)
