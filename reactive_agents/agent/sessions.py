@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from reactive_agents.agent.errors import value_or_raise
-from reactive_agents.core.conversation import SessionInfo
+from reactive_agents.agent.errors import AgentError, value_or_raise
+from reactive_agents.core.conversation import SessionInfo, wrong_name
+from reactive_agents.core.errors import SessionRefused
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
@@ -40,8 +41,13 @@ class Sessions:
 
         Args:
             into: the name of the new session.
-            turns: only its first runs, so many; by default all.
+            turns: only its first runs, so many, 1 or more; by default all.
         """
+        wrong = wrong_name("into", into)
+        if turns is not None and turns < 1:
+            wrong = f"turns: got {turns}, expected 1 or more"
+        if wrong is not None:
+            raise AgentError(SessionRefused(session, wrong))
         value_or_raise(
             await attempt(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
         )

@@ -77,6 +77,7 @@ async def continue_conversation(
     size = history_size(_window_tokens(services))
     history = History(without_instructions(task.history))
     if task.session is not None:
+        key = SessionKey(task.agent_id, SessionId(task.session), task.user)
         store = services.ports.sessions().value_or(None)
         if store is None:
             missing = ServiceMissing("sessions", "memory.sessions")
@@ -88,12 +89,17 @@ async def continue_conversation(
         left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
         with anyio.move_on_after(left_s):
             begun = await call_service(
-                "sessions.begin", store.begin, History, session_key(task), context.run_id, size=size,
+                "sessions.begin",
+                store.begin,
+                History,
+                key,
+                context.run_id,
+                size=size,
                 earlier=LONGEST_EARLIER,
-            )  # fmt: skip
+            )
         if not isinstance(begun, Success):
             return Failure(context.failure_of("bootstrap")(begun.failure()))
-        services.handle.holds_session = True
+        services.handle.session = key
         history = begun.unwrap()
     services.handle.context = context = replaced(context, history=fit_history(history, size))
     return Success(context)
@@ -107,24 +113,20 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
     A failure is an event and a line in the log: the answer was paid for.
     """
     handle = services.handle
-    store = services.ports.sessions().value_or(None) if handle.holds_session else None
-    if store is None:
+    key = handle.session
+    store = None if key is None else services.ports.sessions().value_or(None)
+    if key is None or store is None:
         return
     task, run_id = handle.context.task, handle.context.run_id
     turn = None
     if result is not None and result.output is not None:
         turn = _turn(result, services)
     with anyio.CancelScope(shield=True):
-        ended = await call_service("sessions.end", store.end, None, session_key(task), run_id, turn)
+        ended = await call_service("sessions.end", store.end, None, key, run_id, turn)
     if not isinstance(ended, Success):
         error = ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
-        _log.warning("Run %s was not added to session %r: %s", run_id, task.session, error.message)
+        _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)
         services.events.publish(ExecutionPhaseFailed, phase="complete", error=error, fatal=False)
-
-
-def session_key(task: Task) -> SessionKey:
-    """Return the key of the session that a task belongs to."""
-    return SessionKey(task.agent_id, SessionId(task.session or ""), task.user)
 
 
 def _turn(result: TaskResult, services: EngineServices) -> SessionTurn:

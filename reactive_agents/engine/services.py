@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
+from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolErrors
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
@@ -123,7 +124,7 @@ class RunHandle:
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
         failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
-        holds_session: whether the run has its turn in a session, which it must end.
+        session: the session in which the run has its turn, which it must end; ``None`` for none.
     """
 
     context: ExecutionContext
@@ -139,7 +140,7 @@ class RunHandle:
     call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
     failure: RuntimeErrors | None = None
-    holds_session: bool = False
+    session: SessionKey | None = None
 
     def record_state(self, state: KernelState) -> None:
         """Record the latest state of a kernel."""

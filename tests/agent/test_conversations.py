@@ -275,6 +275,10 @@ async def test_sessions_are_renamed_forked_and_deleted() -> None:
         await agent.sessions.read("a")
     with pytest.raises(AgentError, match="there is one of this name already"):
         await agent.sessions.fork("b", "b")
+    with pytest.raises(AgentError, match="into: got '', expected a name"):
+        await agent.sessions.fork("b", "")
+    with pytest.raises(AgentError, match="turns: got 0, expected 1 or more"):
+        await agent.sessions.fork("b", "c", turns=0)
     assert [each.session for each in await agent.sessions.list()] == ["b"]
 
 

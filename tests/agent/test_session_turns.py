@@ -8,6 +8,7 @@ from pathlib import Path
 
 import anyio
 import pytest
+from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgents
@@ -18,7 +19,9 @@ from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
+from reactive_agents.engine import ExecutionContext
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, forever
 from tests.support.waiting import until
 
@@ -224,3 +227,16 @@ async def test_a_deleted_session_is_reported_and_the_answer_kept() -> None:
     (failed,) = recorder.of(ExecutionPhaseFailed)
     assert "it was deleted while the run was under way" in failed.error.message
     assert await agent.sessions.list() == ()
+
+
+async def test_a_hook_that_changes_the_task_does_not_move_the_run_to_another_session() -> None:
+    def as_eve(context: ExecutionContext) -> ExecutionContext:
+        return replaced(context, task=evolve(context.task, user="eve", session="other"))
+
+    model = ScriptedLLM(forever(answer("Yes.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_hook("bootstrap", "before", as_eve)
+    ready = agent.build()
+    for _ in range(2):
+        await ready.run("Hello?", session="a", user="ada")
+    (info,) = await ready.sessions.list()
+    assert (info.session, info.user, info.turns) == ("a", "ada", 2)

@@ -465,7 +465,7 @@ def _fork(
     file.execute(
         "INSERT INTO conversation_turns SELECT ?, number, run_id, messages_before, message_count, messages,"
         " results, text FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
-        (*copied, *origin, -1 if turns is None else max(0, turns)),
+        (*copied, *origin, -1 if turns is None else turns),
     )
     return None
 
