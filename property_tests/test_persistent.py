@@ -71,6 +71,7 @@ def test_a_map_grows_as_dictionaries_do(
         assert grown == plain
         assert plain == grown
         assert list(grown.items()) == list(plain.items())
+        assert list(grown.values()) == list(plain.values())
         assert (len(grown), repr(grown)) == (len(plain), repr(plain))
         assert copy.deepcopy(grown) == pickle.loads(pickle.dumps(grown)) == PersistentMap(grown) == plain
         for key in "abcdefg":
@@ -90,6 +91,7 @@ def test_a_set_grows_as_frozen_sets_do(first: list[str], steps: list[tuple[int, 
         assert len(grown) == len(plain)
         assert copy.deepcopy(grown) == pickle.loads(pickle.dumps(grown)) == PersistentSet(grown) == plain
         assert all((key in grown) == (key in plain) for key in ["", *"abcdefg"])
+        assert grown.lacking("abcdefg") == [key for key in "abcdefg" if key not in plain]
 
 
 @given(parts, changes)

@@ -10,7 +10,7 @@ They equal, and read like, the tuples, dictionaries and frozen sets with the sam
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, ItemsView, Iterable, Iterator, Mapping, Sequence, Set, ValuesView
 from itertools import islice
 from typing import Any, Generic, TypeVar, overload
 
@@ -172,6 +172,14 @@ class PersistentMap(Mapping[_H, _V]):
         at, value = self._items.get(key, (self._length, default))
         return value if at < self._length else default
 
+    def items(self) -> ItemsView[_H, _V]:
+        """Return the keys with their values."""
+        return {key: value for key, (_, value) in islice(self._items.items(), self._length)}.items()
+
+    def values(self) -> ValuesView[_V]:
+        """Return the values, in the order of their keys."""
+        return {key: value for key, (_, value) in islice(self._items.items(), self._length)}.values()
+
     def __contains__(self, key: object) -> bool:
         return key in self._items and self._items[key][0] < self._length
 
@@ -209,8 +217,14 @@ class PersistentSet(Set[_H], Generic[_H]):
     def __or__(self, more: Iterable[_H]) -> PersistentSet[_H]:  # type: ignore[override]
         """Return a set with other members besides."""
         grown: PersistentSet[_H] = object.__new__(PersistentSet)
-        grown._members = self._members | {each: None for each in more if each not in self._members}
+        grown._members = self._members | dict.fromkeys(self.lacking(more))
         return grown
+
+    def lacking(self, members: Iterable[_H]) -> list[_H]:
+        """Return those of the members that are not in the set."""
+        known: Any = self._members
+        held = known._items if len(known._items) == known._length else known
+        return [each for each in members if each not in held]
 
     def __contains__(self, member: object) -> bool:
         return member in self._members

@@ -203,7 +203,7 @@ def enter_turn(ledger: CallLedger, entries: Sequence[LedgerEntry]) -> CallLedger
             answers[asked] = entry.key
         if entry.definition is None or not entry.definition.output:
             found.update(words_of(entry.text))
-    new = {word for word in found if word not in ledger.words}
+    new = ledger.words.lacking(found)
     return replaced(
         ledger,
         calls=ledger.calls.with_calls(executed, effects) if executed else ledger.calls,

@@ -483,7 +483,9 @@ class MeteredLLM:
     def _checked(
         self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors]
     ) -> Result[ModelResponse, LLMErrors]:
-        problem = None if isinstance(answer, Failure) else response_problem(answer.unwrap())
+        if not isinstance(answer, Success):
+            return answer
+        problem = response_problem(answer.unwrap())
         return with_valid_usage(answer) if problem is None else self._broken(request, problem)
 
     def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
