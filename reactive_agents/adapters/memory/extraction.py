@@ -46,10 +46,14 @@ _MOST_FIELDS = 1_000
 
 _SENTENCE_END = re.compile(r"(?<=[.!?。！？])\s+|\n+")
 _WISH = re.compile(
-    r"^(?:always|never)\b|\b(?:please remember|remember that|keep in mind|note that|from now on|"
-    r"for the record|my name is|call me|i (?:always|never|prefer|like|live|work))\b",
+    r"^(?:always|never|remember|please note)\b|"
+    r"\b(?:(?:please|and|also|you|to) remember|remember that|keep in mind|(?:don['’]t|do not) forget|"
+    r"(?:make|take) a note|note that|from now on|for the record|my name is|call me|"
+    r"i (?:always|never|prefer|like|live|work)|merke? dir|vergiss nicht|souviens-toi|retiens|"
+    r"n['’]oublie pas|recuerda|no olvides|ricordati?|lembre-se)\b|记住|記住|覚えて",
     re.IGNORECASE,
 )
+"""Wishes of a person. A model that has a memory confirms them, so they must be found here."""
 _DOUBT = re.compile(
     r"\b(?:maybe|perhaps|might|i think|i believe|i guess|not sure|unclear|unknown|cannot|can't|could not|"
     r"couldn't|unable|sorry|let me|i will|i'll|i would|as an ai)\b",
@@ -223,7 +227,7 @@ def _fields(data: Json, path: str = "", depth: int = 0) -> Iterator[str]:
 
 
 def _part_of_answer(answer: str) -> str:
-    """Return an answer in short; of JSON that is long the names of its fields."""
+    """Return the beginning of an answer; of long JSON the names of its fields."""
     plain = answer.strip()
     if len(plain) <= _EPISODE_PART or _structured(plain) is None:
         return _part(answer)

@@ -2,7 +2,7 @@
 
 Runs of one session follow each other, whichever threads and processes they are in. So each takes a ticket
 when it comes, and gets a number, its place in the session, when no earlier ticket is left. A ticket is
-renewed as long as its process lives. One that was not renewed for ``LEASE_S`` seconds holds up nobody: its
+renewed as long as its process lives. One that was not renewed for ``LEASE_S`` seconds delays no run: its
 process is gone, or stands still. It stays all the same, so that a process that goes on adds its run in its
 place; a run whose ticket was deleted, with its session or user, adds nothing.
 
@@ -44,7 +44,7 @@ from reactive_agents.ports import Clock
 LEASE_S = 30.0
 """Seconds after which a ticket that is not renewed is void."""
 _KEPT_US = 24 * 3600 * 1_000_000
-"""How long a ticket stays that nobody renews."""
+"""Microseconds that a ticket stays without being renewed."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _FOR_EVER = 2**62

@@ -102,6 +102,24 @@ def test_a_structured_result_of_a_tool_is_kept_whole_or_by_field() -> None:
         assert [each.content for each in facts] == [fact]
 
 
+@pytest.mark.parametrize(
+    "wish",
+    [
+        "Remember: the gate code is 4711.",
+        "Please remember my address, 12 Elm Street.",
+        "Look it up, and remember it for tomorrow.",
+        "I want you to remember this number.",
+        "Don't forget that Ada is allergic to nuts.",
+        "Make a note: the car is blue.",
+        "Merke dir, dass Huber montags liefert.",
+        "N'oublie pas que le portail est bleu.",
+        "请记住我的地址是榆树街12号。",
+    ],
+)
+def test_wishes_in_usual_words_are_kept(wish: str) -> None:
+    assert [each.content for each in kept("semantic", a_result(None), wish)] == [wish]
+
+
 def test_a_long_wish_is_kept_whole() -> None:
     wish = f"Remember that the delivery goes {'round the corner and ' * 40}to the door."
     assert [each.content for each in kept("semantic", a_result(None), wish)] == [wish]

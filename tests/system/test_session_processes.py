@@ -1,0 +1,119 @@
+"""Processes that share one session, and are killed or stand still in the middle of it."""
+
+from __future__ import annotations
+
+import signal
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+from returns.result import Success
+
+from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.core.conversation import wrong_history
+from reactive_agents.core.ids import AgentId, SessionId
+from reactive_agents.core.messages import Message, UserMessage
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock
+
+ROOT = Path(__file__).parents[2]
+
+PROGRAM = """
+import sys
+from reactive_agents.adapters.memory import sessions
+sessions.LEASE_S = 1.0  # before the first use
+from reactive_agents import ReactiveAgents
+from reactive_agents.testing import ScriptedLLM, answer, call
+
+name, path, turns, wait_for = sys.argv[1], sys.argv[2], int(sys.argv[3]), sys.argv[4:]
+
+def look() -> str:
+    '''Look.'''
+    print("looks", flush=True)
+    if wait_for:
+        sys.stdin.readline()
+    return "seen"
+
+script = [turn for _ in range(turns) for turn in (call("look"), answer("done"))]
+agent = ReactiveAgents.create().with_llm(ScriptedLLM(*script)).with_reasoning().with_tools(look)
+agent = agent.with_sessions(path).build()
+for number in range(turns):
+    agent.run_sync(f"{name}{number}", session="s")
+    print("ended", flush=True)
+"""
+
+
+def start(name: str, path: Path, turns: int, *wait_for: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-c", PROGRAM, name, str(path), str(turns), *wait_for],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
+def read_until(process: subprocess.Popen[str], word: str, times: int = 1) -> None:
+    assert process.stdout is not None
+    while times:
+        line = process.stdout.readline()
+        assert line, "the process has ended"
+        times -= line.strip() == word
+
+
+def conversation(path: Path) -> tuple[Message, ...]:
+    async def read() -> tuple[Message, ...]:
+        store = SqliteSessions(path, clock=FakeClock())
+        found = await attempt(store.messages(AgentId("agent"), SessionId("s")))
+        await store.aclose()
+        assert isinstance(found, Success)
+        messages: tuple[Message, ...] = found.unwrap()
+        return messages
+
+    return anyio.run(read)
+
+
+def asked(messages: tuple[Message, ...]) -> list[str]:
+    return [each.content for each in messages if isinstance(each, UserMessage)]
+
+
+def test_what_was_reported_before_a_kill_is_there_once_and_in_order(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    killed, other = start("k", path, 1_000), start("o", path, 20)
+    read_until(killed, "ended", 3)
+    read_until(killed, "looks")
+    killed.kill()
+    printed, _ = killed.communicate()
+    other.communicate()
+    messages = conversation(path)
+    assert wrong_history(messages) is None
+    of_killed = [each for each in asked(messages) if each.startswith("k")]
+    assert of_killed == [f"k{number}" for number in range(len(of_killed))]
+    reported = 3 + printed.split().count("ended")
+    assert len(of_killed) in (reported, reported + 1)  # it may end a run without the time to say so
+    assert [each for each in asked(messages) if each.startswith("o")] == [
+        f"o{number}" for number in range(20)
+    ]
+    rows = sqlite3.connect(path).execute(
+        "SELECT messages_before, message_count FROM conversation_turns ORDER BY number"
+    )
+    total = 0
+    for before, count in rows:
+        assert before == total
+        total += count
+    assert total == len(messages)
+
+
+def test_a_process_that_stood_still_adds_its_run_where_it_began(tmp_path: Path) -> None:
+    path = tmp_path / "sessions.db"
+    stopped = start("s", path, 1, "wait")
+    read_until(stopped, "looks")
+    stopped.send_signal(signal.SIGSTOP)
+    other = start("o", path, 2)
+    other.communicate()
+    stopped.send_signal(signal.SIGCONT)
+    stopped.communicate("go on\n")
+    assert (stopped.returncode, other.returncode) == (0, 0)
+    assert asked(conversation(path)) == ["s0", "o0", "o1"]
