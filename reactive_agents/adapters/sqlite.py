@@ -29,7 +29,7 @@ from typing import Generic, TypeAlias, TypeVar
 import anyio
 import anyio.lowlevel
 import anyio.to_thread
-from attrs import frozen
+from attrs import define, frozen
 from returns.result import Failure, Result, Success
 
 _E = TypeVar("_E")
@@ -133,6 +133,21 @@ class _Locked:
     error: sqlite3.OperationalError
 
 
+@define(eq=False)
+class _Wait:
+    """Whether the last wait for a file was too long, for all its stores here."""
+
+    timed_out: bool = False
+
+
+_WAITS: weakref.WeakValueDictionary[str, _Wait] = weakref.WeakValueDictionary()
+
+
+def place_of(path: DatabasePath) -> Path:
+    """Return where a file is, with ``~`` for the user's home."""
+    return Path(os.path.expanduser(path))
+
+
 class SqliteFile(Generic[_E]):
     """One store in a file, behind one connection with one transaction at a time.
 
@@ -140,12 +155,13 @@ class SqliteFile(Generic[_E]):
     from several event loops and threads, and by several processes.
 
     Args:
-        path: the file; it and the directories above it are made when they are missing. ``:memory:`` for no
-            file: the data then belongs to this object, and is lost with it rather than by :meth:`aclose`.
+        path: the file; it and the directories above it are made when they are missing. ``~`` is the user's
+            home. ``:memory:`` for no file: the data then belongs to this object, and is lost with it rather
+            than by :meth:`aclose`.
         store: its tables; they are made or brought forward when the file is opened.
         error: makes the failure of a sentence, which names the file, and of the name of the operation.
         patience_s: seconds to wait for a lock that another process holds, 0 or more. After a wait that was
-            too long, a twentieth of it, until the file is free again.
+            too long, of this or another store in the file, a twentieth of it, until the file is free again.
         read_only: never write, and never make the file.
         max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
         traced: an empty file beside this one remembers that the store was made. Without its tables, the file
@@ -163,9 +179,10 @@ class SqliteFile(Generic[_E]):
         max_pages: int | None = None,
         traced: bool = False,
     ) -> None:
-        self.path = Path(path)
-        self._trace = Path(f"{os.fspath(path)}-{store.name}") if traced else None
+        self.path = place_of(path)
+        self._trace = Path(f"{self.path}-{store.name}") if traced else None
         self._in_process = str(path) == IN_PROCESS
+        self._wait = _Wait() if self._in_process else _WAITS.setdefault(str(self.path.absolute()), _Wait())
         self._store = store
         self._error = error
         self._patience_s = patience_s
@@ -177,7 +194,6 @@ class SqliteFile(Generic[_E]):
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
         self._limiter: tuple[object, anyio.CapacityLimiter] | None = None
-        self._timed_out = False
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view of the file.
@@ -221,7 +237,7 @@ class SqliteFile(Generic[_E]):
 
     async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, _E]:
         self._leave_to_parent()
-        patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._timed_out else 1.0)
+        patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._wait.timed_out else 1.0)
         deadline = anyio.current_time() + patience_s
         while True:
             try:
@@ -229,10 +245,10 @@ class SqliteFile(Generic[_E]):
             except FAILURES as error:
                 return Failure(self._failed(operation, error))
             if not isinstance(outcome, _Locked):
-                self._timed_out = False
+                self._wait.timed_out = False
                 return Success(outcome)
             if anyio.current_time() >= deadline:
-                self._timed_out = True
+                self._wait.timed_out = True
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(_PAUSE_S)
 
@@ -356,7 +372,7 @@ def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -
         sqlite3.Error, ValueError: it is not there, or cannot be opened.
     """
     return sqlite3.connect(
-        f"{Path(path).absolute().as_uri()}?mode=ro",
+        f"{place_of(path).absolute().as_uri()}?mode=ro",
         uri=True,
         timeout=timeout_s,
         isolation_level=None,

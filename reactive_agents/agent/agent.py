@@ -24,7 +24,13 @@ from reactive_agents.agent.run_options import RunOptions, wrong_run
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
-from reactive_agents.core.errors import ApprovalNotPending, RuntimeErrors, ServiceFailed, TaskError
+from reactive_agents.core.errors import (
+    ApprovalNotPending,
+    RuntimeErrors,
+    ServiceFailed,
+    ServiceMissing,
+    TaskError,
+)
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
@@ -175,9 +181,18 @@ class ReactiveAgent(Generic[R]):
 
     @property
     def sessions(self) -> Sessions:
-        """The conversations of ``run(session=…)``: listed, read, renamed, forked, deleted."""
-        store: Maybe[SessionStore] = self.container.memory.sessions()
-        return Sessions(store.unwrap(), self.agent_id, self.container.core.redactor())
+        """The conversations of ``run(session=…)``: listed, read, renamed, forked, deleted.
+
+        Raises:
+            AgentError: the container provides no store of sessions, with ``ServiceMissing``.
+        """
+        return Sessions(self._session_store(), self.agent_id, self.container.core.redactor())
+
+    def _session_store(self) -> SessionStore:
+        store: SessionStore | None = self.container.memory.sessions().value_or(None)
+        if store is None:
+            raise AgentError(ServiceMissing("sessions", "memory.sessions"))
+        return store
 
     async def forget(self, *, user: str) -> int:
         """Delete the sessions and memories of a user, and return how many there were.
@@ -185,10 +200,9 @@ class ReactiveAgent(Generic[R]):
         Those of other agents in the same files are deleted as well. Records of cost and the audit log stay.
 
         Raises:
-            AgentError: a store failed, or cannot forget.
+            AgentError: a store failed, is missing, or cannot forget.
         """
-        store: Maybe[SessionStore] = self.container.memory.sessions()
-        forgotten = value_or_raise(await attempt(store.unwrap().forget(user)))
+        forgotten = value_or_raise(await attempt(self._session_store().forget(user)))
         memory = self.container.memory.memory().value_or(None)
         if memory is None:
             return forgotten

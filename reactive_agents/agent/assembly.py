@@ -20,6 +20,7 @@ from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
 from reactive_agents.agent.tool_references import alike, find_tool
+from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Providers
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
@@ -80,6 +81,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         for tools in _tool_settings(config, components)
         for _ in _check_transforms(config.compression.transform)
         for _ in _check_tool_names(config, tools)
+        for _ in _check_paths(config)
         for _ in _check_tier(config, components.embedder)
         for _ in _check_patterns(config.redaction.patterns)
         for reasoning, compaction_functions in prepare_compaction(
@@ -202,6 +204,20 @@ def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[Non
         if name not in known:
             expected = f"one of the agent's tools: {', '.join(sorted(known)) or 'it has none'}"
             return Failure(InvalidConfig(option, repr(name), expected))
+    return Success(None)
+
+
+def _check_paths(config: AgentConfig) -> Result[None, InvalidConfig]:
+    stores = {
+        "memory.path": config.memory,
+        "sessions.path": config.sessions,
+        "cost.path": config.cost,
+        "audit.path": config.audit,
+    }
+    for option, store in stores.items():
+        wrong = None if store is None else wrong_path(option, store.path)
+        if wrong is not None:
+            return Failure(wrong)
     return Success(None)
 
 

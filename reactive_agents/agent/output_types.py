@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 from collections.abc import Callable, Mapping
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_origin
 
 from attrs import frozen
@@ -149,6 +151,9 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
     if isinstance(output_type, str):  # pydantic would evaluate it
         return Failure(InvalidConfig("output_type", repr(output_type), "a type, not the name of one"))
+    if inspect.isroutine(output_type) or isinstance(output_type, partial):  # pydantic would call it
+        named = getattr(output_type, "__name__", name)
+        return Failure(InvalidConfig("output_type", named, "a type, not a function"))
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
         schema = adapter.json_schema()

@@ -106,9 +106,11 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 
 def wrong_path(option: str, value: object) -> InvalidConfig | None:
-    """Return a problem unless a value is a path that is not blank."""
+    """Return a problem unless a value is a path that a file system can have."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
-    if isinstance(path, str) and path.strip():
+    if isinstance(path, str) and path.strip() and "\0" not in path:
+        if path.startswith("~") and os.path.expanduser(path) == path:
+            return InvalidConfig(option, abbreviated(value), "a path in the home of a user that is known")
         return None
     return InvalidConfig(option, abbreviated(value), "a path")
 

@@ -125,7 +125,7 @@ def find_model_profile(config: ModelConfig) -> ModelProfile | None:
     model = qualified_model(config.provider, config.model)
     if provider_of(model) == "offline":
         return None
-    path = config.profiles or state_directory(os.environ) / PROFILES_FILE
+    path = os.path.expanduser(config.profiles or state_directory(os.environ) / PROFILES_FILE)
     if config.profiles == IN_PROCESS or not os.path.exists(path):
         return None
     from reactive_agents.adapters.llm.profile_store import find_profile

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
+from typing import Final, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
@@ -376,6 +376,9 @@ class StrategiesConfig:
 ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
 
 
+DEFAULT_KERNEL: Final = "react"
+
+
 @frozen
 class ReasoningConfig:
     """Reasoning: strategy, kernel and compaction.
@@ -391,7 +394,7 @@ class ReasoningConfig:
     default_strategy: ReasoningStrategy = "reactive"
     adaptive: AdaptiveConfig = AdaptiveConfig()
     strategies: StrategiesConfig = StrategiesConfig()
-    kernel: str = "react"
+    kernel: str = DEFAULT_KERNEL
     parallel_tool_calls: bool = True
     tool_classifier: ToolClassifier = "heuristic"
     compaction: CompactionConfig = CompactionConfig()

@@ -25,6 +25,7 @@ from reactive_agents.adapters.sqlite import (
     SqliteFile,
     Store,
     UnusableFile,
+    look_into,
     migrate,
     version_of,
 )
@@ -270,12 +271,13 @@ def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: 
 
     async def main() -> None:
         file = SqliteFile(path, NOTES, MemoryUnavailable, patience_s=0.1)
+        other = SqliteFile(path, NOTES, MemoryUnavailable, patience_s=0.1)
         await file.write("note", lambda each: each.execute("INSERT INTO notes VALUES ('a')").rowcount)
         holder = sqlite3.connect(path, isolation_level=None)
         holder.execute("BEGIN IMMEDIATE")
-        for _ in range(3):
+        for each in (file, file, other, file):
             started = anyio.current_time()
-            written = await file.write("note", lambda each: each.execute("DELETE FROM notes").rowcount)
+            written = await each.write("note", lambda each: each.execute("DELETE FROM notes").rowcount)
             waits.append(round((anyio.current_time() - started) / 0.1))
             assert isinstance(written, Failure)
         holder.execute("ROLLBACK")
@@ -286,8 +288,27 @@ def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: 
         waits.append(round((anyio.current_time() - started) / 0.1))
         holder.close()
         await file.aclose()
+        await other.aclose()
 
     # on a clock that leaps from deadline to deadline
     clock = trio.testing.MockClock(autojump_threshold=0)
     anyio.run(main, backend="trio", backend_options={"clock": clock})
-    assert waits == [1, 0, 0, 1]  # in whole patiences
+    assert waits == [1, 0, 0, 0, 1]  # in whole patiences
+
+
+def test_a_path_may_begin_with_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+
+    async def main() -> None:
+        for traced in (False, True):
+            file = SqliteFile("~/data/notes.db", NOTES, MemoryUnavailable, traced=traced)
+            await file.change("note", "INSERT INTO notes VALUES ('a')")
+            await file.aclose()
+
+    anyio.run(main)
+    assert not list((tmp_path / "here").iterdir())
+    assert {each.name for each in (tmp_path / "home" / "data").iterdir()} == {"notes.db", "notes.db-notes"}
+    count = look_into("~/data/notes.db", NOTES, lambda each: each.execute("SELECT * FROM notes").fetchall())
+    assert count == Success([("a",), ("a",)])

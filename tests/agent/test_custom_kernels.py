@@ -53,7 +53,7 @@ async def test_a_kernel_is_run_by_its_name() -> None:
     assert result.metadata.tokens_used == 15
 
 
-@pytest.mark.parametrize("strategy", ["reactive", "reflexion", "tree-of-thought"])
+@pytest.mark.parametrize("strategy", ["reactive", "direct", "reflexion", "tree-of-thought"])
 async def test_every_strategy_runs_the_kernel_of_the_configuration(strategy: str) -> None:
     kernel_types: list[str] = []
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from reactive_agents import AgentError, ReactiveAgents, agent_tool
-from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.errors import ServiceFailed, ServiceMissing
 from reactive_agents.effects import attempt
 from reactive_agents.testing import InMemoryMemory, ScriptedLLM, answer, call, forever, say
 from tests.support.embedders import ToyEmbedder
@@ -115,6 +115,18 @@ async def test_one_user_saying_the_same_as_another_takes_nothing_away() -> None:
     for user in ("ada", "bob"):
         await agent.run(QUESTION, user=user)
         assert "12 Elm Street" in shown(llm)
+
+
+async def test_without_a_store_of_sessions_there_is_an_error_that_says_so() -> None:
+    agent = builder(ScriptedLLM()).build()
+    agent.container.memory.sessions.override(None)
+    missing = ServiceMissing("sessions", "memory.sessions")
+    with pytest.raises(AgentError) as raised:
+        _ = agent.sessions
+    assert raised.value.error == missing
+    with pytest.raises(AgentError) as raised:
+        await agent.forget(user="ada")
+    assert raised.value.error == missing
 
 
 async def test_everything_of_a_user_is_forgotten(tmp_path: Path) -> None:

@@ -20,12 +20,22 @@ Build = Callable[[Any], Any]
 
 DELIVERABLES = "verification.deliverables"
 OUTSIDE: dict[str, Any] = {"model": {"model": "offline"}, "verification": {"deliverables": ["../b.md"]}}
+NO_PATH: dict[str, Any] = {"model": {"model": "offline"}, "cost": {"path": "\0"}}
 
 CASES: tuple[tuple[Build, str, str], ...] = (
     # what was accepted, and went wrong later
     (lambda b: b.with_memory(None), "memory.path", "None"),
     (lambda b: b.with_memory(" "), "memory.path", "' '"),
     (lambda b: b.with_memory(b"x"), "memory.path", "a bytes"),
+    (lambda b: b.with_memory("a\0b"), "memory.path", repr("a\0b")),
+    (lambda b: b.with_memory("~no-such-user/m.db"), "memory.path", "'~no-such-user/m.db'"),
+    (
+        lambda b: b.from_config(NO_PATH),
+        "cost.path",
+        repr("\0"),
+    ),
+    (lambda b: b.with_output_type(lambda: 1), "output_type", "<lambda>"),
+    (lambda b: b.with_output_type(print), "output_type", "print"),
     (lambda b: b.with_audit(None), "audit.path", "None"),
     (lambda b: b.with_audit(""), "audit.path", "''"),
     (lambda b: b.with_cost(None), "cost.path", "None"),

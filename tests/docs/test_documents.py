@@ -104,6 +104,13 @@ def test_the_architecture_page_names_every_package_and_only_files_that_exist() -
     assert [path for path in named if not ((package / path).exists() or (ROOT / path).exists())] == []
 
 
+@every_page
+def test_every_module_that_a_page_names_exists(page: Path) -> None:
+    named = re.findall(r"`((?:[\w.-]+/)+\w+\.py)`", prose_of(page))
+    places = (ROOT, ROOT / "reactive_agents", page.parent)
+    assert [name for name in named if not any((place / name).exists() for place in places)] == []
+
+
 def test_the_index_of_decisions_names_every_record() -> None:
     index = (ROOT / "docs" / "decisions" / "README.md").read_text(encoding="utf-8")
     assert [path.name for path in RECORDS if path.name != "README.md" and f"({path.name})" not in index] == []

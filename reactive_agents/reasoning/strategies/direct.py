@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reactive_agents.core.config import DEFAULT_KERNEL
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
@@ -16,12 +17,18 @@ NAME = "direct"
 def direct(
     strategy_input: StrategyInput, services: StrategyServices
 ) -> Effect[ReasoningResult, ReasoningErrors]:
-    """Run the loop without reasoning. Fails with ``StrategyExecutionError``."""
+    """Run the loop without reasoning, or the configured kernel in its place.
+
+    Fails with ``StrategyExecutionError``.
+    """
+    kernel = strategy_input.config.kernel
+    if kernel == DEFAULT_KERNEL:
+        kernel = "direct"
     options = KernelRunOptions(
         max_iterations=strategy_input.max_iterations or DEFAULT_MAX_ITERATIONS,
         strategy=NAME,
-        kernel_type="direct",
+        kernel_type=kernel,
         kernel_pass="direct:main",
         answers_by_tool=False,
     )
-    return run_once("direct", kernel_input(strategy_input), options, services)
+    return run_once(kernel, kernel_input(strategy_input), options, services)
