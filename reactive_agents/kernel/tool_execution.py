@@ -8,7 +8,7 @@ the run.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Never
 
 from returns.result import Result, Success
@@ -17,6 +17,7 @@ from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNo
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
+from reactive_agents.kernel.answer_check import Seen, unsupported_figures
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.previews import preview
@@ -27,10 +28,11 @@ from reactive_agents.kernel.open_requirements import (
     describe_open,
     how_to_deliver,
     requirements_of,
-    still_to_gather,
 )
+from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
+from reactive_agents.kernel.text_similarity import words_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 from reactive_agents.kernel.untrusted_arguments import call_needs_approval, why_blocked
 
@@ -126,19 +128,36 @@ def _repeated_effect(
 
 
 def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
-    """Return the answer to a required delivery that comes too early.
+    """Return the answer to a required call with an effect that comes too early.
 
-    The model may make the call once more, if it needs nothing of it.
+    That is a delivery, or a call that changes something with arguments that the model was not shown, while
+    required look-ups are open. The model may make the call once more, if it needs nothing of them.
     """
-    if not context.toolset.delivers(call.name) or call.fingerprint in state.ledger.questioned:
+    definition = context.toolset.definition(call.name)
+    if not has_side_effects(definition) or call.fingerprint in state.ledger.questioned:
         return None
     now = requirements_of(state, context)
-    if not any(each.name == call.name for each, _ in now.open) or not still_to_gather(now, context):
+    if not any(each.name == call.name for each, _ in now.open):
         return None
-    first = OpenRequirements(tuple(each for each in now.open if not context.toolset.delivers(each[0].name)))
-    return refused(
-        call, f"Not run: it delivers the result, and this is still required first: {describe_open(first)}."
-    )
+    delivers = context.toolset.delivers(call.name)
+    later = context.toolset.delivers if delivers else _has_effect(context)
+    first = OpenRequirements(tuple(each for each in now.open if not later(each[0].name)))
+    if not first.open or (not delivers and _was_shown(call, state, context)):
+        return None
+    does = "delivers the result" if delivers else "has an effect"
+    return refused(call, f"Not run: it {does}, and this is still required first: {describe_open(first)}.")
+
+
+def _has_effect(context: KernelContext) -> Callable[[str], bool]:
+    return lambda name: has_side_effects(context.toolset.definition(name))
+
+
+def _was_shown(call: ToolCall, state: KernelState, context: KernelContext) -> bool:
+    """Return whether the arguments rest on the task and on results."""
+    given = " ".join(str(value) for value in call.arguments.values())
+    seen = Seen(context.input.asked, shown_texts(state, context))
+    words, known = words_of(given), set(words_of("\n".join((seen.task, *seen.results))))
+    return 2 * sum(word in known for word in words) >= len(words) and not unsupported_figures(given, seen)
 
 
 def _is_wanted_again(state: KernelState, context: KernelContext, call: ToolCall) -> bool:

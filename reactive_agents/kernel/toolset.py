@@ -167,7 +167,7 @@ FINAL_ANSWER_TOOL = ToolDefinition(
             "answer": {"type": "string"},
             COULD_NOT: {
                 "type": "string",
-                "description": "Only if it cannot be done: why.",
+                "description": "Only if impossible: why, what is needed.",
             },
         },
         "required": ["answer"],

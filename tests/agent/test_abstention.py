@@ -15,6 +15,7 @@ from reactive_agents import ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.governance.audit_log import read_entries
 from reactive_agents.core.events import TaskCompleted
 from reactive_agents.core.results import Deliverable
+from reactive_agents.kernel.toolset import COULD_NOT, FINAL_ANSWER_TOOL
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, say
 
 WHY = "There is no price list for 2031; the list of that year would be needed."
@@ -58,6 +59,13 @@ def test_a_required_tool_is_tried_first() -> None:
     result = builder.with_required_tools("price").build().run_sync("What will a lamp cost?")
     assert result.status == "abstained"
     assert "Not tried: price (0 of 1 calls done)" in llm.requests[1].messages[-1].content
+    assert result.reason == f"It could not be done: {WHY} Needed: a call of price that works."
+
+
+def test_the_model_is_asked_why_and_what_is_needed() -> None:
+    said = json.loads(json.dumps(FINAL_ANSWER_TOOL.parameters))["properties"][COULD_NOT]
+    assert "why" in said["description"]
+    assert "needed" in said["description"]
 
 
 def test_an_answer_that_repeats_the_error_of_a_required_tool_is_one() -> None:
@@ -66,6 +74,7 @@ def test_an_answer_that_repeats_the_error_of_a_required_tool_is_one() -> None:
     result = agent(*again).with_required_tools("price").build().run_sync("What will a lamp cost?")
     assert (result.status, result.output) == ("abstained", "The catalogue of 2031 has not been published.")
     assert "the catalogue of 2031 has not been published" in result.reason
+    assert result.reason.endswith(". Needed: a call of price that works.")
 
 
 def test_an_answer_of_something_else_is_not() -> None:

@@ -404,6 +404,32 @@ def test_what_delivers_comes_after_what_it_needs() -> None:
     assert "still required first: search (0 of 1 calls done)" in refusal
 
 
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("The lamp costs 88.75 euros.", True),
+        ("A bird flew over seven hills yesterday.", True),
+        ("A report on the animals is on its way.", False),
+    ],
+)
+def test_a_sender_with_what_was_not_found_yet_comes_after_what_it_needs(text: str, refused: bool) -> None:
+    sent: list[str] = []
+
+    @tool(risk="medium")
+    def send(text: str) -> str:
+        """Send a text."""
+        sent.append(text)
+        return "sent"
+
+    later = (call("search", topic=0), call("send", text=TOPICS[0]), answer("Done."))
+    watched = Watched((call("send", text=text), *later))
+    result = watched.run(lambda it: it.with_tools(send).with_required_tools("send", "search"))
+    refusals = [step for step in result.steps if "Not run: it has an effect" in step.content]
+    assert (len(refusals), text in sent) == (int(refused), not refused)
+    assert result.status == "completed"
+    assert watched.ran.count("search") == 1
+
+
 def test_what_delivers_may_come_first_if_the_model_insists() -> None:
     script = (call("report", text="a"), call("report", text="a"), call("search", topic=0), answer("Done."))
     watched = Watched(script)

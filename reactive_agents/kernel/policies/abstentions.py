@@ -7,6 +7,8 @@ tool that was never called has to be tried, and a call that failed, to be made o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from reactive_agents.kernel.answer_check import Seen, ends_with_evidence
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop, Verdict, about_answers
 from reactive_agents.kernel.open_requirements import OpenRequirements, describe_open, requirements_of
@@ -32,7 +34,8 @@ def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
     if untried and turns_left(state, context) and not state.ledger.told.get(ABSTENTION):
         tools = describe_open(OpenRequirements(untried))
         return Redirect(ABSTENTION, f"Not tried: {tools}. Call these tools first; then say what is missing.")
-    return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.could_not))
+    needed = _needed(name for name in _names_of(now) if attempts.get(name))
+    return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.could_not, needed))
 
 
 def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRequirements) -> str:
@@ -42,19 +45,35 @@ def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRe
     its failure. Empty otherwise.
     """
     failed = state.ledger.counted.failed_in_a_row
-    names = {each.name for each, _ in now.open} | {each.name for each, _ in now.lost}
+    names = _names_of(now)
     if state.proposal is None or not names or not all(failed.get(name) for name in names):
         return ""
     errors = _errors_of(state, names)
     task = "\n".join(message.content for message in context.prefix)
     if not errors or not ends_with_evidence(state.proposal.text, Seen(task, errors)):
         return ""
-    return describe_abstention(" ".join(errors[-1].split())[:_SHOWN_OF_ERROR])
+    return describe_abstention(" ".join(errors[-1].split())[:_SHOWN_OF_ERROR], _needed(names))
 
 
-def describe_abstention(why: str) -> str:
-    """Return the reason of a run that ends as ``abstained``."""
-    return f"It could not be done: {why.strip()}"
+def describe_abstention(why: str, needed: str = "") -> str:
+    """Return the reason of a run that ends as ``abstained``.
+
+    Args:
+        needed: the required calls that would be needed besides what the model says.
+    """
+    reason = f"It could not be done: {why.strip()}"
+    if not needed:
+        return reason
+    return f"{reason if reason[-1] in '.!?' else f'{reason}.'} Needed: {needed}."
+
+
+def _needed(tools: Iterable[str]) -> str:
+    names = sorted(tools)
+    return f"a call of {' and of '.join(names)} that works" if names else ""
+
+
+def _names_of(now: OpenRequirements) -> set[str]:
+    return {each.name for each, _ in (*now.open, *now.lost)}
 
 
 def _errors_of(state: KernelState, names: set[str]) -> tuple[str, ...]:
