@@ -283,7 +283,7 @@ class PlanExecuteConfig(StrategyOptions):
     """Plan-execute-reflect.
 
     Attributes:
-        max_refinements: plan revisions after reflection, 1 or more.
+        max_refinements: plan revisions after reflection, 1 or more; then a reactive run does the rest.
         reflection_depth: reflection within 1500 (shallow) or 2500 (deep) tokens.
         step_retries: attempts a step gets after its first, before it is patched.
         step_kernel_max_iterations: model turns of a composite step.
@@ -291,7 +291,7 @@ class PlanExecuteConfig(StrategyOptions):
         patch_strategy: rewrite the failed step alone, or everything that remains.
     """
 
-    max_refinements: int = field(default=2, validator=_positive)
+    max_refinements: int = field(default=1, validator=_positive)
     reflection_depth: Depth = "deep"
     step_retries: int = field(default=1, validator=ge(0))
     step_kernel_max_iterations: int = field(default=3, validator=_positive)

@@ -44,6 +44,7 @@ from reactive_agents.kernel.open_requirements import (
     open_requirements,
 )
 from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import Toolset, toolset_for
 from reactive_agents.reasoning.progress import Progress
@@ -87,6 +88,8 @@ class Pass:
         temperature: 0 to 2; ``None`` leaves it to the provider.
         kernel: a kernel, or the name of one; empty for that of the run's configuration.
         kernel_type: names the kernel; by default the name that it has.
+        answers_by_tool: whether ``final-answer`` is offered, where there are tools.
+        leads: whether the user's instructions lead it, as they lead the answer; else they are data.
     """
 
     label: str
@@ -101,6 +104,7 @@ class Pass:
     kernel_type: str = ""
     answers_by_tool: bool = True
     user_task: str = ""
+    leads: bool = True
 
 
 @effect
@@ -132,7 +136,11 @@ async def run_pass(
     allowed = _allowed(each.allowed_tools, left, strategy_input)
     in_turns = not each.kernel and has_tools(services, allowed)
     instructions = loop_instructions(turns, each.instructions) if in_turns else each.instructions
+    if not each.leads:
+        instructions = "\n\n".join(filter(None, (instructions, instructions_of_user(strategy_input))))
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
+    if not each.leads:
+        given = evolve(given, settings=evolve(given.settings, system_prompt=""))
     task = evolve(
         given,
         task=each.task,
@@ -155,6 +163,16 @@ async def run_pass(
     )
     run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
     return run.alt(lambda error: StrategyExecutionError(strategy, error.message, cause=error))
+
+
+def instructions_of_user(strategy_input: StrategyInput) -> str:
+    """Return the user's instructions as data; empty without any.
+
+    They are for calls whose text is not the answer.
+    """
+    own = strategy_input.settings.system_prompt
+    follow = "The answer to the task has to follow these instructions:"
+    return f"{follow}\n{fence('instructions', own)}" if own else ""
 
 
 def find_kernel(

@@ -28,7 +28,6 @@ class Progress:
         tool_results: the full text of each result, by the key that its observation names.
         iterations: turns that the model has taken in all passes.
         calls: the tool calls of all passes, and of earlier tries of the run.
-        impossible: why a pass could not be done, as it said itself; the last one.
         rejections: how often guidance was given because of a turn of the model.
     """
 
@@ -37,7 +36,6 @@ class Progress:
     tool_results: Mapping[str, str] = field(factory=dict)
     iterations: int = 0
     calls: CallCounts = NO_CALLS
-    impossible: str = ""
     rejections: int = 0
 
     def after(self, state: KernelState) -> Progress:
@@ -48,7 +46,6 @@ class Progress:
             steps=self.steps + state.steps,
             tool_results={**self.tool_results, **tool_results(state.scratchpad)},
             iterations=self.iterations + state.iteration,
-            impossible=state.reason if state.outcome == "abstained" else self.impossible,
             rejections=self.rejections + rejections_in(state.ledger.told),
         )
 

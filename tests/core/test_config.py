@@ -36,7 +36,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
     ReactiveConfig: {"max_iterations": 10, "temperature": 0.7, **SHARED},
     PlanExecuteConfig: {
         **SHARED,
-        "max_refinements": 2,
+        "max_refinements": 1,
         "reflection_depth": "deep",
         "step_retries": 1,
         "step_kernel_max_iterations": 3,

@@ -22,6 +22,7 @@ from reactive_agents.core.config import (
     ContextProfileOverrides,
     ContextTier,
     PlanExecuteConfig,
+    ReactiveConfig,
     ReasoningConfig,
     ReflexionConfig,
     StrategiesConfig,
@@ -192,7 +193,10 @@ SCENES: Mapping[str, Scene] = {
             if request.tools
             else planning(COMPOSITE, WRITING)(request)
         ),
-        reasoning=configured(plan_execute=PlanExecuteConfig(max_refinements=1, step_kernel_max_iterations=2)),
+        reasoning=configured(
+            plan_execute=PlanExecuteConfig(max_refinements=1, step_kernel_max_iterations=2),
+            reactive=ReactiveConfig(max_iterations=2),
+        ),
         shown=("think", "patch-plan"),
     ),
     "reflexion": Scene(

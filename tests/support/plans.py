@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from reactive_agents.testing import Turn, say
+from reactive_agents.testing import answer as delivered
 
 PLANNING = "Make a plan for the task"
 PATCHING = "Rewrite it so that"
@@ -67,4 +68,4 @@ def unsatisfied(*missing: str, confidence: float = 0.6) -> Turn:
 
 def answer(text: str = "The answer.") -> Turn:
     """The model writes the answer from the results."""
-    return say(text, when=ANSWERING)
+    return delivered(text, when=ANSWERING)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from math import prod
@@ -16,6 +17,9 @@ from reactive_agents.core.json import Json
 
 _SHARE = 5
 _SHORT = 40
+_PASSAGE = 400
+"""Characters of a line that are looked at together."""
+_WORD = re.compile(r"[^\W_]{4,}")
 
 
 def cut_before(text: str, length: int) -> int:
@@ -230,6 +234,33 @@ def _prose(text: str, key: str | None, budget: int, head_share: float) -> str:
     told = note(total - head - tail, head)
     told = told[1:] if text[:head].endswith("\n") else told
     return (text[:head] + told + text[total - tail :])[:budget]
+
+
+def passages(text: str, query: str, budget: int) -> str:
+    """Return the lines of a long text that are about a query, in their order.
+
+    Those are lines with the words of the query that are rarest in the text; empty when there are none.
+
+    Args:
+        budget: characters, 0 or more.
+    """
+    wanted = set(_words(query))
+    lines = [line[at : at + _PASSAGE] for line in text.splitlines() for at in range(0, len(line), _PASSAGE)]
+    shared = [wanted.intersection(_words(line)) for line in lines]
+    count = Counter(word for words in shared for word in words)
+    worth = [sum(1 / count[word] for word in words) for words in shared]
+    least, room = max(worth, default=0.0) / 2, budget
+    chosen: list[int] = []
+    for at in sorted(range(len(lines)), key=lambda at: -worth[at]):
+        if not worth[at] or worth[at] < least or len(lines[at]) >= room:
+            break
+        chosen.append(at)
+        room -= len(lines[at]) + 1
+    return "\n".join(lines[at] for at in sorted(chosen))
+
+
+def _words(text: str) -> Iterable[str]:
+    return (word.lower() for word in _WORD.findall(text))
 
 
 def _way_on(key: str | None, how: str) -> str:

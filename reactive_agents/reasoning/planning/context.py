@@ -24,11 +24,13 @@ class PlanningContext:
 
     Attributes:
         tools: available to steps, as the model is shown them.
+        needs: of the run, those that were derived from the task too.
     """
 
     input: StrategyInput
     services: StrategyServices
     tools: tuple[ToolDefinition, ...]
+    needs: ToolNeeds
 
     @property
     def config(self) -> PlanExecuteConfig:
@@ -39,7 +41,8 @@ class PlanningContext:
 def planning_context(strategy_input: StrategyInput, services: StrategyServices) -> PlanningContext:
     """Return the context of a run, with the tools that its kernel runs will have.
 
-    Requirements that were derived from the task are left out: the plan itself is a better reading of it.
+    Requirements that were derived from the task do not hold for steps: the plan itself is a better reading of
+    it.
     """
     definitions = definitions_in(services.kernel.tools)
     detail = profile_of(strategy_input, services).schema_detail
@@ -47,7 +50,7 @@ def planning_context(strategy_input: StrategyInput, services: StrategyServices) 
     needs = strategy_input.needs
     given = tuple(each for each in needs.required if not each.derived)
     planned = evolve(strategy_input, needs=evolve(needs, required=given))
-    return PlanningContext(planned, services, toolset.offered)
+    return PlanningContext(planned, services, toolset.offered, needs)
 
 
 def needs_left(progress: Progress, context: PlanningContext) -> ToolNeeds:

@@ -21,19 +21,22 @@ from reactive_agents.reasoning.passes import (
     open_requirements_of_run,
     run_pass,
 )
+from reactive_agents.reasoning.planning.answers import problem_of
 from reactive_agents.reasoning.planning.context import NAME, PlanningContext, calls_under, evidence_in
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
 from reactive_agents.reasoning.planning.planner import patch_step, replan
 from reactive_agents.reasoning.planning.prompts import (
     ANALYSIS_INSTRUCTIONS,
     COMPOSITE_INSTRUCTIONS,
+    shown_results,
     step_content,
 )
-from reactive_agents.reasoning.planning.references import interpolate
+from reactive_agents.reasoning.planning.references import interpolate, references_in
 from reactive_agents.reasoning.planning.required_calls import share_of_calls
 from reactive_agents.reasoning.planning.schedule import blocked_by, next_batch
 from reactive_agents.reasoning.planning.validation import find_cycle, repaired_call
 from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.strategy import profile_of
 
 NO_NEEDS = ToolNeeds()
 
@@ -80,15 +83,18 @@ async def run_step(
         states, progress = (*states, state), progress.after(state)
         made += tuple(state.steps)
         step = evolve(step, tokens_used=step.tokens_used + state.tokens, result=state.output)
+        wrong = state.reason
         if state.outcome == "completed":
-            return Success(StepRun(await _ended(step, None, journal, context), states))
+            wrong = problem_of(step, progress, context)
+            if not wrong:
+                return Success(StepRun(await _ended(step, None, journal, context), states))
         final = (
             step.retries >= context.config.step_retries or _was_refused(state) or state.outcome == "abstained"
         )
         if final or limit_reached(context.input, context.services) is not None:
-            failed = await _ended(step, state.reason, journal, context)
+            failed = await _ended(step, wrong, journal, context)
             return Success(StepRun(failed, states, state.error))
-        step = evolve(step, retries=step.retries + 1, error=state.reason)
+        step = evolve(step, retries=step.retries + 1, error=wrong)
 
 
 async def _ended(
@@ -133,7 +139,8 @@ def _prepare(
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
     if isinstance(shown, Failure):
         return shown
-    task = step_content(step, str(shown.unwrap()), journal.plan.goal, found)
+    task = step_content(step, str(shown.unwrap()), journal.plan.goal, found, _unnamed(step, journal, context))
+    leads = step.id == steps[-1].id  # its text may be sent as it is
     match step.type:
         case "analysis":
             return Success(
@@ -147,6 +154,7 @@ def _prepare(
                     needs=NO_NEEDS,
                     kernel="one-shot",
                     answers_by_tool=False,
+                    leads=leads,
                 )
             )
         case "composite":
@@ -164,9 +172,22 @@ def _prepare(
                         context.input.needs,
                         required=tuple(ToolRequirement(name, done + share) for name, done, share in required),
                     ),
+                    leads=leads,
                 )
             )
     assert_never(step.type)
+
+
+def _unnamed(step: PlanStep, journal: PlanJournal, context: PlanningContext) -> str:
+    """Return the results so far for a step that refers to none; else an empty text.
+
+    Small models forget the references, and a step that sees no results makes them up.
+    """
+    completed = tuple(each for each in journal.plan.steps if each.status == "completed" and each.result)
+    if not completed or references_in(step.instruction):
+        return ""
+    profile = profile_of(context.input, context.services)
+    return shown_results(evolve(journal.plan, steps=completed), profile, context.input.settings.compression)
 
 
 def _required_calls(

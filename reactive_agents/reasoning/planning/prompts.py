@@ -6,7 +6,7 @@ All but instructions and the task is data, and stands in fences.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from reactive_agents.core.config import ContextProfile, ContextTier, Depth, ResultCompressionConfig
 from reactive_agents.core.json import Json
@@ -15,7 +15,7 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing import signature
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
-from reactive_agents.kernel.context_window.previews import preview
+from reactive_agents.kernel.context_window.previews import passages, preview
 from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.planning.schemas import MOST_STEPS
@@ -72,10 +72,12 @@ COMPOSITE_INSTRUCTIONS = (
     "This is one step of a larger plan. Do only this step: the other steps do the rest of the task. Your "
     "answer is the result of this step."
 )
-ANSWER_INSTRUCTIONS = (
-    "The steps of a plan were carried out. Write the answer to the task from their results. Use nothing that "
-    "the results do not show. Say plainly what could not be done or found."
+_ANSWER = (
+    "The steps of a plan were carried out. Write the answer to the task from their results: state those that "
+    "it asks for, and use nothing that no result shows."
 )
+_FIND_THE_REST = "Call tools only for what is still missing."
+_SAY_THE_REST = "Say plainly what could not be done or found."
 
 
 def plan_instructions(rules: str) -> str:
@@ -144,6 +146,12 @@ def reflect_instructions(depth: Depth) -> str:
     return f"{_REFLECT} {_DEEP if depth == 'deep' else _SHALLOW}"
 
 
+def answer_instructions(*, with_tools: bool) -> str:
+    """Return the instructions for the answer from the results of a plan."""
+    parts = (_ANSWER, _FIND_THE_REST if with_tools else "", _SAY_THE_REST)
+    return " ".join(part for part in parts if part)
+
+
 def with_requirements(instructions: str, needs: ToolNeeds) -> str:
     """Return the instructions with the required calls."""
     return "\n\n".join(part for part in (instructions, _requirements(needs)) if part)
@@ -166,14 +174,15 @@ def change_content(goal: str, results: str = "", missing: Sequence[str] = (), fo
     return "\n\n".join(part for part in (goal, results, seen, lacking) if part)
 
 
-def step_content(step: PlanStep, instruction: str, goal: str, found: str) -> str:
+def step_content(step: PlanStep, instruction: str, goal: str, found: str, results: str = "") -> str:
     """Return one step as a task, with what the attempt before gave.
 
     Args:
         instruction: with the results that it refers to.
         found: what its tools gave in earlier attempts.
+        results: of other steps, for a step that refers to none of them.
     """
-    parts = [instruction]
+    parts = [instruction, *((results,) if results else ())]
     if goal.strip() != instruction.strip():
         parts.append(f"This is the step {step.title!r} of a larger task:\n{fence('larger-task', goal)}")
     if step.error:
@@ -185,12 +194,25 @@ def step_content(step: PlanStep, instruction: str, goal: str, found: str) -> str
     return "\n\n".join(parts)
 
 
-def shown_results(plan: Plan, profile: ContextProfile, compression: ResultCompressionConfig) -> str:
-    """Return every step with its result, each within an equal share of the window."""
+def shown_results(
+    plan: Plan,
+    profile: ContextProfile,
+    compression: ResultCompressionConfig,
+    stored: Mapping[str, str] | None = None,
+) -> str:
+    """Return every step with its result, each within an equal share of the window.
+
+    Of a result that is too long, the passages that are about the task are shown besides.
+
+    Args:
+        stored: results by the keys that ``recall`` reads; ``None`` where the model cannot recall.
+    """
+    keys = {text: key for key, text in (stored or {}).items()}
     room = int(profile.window_tokens * CHARACTERS_PER_TOKEN * RESULTS_SHARE) // max(1, len(plan.steps))
     budget = max(LEAST_SHOWN, min(result_budget(profile, compression), room))
     return "The steps of the plan so far:\n\n" + "\n\n".join(
-        _shown(step, budget, profile, compression) for step in plan.steps
+        _shown(step, plan.goal, budget, profile, compression, keys.get(step.result or ""))
+        for step in plan.steps
     )
 
 
@@ -209,7 +231,14 @@ def _kind(step: PlanStep) -> str:
     return f"{step.type}: {tools}" if tools else step.type
 
 
-def _shown(step: PlanStep, budget: int, profile: ContextProfile, compression: ResultCompressionConfig) -> str:
+def _shown(
+    step: PlanStep,
+    goal: str,
+    budget: int,
+    profile: ContextProfile,
+    compression: ResultCompressionConfig,
+    key: str | None,
+) -> str:
     after = f", after {', '.join(step.depends_on)}" if step.depends_on else ""
     said = [f"{step.id} ({_kind(step)}{after}), {step.status.replace('_', ' ')}: {step.title}"]
     if step.status != "completed":
@@ -220,14 +249,17 @@ def _shown(step: PlanStep, budget: int, profile: ContextProfile, compression: Re
     if step.error:
         said.append(fence(f"error-of-{step.id}", clipped_error(step.error)))
     if step.result:
+        about = passages(step.result, goal, budget // 4) if len(step.result) > budget else ""
         text = preview(
             step.result,
-            None,
-            budget,
+            key,
+            budget - len(about),
             head_share=compression.head_share,
             list_items=profile.list_items,
         )
         said.append(fence(f"result-of-{step.id}", text))
+        if about:
+            said.append(fence(f"passages-of-{step.id}", about))
     return "\n".join(said)
 
 

@@ -1,8 +1,8 @@
 """Plan, execute, reflect (Wang et al., 2023, arXiv:2305.04091).
 
 The strategy makes or resumes a plan, runs the planning loop over it, and writes the answer from the results.
-A task for which no plan can be made is left to the reactive strategy, since an answer without a plan is
-better than none.
+Where no plan can be made, or the plan does not reach its goal, the rest is left to a reactive run that is
+given all that was found: so a plan that goes wrong is never worse than none.
 """
 
 from __future__ import annotations
@@ -23,20 +23,30 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
-from reactive_agents.core.results import ReasoningResult, ReasoningStatus
+from reactive_agents.core.results import ReasoningResult, ReasoningStatus, ReasoningStrategy
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel.policies.answers import MOST_CUT_OFF
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.confidence import BY_STATUS
-from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
+from reactive_agents.reasoning.passes import (
+    Pass,
+    begin_progress,
+    calls_left_of_run,
+    limit_reached,
+    note_step,
+    run_pass,
+)
+from reactive_agents.reasoning.planning.answers import is_answer
 from reactive_agents.reasoning.planning.context import NAME as NAME
-from reactive_agents.reasoning.planning.context import PlanningContext, planning_context
-from reactive_agents.reasoning.planning.executor import NO_NEEDS
+from reactive_agents.reasoning.planning.context import (
+    PlanningContext,
+    evidence_of_composites,
+    planning_context,
+)
 from reactive_agents.reasoning.planning.loop import PlanEnd, reach_goal
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal, earlier_progress, resumed_plan
 from reactive_agents.reasoning.planning.planner import make_plan
 from reactive_agents.reasoning.planning.prompts import (
-    ANSWER_INSTRUCTIONS,
+    answer_instructions,
     change_content,
     plan_in_lines,
     shown_results,
@@ -60,10 +70,10 @@ Outcome: TypeAlias = Result[ReasoningResult, ReasoningErrors]
 async def plan_execute(strategy_input: StrategyInput, services: StrategyServices) -> Outcome:
     """Make a plan, execute it, judge the results, and refine it up to its goal.
 
-    Where the model cannot make a plan, the reactive strategy does the task, and the result's reason names
-    that. With ``plan_id`` a stored plan is resumed, with its own goal. Fails with ``ReasoningError`` when
-    that plan cannot be had, and with ``StrategyExecutionError`` when the model fails before there is anything
-    to show.
+    Where the model cannot make a plan, or the plan does not reach its goal, a reactive run does the rest, and
+    the result names it. With ``plan_id`` a stored plan is resumed, with its own goal. Fails with
+    ``ReasoningError`` when that plan cannot be had, and with ``StrategyExecutionError`` when the model fails
+    before there is anything to show.
     """
     measure, progress = begin_measure(services), begin_progress(strategy_input, services)
     context = planning_context(strategy_input, services)
@@ -78,7 +88,9 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
         return await _work_on(plan, progress, measure, context, resumed=True)
     made = await make_plan(progress, context)
     if isinstance(made, Failure):
-        return await _without_plan(made.failure().message, progress, measure, context)
+        why = f"{NAME} made no plan: {made.failure().message}"
+        progress = note_step(progress, "plan", why, services, strategy=NAME, label=f"{NAME}:plan")
+        return await _hand_over(PlanEnd("no_plan", why), None, progress, measure, context)
     return await _work_on(made.unwrap(), progress, measure, context, resumed=False)
 
 
@@ -95,36 +107,6 @@ async def _work_on(
         return worked
     progress, end = worked.unwrap()
     return await conclude_plan(progress, end, journal, context)
-
-
-async def _without_plan(
-    problem: str, progress: Progress, measure: StrategyMeasure, context: PlanningContext
-) -> Outcome:
-    """Return the reactive strategy's result, with the reason and the totals of both."""
-    services = context.services
-    reason = f"{NAME} made no plan, so that the strategy {reactive.NAME} did the task: {problem}"
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(StrategySelected, strategy=reactive.NAME, reason=reason)
-    progress = note_step(progress, "plan", reason, services, strategy=NAME, label=f"{NAME}:plan")
-    outcome = await attempt(reactive.reactive(context.input, services))
-    if isinstance(outcome, Failure):
-        return outcome
-    result = outcome.unwrap()
-    return Success(
-        reasoning_result(
-            reactive.NAME,
-            measure,
-            services,
-            steps=progress.steps + result.steps,
-            output=result.output,
-            status=result.status,
-            iterations=result.metadata.iterations,
-            terminated_by=result.metadata.terminated_by,
-            reason=f"{result.metadata.reason} {reason}",
-            results=result.tool_results,
-        )
-    )
 
 
 # --- The plan that a run begins with: a new one, or a stored one that goes on ---
@@ -156,48 +138,81 @@ def _unavailable(plan_id: PlanId, reason: str) -> Failure[ReasoningError]:
 
 async def conclude_plan(
     progress: Progress, end: PlanEnd, journal: PlanJournal, context: PlanningContext
-) -> Result[ReasoningResult, ReasoningErrors]:
+) -> Outcome:
     """Write the answer, end the plan, and return the result."""
     plan = journal.plan
-    output = finished_answer(plan, end.reflection) if end.reflection is not None and end.reached else None
-    if output is None and end.may_ask and any(step.status == "completed" for step in plan.steps):
-        missing = end.reflection.missing if end.reflection is not None else ()
-        asked = answer_pass(plan, missing, context)
-        ran = await attempt(run_pass(asked, progress, NAME, context.input, context.services))
-        if isinstance(ran, Failure):
-            return ran
-        state = ran.unwrap()
-        progress = progress.after(state)
-        output = state.output
-        if state.outcome != "completed":
-            why = f"{end.why} {state.reason.rstrip('.')}. Missing: the whole answer."
-            limit = limit_reached(context.input, context.services)
-            by = "answer_failed" if limit is None else limit.name
-            end = evolve(end, terminated_by=by, why=why, reached=False)
-    output = output or best_so_far(plan)
+    output = finished_answer(plan, end.reflection, progress, context) if end.reached else None
+    usable = end.error is None or any(step.status == "completed" for step in plan.steps)
+    if output is None and end.may_ask and usable:
+        outcome = await _hand_over(end, plan, progress, journal.measure, context)
+        await journal.end(_plan_status(end))
+        return outcome
     await journal.end(_plan_status(end))
+    output = output or best_so_far(plan)
     if output is None and end.error is not None:
         return Failure(StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
     status: ReasoningStatus = "completed" if end.reached else "partial"
-    if progress.impossible and end.may_ask and not end.reached:  # no limit ended it: there is no other way
-        status, end = "abstained", evolve(end, why=f"{progress.impossible} {end.why}")
-    confidence = end.reflection.confidence if end.reflection is not None else BY_STATUS[status]
-    return Success(
-        reasoning_result(
-            NAME,
-            journal.measure,
-            context.services,
-            steps=progress.steps,
-            output=output,
-            status=status,
-            iterations=progress.iterations,
-            terminated_by=end.terminated_by,
-            reason=end.why,
-            results=progress.tool_results,
-            rejections=progress.rejections,
-            task=context.input.task_description,
-            confidence=confidence if end.reached else min(confidence, BY_STATUS["partial"]),
-        )
+    return Success(_result(NAME, output, status, end, progress, journal.measure, context))
+
+
+async def _hand_over(
+    end: PlanEnd, plan: Plan | None, progress: Progress, measure: StrategyMeasure, context: PlanningContext
+) -> Outcome:
+    """Return the outcome of a reactive run that is given all that was found.
+
+    It writes the answer of a plan that reached its goal, and does the rest of any other.
+    """
+    services, strategy = context.services, NAME if end.reached else reactive.NAME
+    if not end.reached:
+        end = evolve(end, why=f"{end.why.rstrip('.')}. The strategy {reactive.NAME} took over.")
+        events = services.kernel.events.value_or(None)
+        if events is not None:
+            events.publish(StrategySelected, strategy=strategy, reason=end.why)
+    asked = answer_pass(plan, end, progress, context)
+    ran = await attempt(run_pass(asked, progress, strategy, context.input, services))
+    if isinstance(ran, Failure):
+        return ran
+    state = ran.unwrap()
+    progress, status = progress.after(state), state.outcome or "failed"
+    output = state.output or (best_so_far(plan) if plan is not None else None)
+    if status == "failed":
+        if output is None:
+            error = StrategyExecutionError(strategy, state.reason, progress.iterations, state.error)
+            return Failure(error)
+        status = "partial"
+    if status != "completed" or not end.reached:
+        missing = " Missing: the whole answer." if status == "partial" else ""
+        limit = limit_reached(context.input, services)
+        by = "answer_failed" if end.reached and status == "partial" else state.terminated_by
+        by = by if limit is None or status != "partial" else limit.name
+        end = evolve(end, terminated_by=by, why=f"{end.why} {state.reason.rstrip('.')}.{missing}")
+    return Success(_result(strategy, output, status, end, progress, measure, context))
+
+
+def _result(
+    strategy: ReasoningStrategy,
+    output: str | None,
+    status: ReasoningStatus,
+    end: PlanEnd,
+    progress: Progress,
+    measure: StrategyMeasure,
+    context: PlanningContext,
+) -> ReasoningResult:
+    judged = end.reflection.confidence if end.reflection is not None else BY_STATUS[status]
+    return reasoning_result(
+        strategy,
+        measure,
+        context.services,
+        steps=progress.steps,
+        output=output,
+        status=status,
+        iterations=progress.iterations,
+        terminated_by=end.terminated_by,
+        reason=end.why,
+        results=progress.tool_results,
+        rejections=progress.rejections,
+        task=context.input.task_description,
+        confidence=judged if end.reached and status == "completed" else BY_STATUS[status],
     )
 
 
@@ -211,20 +226,26 @@ def _plan_status(end: PlanEnd) -> PlanStatus:
     return "failed" if end.terminated_by in ("refinement_limit", "refinement_failed") else "active"
 
 
-def finished_answer(plan: Plan, reflection: Reflection) -> str | None:
+def finished_answer(
+    plan: Plan, reflection: Reflection | None, progress: Progress, context: PlanningContext
+) -> str | None:
     """Return the step result that is the answer already; ``None`` without one.
 
     It is that of the step which the reflection names, or of the only step, where it is a text that a model
-    wrote.
+    wrote. The text of an analysis has to pass the checks of an answer first; that of a composite step has.
     """
-    if reflection.verdict != "SATISFIED":
+    if reflection is None or reflection.verdict != "SATISFIED":
         return None
     completed = [step for step in plan.steps if step.status == "completed"]
-    for step in completed:
-        if step.id == reflection.answer_step:
-            return step.result
+    named = next((step for step in completed if step.id == reflection.answer_step), None)
     alone = completed[0] if len(plan.steps) == len(completed) == 1 else None
-    return alone.result if alone is not None and alone.type != "tool_call" else None
+    if named is None and alone is not None and alone.type != "tool_call":
+        named = alone
+    if named is None or named.result is None:
+        return None
+    if named.type != "analysis" or is_answer(named.result, progress, context):
+        return named.result
+    return None
 
 
 def best_so_far(plan: Plan) -> str | None:
@@ -241,18 +262,30 @@ def best_so_far(plan: Plan) -> str | None:
     return None
 
 
-def answer_pass(plan: Plan, missing: tuple[str, ...], context: PlanningContext) -> Pass:
-    """Return the model call that writes the answer from the results of the steps."""
-    profile = profile_of(context.input, context.services)
-    results = shown_results(plan, profile, context.input.settings.compression)
+def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: PlanningContext) -> Pass:
+    """Return the reactive run that writes the answer and finds what is missing."""
+    given, options = context.input, context.input.config.strategies.reactive
+    task, instructions = given.task_description, ""
+    if plan is not None:
+        profile, judged = profile_of(given, context.services), end.reflection
+        missing = judged.missing if judged is not None and not end.reached else ()
+        results = shown_results(plan, profile, given.settings.compression, progress.tool_results)
+        task = change_content(plan.goal, results, missing, evidence_of_composites(plan, progress, context))
+        left = calls_left_of_run(progress, given, context.services)
+        with_tools = any(left.get(tool.name, 1) for tool in context.tools)
+        instructions = answer_instructions(with_tools=with_tools)
     return Pass(
         f"{NAME}:answer",
         "answer.",
-        change_content(plan.goal, results, missing),
-        1 + MOST_CUT_OFF,
-        instructions=ANSWER_INSTRUCTIONS,
-        allowed_tools=frozenset(),
-        needs=NO_NEEDS,
-        kernel="one-shot",
-        answers_by_tool=False,
+        task,
+        options.max_iterations,
+        instructions=instructions,
+        needs=None if end.reached and plan_is_complete(plan) else context.needs,
+        temperature=options.temperature,
+        user_task=given.task_description,
     )
+
+
+def plan_is_complete(plan: Plan | None) -> bool:
+    """Return whether all steps of a plan are completed."""
+    return plan is not None and all(step.status == "completed" for step in plan.steps)

@@ -16,9 +16,9 @@ from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse, Purpose
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel.prompt import HAS_MEMORY, fence, stable_prefix
+from reactive_agents.kernel.prompt import HAS_MEMORY, stable_prefix
 from reactive_agents.kernel.termination import in_time
-from reactive_agents.reasoning.passes import limit_reached
+from reactive_agents.reasoning.passes import instructions_of_user, limit_reached
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
 from reactive_agents.reasoning.structured_output.answer_parser import read_answer
 from reactive_agents.reasoning.structured_output.schema import Shape, without_descriptions
@@ -153,11 +153,9 @@ def _request(
     shape = question.shape
     model = question.model or strategy_input.model
     profile = profile_of(evolve(strategy_input, model=model), services)
-    own = strategy_input.settings.system_prompt if question.about_answer else ""
-    of_answer = f"The answer to the task has to follow these instructions:\n{fence('instructions', own)}"
     parts = (
         question.instructions,
-        of_answer if own else "",
+        instructions_of_user(strategy_input) if question.about_answer else "",
         HAS_MEMORY if question.about_answer and strategy_input.memory is not None else "",
         _DATA,
         format_instructions(shape, profile.tier),
