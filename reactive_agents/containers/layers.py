@@ -196,9 +196,16 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
         )
     if settings.servers:
         from reactive_agents.adapters.tools.mcp import McpTools  # imported by those who have servers
+        from reactive_agents.adapters.tools.mcp.known_tools import FILE_NAME
 
         taken = [tool.name for tool in settings.tools]
-        remote = McpTools(settings.servers, clock=clock, taken=taken)
+        remote = McpTools(
+            settings.servers,
+            clock=clock,
+            taken=taken,
+            inspect=find_orders,
+            known_tools=state_directory(os.environ) / FILE_NAME,
+        )
         lifetimes.add(remote.aclose, remote.open)
         services.append(remote)
     match services:
@@ -208,6 +215,15 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
             return one
         case _:
             return CombinedTools(services)
+
+
+def find_orders(text: str) -> str:
+    """Return why a text looks like orders to the model; empty when it does not."""
+    from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
+
+    findings = prompt_injection()(text)
+    assert isinstance(findings, list)
+    return next((finding.detail for finding in findings if finding.action == "block"), "")
 
 
 class ToolLayer(Layer):

@@ -382,6 +382,7 @@ class ApprovalRequested(Event):
     Attributes:
         approval_id: what is approved or denied; no other request of the run has it.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
+        notice: what is to be known of the tool, as how its definition changed; empty for nothing.
     """
 
     approval_id: ApprovalId
@@ -390,6 +391,7 @@ class ApprovalRequested(Event):
     arguments: JsonObject
     risk: Risk
     copied: tuple[str, ...] = ()
+    notice: str = ""
 
 
 @frozen

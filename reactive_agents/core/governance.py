@@ -40,6 +40,7 @@ class ApprovalRequest:
         call_id: as in the other events of the call; steps of a plan that run side by side may share one.
         arguments: what the tool would be called with; a copy that nothing else holds.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
+        notice: what is to be known of the tool, as how its definition changed; empty for nothing.
     """
 
     run_id: RunId
@@ -51,6 +52,7 @@ class ApprovalRequest:
     arguments: JsonObject = field(converter=_own_copy)
     risk: Risk
     copied: tuple[str, ...] = ()
+    notice: str = ""
 
     @property
     def described(self) -> str:
@@ -59,7 +61,7 @@ class ApprovalRequest:
         Characters that are not seen, or that turn the direction of a text, are written as escapes.
         """
         text = f"{self.tool_name} {json.dumps(self.arguments, ensure_ascii=False)} ({self.risk} risk)"
-        line = " ".join((text, *self.copied))
+        line = " ".join((text, *self.copied, self.notice)).strip()
         return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in _UNSEEN else c for c in line)
 
 

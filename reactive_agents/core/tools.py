@@ -46,6 +46,7 @@ class ToolDefinition:
         risk: how much harm a wrong call can do.
         output: delivers the result of the task (writes the report, sends the mail).
         idempotent: may be run again with the same arguments after a crash.
+        notice: why its calls need approval, for the person who decides; never shown to the model.
         volatile: the same call may have another result the next time, as when it asks how far a job is; it
             is run each time.
     """
@@ -59,6 +60,7 @@ class ToolDefinition:
     output: bool = False
     idempotent: bool = False
     volatile: bool = False
+    notice: str = ""
 
     @computed
     def schema_text(self) -> str:

@@ -168,6 +168,7 @@ class RunApprover:
             arguments=deepcopy(own.arguments),
             risk=request.risk,
             copied=request.copied,
+            notice=request.notice,
         )
         try:
             decided = await self._decided(deciding)

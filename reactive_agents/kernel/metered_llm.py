@@ -79,7 +79,7 @@ class CallBound:
 
 @frozen
 class Held:
-    """Budgets that a call has reserved: of its own run, and of those that began it."""
+    """Reservations for a call, of its run and of the runs that began it."""
 
     bound: CallBound
     reservations: tuple[tuple[RunBudget, Reservation], ...] = ()

@@ -18,7 +18,19 @@ from typing import Any
 import anyio
 from mcp.server.mcpserver import Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
-from mcp.types import CallToolResult, EmbeddedResource, TextContent, TextResourceContents, ToolAnnotations
+from mcp.types import (
+    CallToolResult,
+    CreateMessageRequest,
+    CreateMessageRequestParams,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    EmbeddedResource,
+    InputRequiredResult,
+    ListRootsRequest,
+    TextContent,
+    TextResourceContents,
+    ToolAnnotations,
+)
 from pydantic import BaseModel
 
 PROGRAM = Path(__file__)
@@ -149,6 +161,23 @@ def make_server() -> MCPServer[Any]:
     def variable(name: str) -> str:
         """A variable of the environment."""
         return os.environ.get(name, "")
+
+    if os.environ.get("TEST_DESCRIPTION"):
+        server.add_tool(echo, name="described", description=os.environ["TEST_DESCRIPTION"])
+
+    @server.tool(annotations=only_reads)
+    def ask(kind: str) -> InputRequiredResult:
+        """Ask the client for what the protocol has besides tools."""
+        asked = {
+            "sampling": CreateMessageRequest(params=CreateMessageRequestParams(messages=[], max_tokens=1)),
+            "elicitation": ElicitRequest(
+                params=ElicitRequestFormParams(
+                    message="Your password?", requested_schema={"type": "object", "properties": {}}
+                )
+            ),
+            "roots": ListRootsRequest(),
+        }
+        return InputRequiredResult(input_requests={"q": asked[kind]})
 
     return server
 

@@ -154,6 +154,7 @@ def _request(call: ToolCall, definition: ToolDefinition, scope: ToolScope) -> Ap
         arguments=call.arguments,
         risk=definition.risk,
         copied=call.copied,
+        notice=definition.notice,
     )
 
 

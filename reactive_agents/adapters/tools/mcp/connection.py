@@ -6,6 +6,7 @@ session of the MCP library lives on one loop, and has to be entered and left in 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Self
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
         Tool,
     )
 
+_log = logging.getLogger("reactive_agents")
+_REFUSED = ("sampling/createMessage", "elicitation/create", "roots/list")
 _ENDS_BY_ITSELF_S = 5.0
 _EXIT_CODE_S = 3.0
 _MOST_PAGES = 100
@@ -253,15 +256,22 @@ async def _filtered(
     server: McpServer, streams: AbstractAsyncContextManager[TransportStreams]
 ) -> AsyncIterator[TransportStreams]:
     async with streams as (from_server, to_server):
-        yield _FilteredStream(from_server, ListingFilter(server)), to_server
+        yield _FilteredStream(from_server, ListingFilter(server), server.name), to_server
 
 
 class _FilteredStream:
-    """The messages of a server, with tools left out that would fail a whole listing."""
+    """The messages of a server, with tools left out that would fail a whole listing.
 
-    def __init__(self, stream: ReadStream[SessionMessage | Exception], filter: ListingFilter) -> None:
+    What a server asks of its client (the model, the user, folders) is refused by the library, since no such
+    capability is declared; it is logged here.
+    """
+
+    def __init__(
+        self, stream: ReadStream[SessionMessage | Exception], filter: ListingFilter, name: str
+    ) -> None:
         self._stream = stream
         self._filter = filter
+        self._name = name
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._stream, name)  # such as last_context, where the transport has it
@@ -292,7 +302,16 @@ class _FilteredStream:
 
     def _changed(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
         if not isinstance(message, Exception):
-            self._filter(getattr(message.message, "result", None))
+            result = getattr(message.message, "result", None)
+            self._filter(result)
+            asked = [getattr(message.message, "method", None)]
+            if isinstance(result, dict) and isinstance(result.get("inputRequests"), dict):
+                asked += (
+                    each.get("method") for each in result["inputRequests"].values() if isinstance(each, dict)
+                )
+            for method in asked:
+                if method in _REFUSED:
+                    _log.warning("The MCP server %r asked for %s, which is refused.", self._name, method)
         return message
 
 

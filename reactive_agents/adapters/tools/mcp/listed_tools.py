@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +22,7 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.schema_cost import MOST_CHECKS, SchemaCost
 from reactive_agents.adapters.tools.mcp.server import McpServer, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import Risk, ToolDefinition
 
 if TYPE_CHECKING:
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
 
 _LENIENT_VERSION = "2025-11-25"
 """Of the protocol, until the server has named its own."""
+
+_LONGEST_TEXTS = 100_000
+"""Characters of a definition; longer ones would take too long to look at, and to send."""
 
 _log = logging.getLogger("reactive_agents")
 
@@ -47,21 +50,34 @@ class ListedTool:
     check: ArgumentCheck
 
 
-def define_tools(listings: Sequence[Listing], taken: Collection[str]) -> tuple[ListedTool, ...]:
+InspectText: TypeAlias = Callable[[str], str]
+"""Returns what is suspicious about a text, in a sentence; empty for nothing."""
+
+
+def _nothing(_: str) -> str:
+    return ""
+
+
+def define_tools(
+    listings: Sequence[Listing], taken: Collection[str], inspect: InspectText = _nothing
+) -> tuple[ListedTool, ...]:
     """Return the tools of all servers, in order, each under a unique name.
 
     A tool keeps its name, made valid, unless another server has a tool of that name or it is taken; then it
     is ``<server>-<name>``. Of two tools that one server gives the same name, the first is there. A tool whose
-    schema is not valid is left out with a warning.
+    schema is not valid, or whose texts give orders to the model, is left out with a warning.
 
     Args:
         taken: names that other tools of the agent have.
+        inspect: looks at all texts of a tool's definition.
     """
     offered = []
     for server, tools in listings:
         for tool in _once(tools):
             parameters = _parameters(tool)
             try:
+                if not server.trust_descriptions:
+                    _inspect(tool, parameters, inspect)
                 offered.append((server, tool, parameters, ArgumentCheck(parameters)))
             except ValueError as error:
                 _leave_out(server, tool.name, error)
@@ -76,6 +92,34 @@ def define_tools(listings: Sequence[Listing], taken: Collection[str]) -> tuple[L
             used.add(name)
         listed.append(ListedTool(server, tool.name, _definition(server, tool, name, parameters), check))
     return tuple(listed)
+
+
+def _inspect(tool: Tool, parameters: JsonObject, inspect: InspectText) -> None:
+    title = tool.annotations.title if tool.annotations is not None else None
+    texts = (tool.name, tool.title, title, tool.description, *_texts_of(parameters))
+    text = "\n\n".join(as_text(each) for each in texts if each)
+    if len(text) > _LONGEST_TEXTS:
+        raise ValueError(f"its texts have {len(text)} characters, more than {_LONGEST_TEXTS}")
+    found = inspect(text)
+    if found:
+        raise ValueError(
+            f"its description looks like orders to the model: {found} "
+            "Where that is harmless, use McpServer(trust_descriptions=True)."
+        )
+
+
+def _texts_of(schema: Json) -> Iterator[str]:
+    """Return all texts of a schema, the names of fields too, at any depth."""
+    waiting: list[Json] = [schema]
+    while waiting:
+        match waiting.pop():
+            case str(text):
+                yield text
+            case list(items):
+                waiting += reversed(items)
+            case dict(fields):
+                for name, value in reversed(fields.items()):
+                    waiting += (value, name)
 
 
 class ListingFilter:

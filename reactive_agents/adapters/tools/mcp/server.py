@@ -62,6 +62,10 @@ class McpServer:
             not say that it only reads or only adds; and every one of a server whose hints are not trusted.
         trust_hints: whether it is believed what the server says of its tools: that they only read, or only
             add, or may be run again.
+        trust_descriptions: whether tools are offered whose description or schema looks like orders to the
+            model; else they are left out.
+        known_tools: the SQLite file with the definitions that were approved, ``:memory:`` for none; by
+            default ``mcp-tools.db`` in the user's state directory.
 
     Raises:
         ValueError: a field has a value that it cannot have, or does not go with ``command`` or ``url``.
@@ -78,6 +82,8 @@ class McpServer:
     start_timeout_s: float = field(default=30.0, validator=_check_seconds)
     approve: Approval = field(default="destructive", validator=_check_approval)
     trust_hints: bool = False
+    trust_descriptions: bool = False
+    known_tools: str | None = None
 
     def __attrs_post_init__(self) -> None:
         """Check the fields against each other."""

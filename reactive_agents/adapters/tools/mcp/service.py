@@ -8,6 +8,8 @@ and calls go there and back. Approval and the checks of arguments stay on the ca
 from __future__ import annotations
 
 import asyncio
+import logging
+import os
 import threading
 import weakref
 from collections.abc import Collection, Sequence
@@ -21,9 +23,11 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
+from reactive_agents.adapters.sqlite import IN_PROCESS, DatabasePath
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
-from reactive_agents.adapters.tools.mcp.listed_tools import ListedTool, define_tools
+from reactive_agents.adapters.tools.mcp.known_tools import KnownTools, SeenTool
+from reactive_agents.adapters.tools.mcp.listed_tools import InspectText, ListedTool, define_tools
 from reactive_agents.adapters.tools.mcp.schema_cost import CHECKS_ON_LOOP
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import (
@@ -42,23 +46,40 @@ from reactive_agents.ports import Approver, Clock
 if TYPE_CHECKING:
     from mcp.types import Tool
 
+_log = logging.getLogger("reactive_agents")
+
 
 @frozen(eq=False)
 class _Entry:
     tool: ListedTool
     connection: Connection
+    notice: str = ""
+
+    @property
+    def definition(self) -> ToolDefinition:
+        """The definition; with a notice its calls need approval."""
+        own = self.tool.definition
+        return evolve(own, requires_approval=True, notice=self.notice) if self.notice else own
 
 
 class _Fleet:
     """The servers of an agent from start to end, on a background loop."""
 
-    def __init__(self, servers: Sequence[McpServer], taken: Collection[str]) -> None:
+    def __init__(
+        self,
+        servers: Sequence[McpServer],
+        taken: Collection[str],
+        inspect: InspectText,
+        known_tools: DatabasePath,
+    ) -> None:
         self.loop = BackgroundLoop("reactive_agents MCP")
         self.loop.start()
         self.entries: dict[str, _Entry] = {}
         self.definitions: tuple[ToolDefinition, ...] = ()
         self._servers = servers
         self._taken = taken
+        self._inspect = inspect
+        self._known_tools = known_tools
         self._connections: tuple[Connection, ...] = ()
         self._opening: anyio.Lock | None = None  # made on the background loop, whose it is
         self._opened: Result[None, ServiceFailed] | None = None
@@ -94,14 +115,57 @@ class _Fleet:
         problems = [one.failure().message for one in started if isinstance(one, Failure)]
         if problems:
             return Failure(ServiceFailed("\n".join(problems), "mcp", "open"))
-        self._define([one.unwrap().tools for one in started])
+        await self._define([one.unwrap().tools for one in started])
         return Success(None)
 
-    def _define(self, listings: Sequence[Sequence[Tool]]) -> None:
+    async def _define(self, listings: Sequence[Sequence[Tool]]) -> None:
         by_name = {connection.server.name: connection for connection in self._connections}
-        listed = define_tools(tuple(zip(self._servers, listings, strict=True)), self._taken)
-        self.entries = {tool.definition.name: _Entry(tool, by_name[tool.server.name]) for tool in listed}
-        self.definitions = tuple(tool.definition for tool in listed)
+        listings_of = tuple(zip(self._servers, listings, strict=True))
+        listed = define_tools(listings_of, self._taken, self._inspect)
+        entries = {}
+        for server in self._servers:
+            tools = [tool for tool in listed if tool.server is server]
+            for tool, notice in zip(tools, await self._notices(server, tools), strict=True):
+                entry = _Entry(tool, by_name[server.name], notice)
+                if notice:
+                    _log.warning("The tool %s needs approval. %s", tool.definition.name, notice)
+                entries[tool.definition.name] = entry
+        self.entries = entries
+        self.definitions = tuple(entries[tool.definition.name].definition for tool in listed)
+
+    async def _notices(self, server: McpServer, tools: Sequence[ListedTool]) -> Sequence[str]:
+        path = self._path(server)
+        if path == IN_PROCESS:
+            return [""] * len(tools)
+        known = KnownTools(path)
+        try:
+            found = await attempt(known.changes([_seen(tool) for tool in tools]))
+        finally:
+            await known.aclose()
+        if isinstance(found, Failure):
+            message = found.failure().message
+            _log.warning("Whether tools of the MCP server %r changed is not known: %s", server.name, message)
+            return [""] * len(tools)
+        return found.unwrap()
+
+    async def approve(self, entry: _Entry) -> None:
+        """Remember the definition of a tool that was approved; on the background loop."""
+        known = KnownTools(self._path(entry.tool.server))
+        try:
+            kept = await attempt(known.approve(_seen(entry.tool)))
+        finally:
+            await known.aclose()
+        if isinstance(kept, Success):
+            name = entry.tool.definition.name
+            self.entries = {**self.entries, name: evolve(entry, notice="")}
+            self.definitions = tuple(each.definition for each in self.entries.values())
+
+    def _path(self, server: McpServer) -> str:
+        return os.fspath(self._known_tools if server.known_tools is None else server.known_tools)
+
+
+def _seen(tool: ListedTool) -> SeenTool:
+    return SeenTool(tool.server, tool.name, tool.definition)
 
 
 class McpTools:
@@ -115,6 +179,9 @@ class McpTools:
         servers: in the order in which the model sees their tools, each name once.
         clock: measures durations and deadlines.
         taken: names that other tools of the agent have; a tool of a server gives way to them.
+        inspect: looks at the texts of a tool's definition; one with a finding is left out.
+        known_tools: the file with the definitions that were approved, for servers that name none; a tool
+            that has another one needs approval again. ``:memory:`` for no file.
 
     Raises:
         ValueError: two servers share a name.
@@ -126,6 +193,8 @@ class McpTools:
         *,
         clock: Clock,
         taken: Collection[str] = (),
+        inspect: InspectText = lambda _: "",
+        known_tools: DatabasePath = IN_PROCESS,
     ) -> None:
         names = [server.name for server in servers]
         for name in names:
@@ -134,6 +203,8 @@ class McpTools:
         self._servers = tuple(servers)
         self._clock = clock
         self._taken = frozenset(taken)
+        self._inspect = inspect
+        self._known_tools = known_tools
         self._lock = threading.Lock()
         self._users: list[anyio.lowlevel.EventLoopToken] = []
         self._fleet: _Fleet | None = None
@@ -195,7 +266,7 @@ class McpTools:
             return Failure(ToolNotFound(call.name, tuple(entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
-        definition = entry.tool.definition
+        definition = entry.definition
         needs_approval = definition.requires_approval or scope.needs_approval
         if needs_approval:  # nobody else holds the arguments that are approved, and then run
             call = evolve(call, arguments=deepcopy(call.arguments))
@@ -209,6 +280,8 @@ class McpTools:
             if isinstance(approval, Failure):
                 return Failure(approval.failure())
         try:
+            if entry.notice:
+                await fleet.loop.run(fleet.approve, entry)
             return await fleet.loop.run(self._run, entry, call, scope)
         except LoopStopped:
             return Failure(ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed"))
@@ -245,7 +318,10 @@ class McpTools:
         token = anyio.lowlevel.current_token()
         with self._lock:
             if self._fleet is None or not self._fleet.loop.alive:
-                self._fleet, self._users = _Fleet(self._servers, self._taken), []
+                self._fleet, self._users = (
+                    _Fleet(self._servers, self._taken, self._inspect, self._known_tools),
+                    [],
+                )
                 weakref.finalize(self, self._fleet.loop.request_stop).atexit = False
             if token not in self._users:
                 self._users.append(token)

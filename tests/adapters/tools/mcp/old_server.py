@@ -13,6 +13,14 @@ from typing import Any
 VERSION = "2025-03-26"
 CANCELLED: list[object] = []
 UNANSWERED: list[object] = []
+ASKED: dict[str, dict[str, Any]] = {
+    "asks": {"method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}},
+    "asks-user": {
+        "method": "elicitation/create",
+        "params": {"message": "Your password?", "requestedSchema": {"type": "object", "properties": {}}},
+    },
+    "asks-folders": {"method": "roots/list"},
+}
 READS = {"annotations": {"readOnlyHint": True}, "inputSchema": {"type": "object"}}
 
 
@@ -50,7 +58,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
                 "malformed",
                 "never",
                 "long",
-                "asks",
+                *ASKED,
                 "deaf",
                 "pid",
                 "cancelled",
@@ -110,8 +118,8 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             write({"id": message["id"], **call("fine")})
             time.sleep(0.5)
             os._exit(0)
-        case {"method": "tools/call", "params": {"name": "asks"}}:
-            write({"id": "q", "method": "sampling/createMessage", "params": {"messages": [], "maxTokens": 1}})
+        case {"method": "tools/call", "params": {"name": str(name)}} if name in ASKED:
+            write({"id": "q", **ASKED[name]})
             reply = json.loads(sys.stdin.readline())
             text = reply["error"]["message"]
             return {"result": {"content": [{"type": "text", "text": text}]}}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import signal
 import socket
@@ -10,6 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import ClassVar
 from urllib.parse import urlsplit
 
 import anyio
@@ -151,3 +153,38 @@ async def test_a_body_without_end_is_cut_off(kind: str) -> None:
             thread.join()
     assert "more than 32 MB" in message or "ended before" in message
     assert handler.sent < 200_000_000
+
+
+class _Compressed(BaseHTTPRequestHandler):
+    """Answers with a small body that unpacks to a large one, which nobody asked for."""
+
+    asked: ClassVar[list[str]] = []
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers["Content-Length"]))
+        self.asked.append(self.headers["Accept-Encoding"])
+        body = gzip.compress(b" " * 100_000_000, 9)
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        with suppress(OSError):
+            self.wfile.write(body)
+
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+async def test_a_compressed_body_is_refused() -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), _Compressed) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        try:
+            url = f"http://127.0.0.1:{server.server_port}/mcp"
+            message = (await McpTools([McpServer("web", url=url)], clock=CLOCK).open()).failure().message
+        finally:
+            server.shutdown()
+            thread.join()
+    assert "compressed body" in message
+    assert set(_Compressed.asked) == {"identity"}

@@ -25,7 +25,7 @@ async def tools(anyio_backend: str) -> AsyncIterator[McpTools]:
 async def test_it_is_understood(tools: McpTools) -> None:
     names = [definition.name for definition in tools.definitions()]
     assert names[:4] == ["fine", "refused", "empty", "half"]  # of two pages
-    assert len(names) == len(set(names)) == 14
+    assert len(names) == len(set(names)) == 16
     assert await value(tools, "fine", anything="goes") == "fine"
 
 
