@@ -72,7 +72,7 @@ def wrong_history(messages: Sequence[object]) -> str | None:
     return f"history: the call of {_called(waiting)} at the end has no result" if waiting else None
 
 
-def _wrong_field(message: Message) -> str | None:
+def _wrong_field(message: object) -> str | None:
     """Return which field of a message is not of its type, or ``None``."""
     texts = ["content"]
     if isinstance(message, ToolMessage):

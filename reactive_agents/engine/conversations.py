@@ -121,6 +121,7 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
     turn = None
     if result is not None and result.output is not None:
         turn = _turn(result, services)
+    ended: Result[None, SessionErrors | ServiceFailed] = Success(None)
     with anyio.CancelScope(shield=True):
         ended = await call_service("sessions.end", store.end, None, key, run_id, turn)
     if not isinstance(ended, Success):

@@ -162,16 +162,20 @@ class SqliteSessions:
 
         Fails with ``SessionRefused`` when the session was deleted meanwhile.
         """
-        ended: Result[SessionRefused | None, SessionErrors] | None = None
+        added = False
         try:
             ended = await self._write("end", lambda file: _end_turn(file, key, run_id, turn, self._now()))
+            added = isinstance(ended, Success)
         finally:
             with self._changing:
                 self._held.discard(run_id)
-            if turn is not None and not isinstance(ended, Success):  # what cannot be added holds up nobody
+            if turn is not None and not added:  # what cannot be added delays no run
                 with anyio.CancelScope(shield=True):
                     await self._write("end", lambda file: _end_turn(file, key, run_id, None, self._now()))
-        return ended.bind(lambda refused: Success(None) if refused is None else Failure(refused))
+        if isinstance(ended, Failure):
+            return ended
+        refused = ended.unwrap()
+        return Success(None) if refused is None else Failure(refused)
 
     def _hold(self, run_id: RunId) -> None:
         """Renew the run's ticket from now on, where other processes can see it."""
