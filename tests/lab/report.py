@@ -40,7 +40,8 @@ What to take from it:
 - Read `result.status` and `result.reason`: `partial` is a run that says what is missing.
 - A tool that cannot be undone should need approval: nothing here keeps a model from calling one by mistake.
 
-A run is *right* when it is `completed` and its answer, and what its tools did, are correct.
+A run is *right* when it is `completed` and its answer, and what its tools did, are correct, and when it is
+`abstained` and the task cannot be done.
 It is a *false success* when it is `completed` and they are not, and an *honest failure* when it ends
 `partial` or failed and says why.
 Prompt tokens are counted as one for four characters.

@@ -106,7 +106,11 @@ class SimulatedModel:
         if open_work and turn.answer != task.wrong and "could_not" in json.dumps(request.get("tools", [])):
             missing = {"answer": turn.answer, "could_not": "Not everything was found in time."}
             return Answer(None, (Call("final-answer", missing, "call-end"),))
-        return deliver(turn.answer, by_tool=by_tool and (told or rng.random() >= profile.answers_by_text))
+        delivered = by_tool and (told or rng.random() >= profile.answers_by_text)
+        if delivered and not task.can_be_done and "could_not" in json.dumps(request.get("tools", [])):
+            why = {"answer": turn.answer, "could_not": f"{turn.answer} An entry for it would be needed."}
+            return Answer(None, (Call("final-answer", why, "call-end"),))
+        return deliver(turn.answer, by_tool=delivered)
 
     def _task_in(self, shown: str) -> tuple[Family, LabTask]:
         for family, task in self._tasks:

@@ -24,6 +24,17 @@ def test_a_capable_model_solves_every_family() -> None:
     assert not figures.slips
 
 
+def test_tasks_that_cannot_be_done_end_as_abstained_and_that_is_right() -> None:
+    tasks = [(family, family.task(number)) for family in FAMILIES for number in range(3)]
+    impossible = [each for each in tasks if not each[1].can_be_done]
+    for profile in (evolve(CAPABLE, answers_by_text=0.0), evolve(WEAK, answers_by_text=0.0, rate=0.25)):
+        outcomes = run_tasks(impossible, profile).outcomes
+        assert {outcome.ending for outcome in outcomes} == {"right"}
+        assert "abstained" in {outcome.status for outcome in outcomes}
+    done = run_tasks([each for each in tasks if each[1].can_be_done], CAPABLE).outcomes
+    assert "abstained" not in {outcome.status for outcome in done}
+
+
 def test_a_capable_model_that_answers_by_text_is_not_asked_again() -> None:
     by_tool, by_text = (run_tasks(some(), evolve(BY_TEXT, answers_by_text=share)) for share in (0.0, 1.0))
     pairs = list(zip(by_tool.outcomes, by_text.outcomes, strict=True))
