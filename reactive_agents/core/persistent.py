@@ -180,7 +180,7 @@ class PersistentMap(Mapping[_H, _V]):
         """Return the values, in the order of their keys."""
         return {key: value for key, (_, value) in islice(self._items.items(), self._length)}.values()
 
-    def __contains__(self, key: object) -> bool:
+    def __contains__(self, key: Any) -> bool:
         return key in self._items and self._items[key][0] < self._length
 
     def __len__(self) -> int:

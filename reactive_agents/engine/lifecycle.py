@@ -228,13 +228,13 @@ async def _step_with_hooks(
                 return changed
             state = changed.unwrap()
     outcome = await step(state, context)
-    match outcome:
-        case Success(following):
-            handle.record_state(following)
-        case Failure(error):
-            failed = ExecutionError(error.message, handle.context.task_id, phase, error)
-            await fire_on_error(phase, handle.current_context(), failed, services)
-            return outcome
+    if not isinstance(outcome, Success):
+        error = outcome.failure()
+        failed = ExecutionError(error.message, handle.context.task_id, phase, error)
+        await fire_on_error(phase, handle.current_context(), failed, services)
+        return outcome
+    following = outcome.unwrap()
+    handle.record_state(following)
     if phase == "act":
         handle.tool_results = handle.tool_results.extended(following.results)
         if handle.call_errors:
