@@ -197,7 +197,9 @@ async def test_a_result_that_is_the_answer_is_not_written_again(named: str | Non
     assert (await run.result()).output == ("It was found x." if named else "Anew.")
 
 
-@pytest.mark.parametrize("text", ["Next I will call search for that.", "It costs 4711 dollars."])
+@pytest.mark.parametrize(
+    "text", ["Next I will call search for that.", "It costs 4711 dollars.", "All of it is ready."]
+)
 async def test_a_text_that_announces_or_makes_figures_up_is_not_sent(text: str) -> None:
     made = [tool_step("search", query="x"), analysis_step("Write it: {{from_step:s1}}")]
     run = Run(plan(*made), forever(say(text, when=ANALYSING)), satisfied("s2"), answer("It was found x."))

@@ -5,26 +5,32 @@ The checks are those that the answer of a reactive run has to pass.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.kernel.answer_check import Seen, judge_text, unsupported_figures
+from reactive_agents.kernel.answer_check import Seen, ends_with_evidence, judge_text, unsupported_figures
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.reasoning.planning.context import PlanningContext
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import kernel_input
 
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
+
 
 def is_answer(text: str, progress: Progress, context: PlanningContext) -> bool:
     """Return whether the text of a step that a judge named can be sent as the answer.
 
-    It announces nothing, and nothing in it is made up. Without tools every text is an answer.
+    It plainly is one, or else some sentence of it bears evidence of what was found, and it announces nothing.
+    Nothing in it is made up. Without tools every text is an answer.
     """
     if not context.tools:
         return bool(text.strip())
     seen = _seen(progress, context)
-    announces = judge_text(text, _described(context), seen) == "announcement"
-    return not announces and not unsupported_figures(text, seen)
+    judgement = judge_text(text, _described(context), seen)
+    if judgement == "unclear" and any(ends_with_evidence(each, seen) for each in _SENTENCE_END.split(text)):
+        judgement = "answer"
+    return judgement == "answer" and not unsupported_figures(text, seen)
 
 
 def problem_of(step: PlanStep, progress: Progress, context: PlanningContext) -> str:
