@@ -224,7 +224,8 @@ class ReactiveAgent(Generic[R]):
 
         The model call or tool under way is cut off. The result's ``terminated_by`` is ``stopped``.
 
-        Fails with ``TaskError`` when it is not running, was cancelled, or has its answer.
+        Fails with ``TaskError`` when it is not running, was cancelled, or has its answer, and when the reason
+        is no text.
 
         Args:
             reason: a sentence for the reason of the result.

@@ -3,7 +3,8 @@
 One engine serves all runs of an agent, on any number of event loops and threads. What belongs to one run is
 in its ``EngineServices``, made when it begins; the handles of the tasks that are running are shared with the
 engines before and after it, so that these control them as well. A run always ends with ``TaskCompleted`` or
-``TaskFailed``, after its account was closed.
+``TaskFailed``, after its account was closed and its session released, also where ``sys.exit()`` or an
+interrupt leaves it: that propagates afterwards.
 """
 
 from __future__ import annotations
@@ -91,29 +92,35 @@ class ExecutionEngine:
         """
         services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
         handle, events = services.handle, services.events
-        events.publish(TaskStarted, task.agent_id, task.input)
         refused = self._begin(task, handle)
-        if refused is not None:
-            return await self._end(Failure(refused), services)
         account = USAGE_RECORDER.set(services.llm.add)
         caller = CALLER.set(
             Caller(approver_of(self.ports), services.llm.account, services.llm.budget, nested_runs() + 1)
         )
         owner = OWNER.set(owner_within(task))
+        outcome: Result[TaskResult, RuntimeErrors]
         try:
             try:
-                outcome = await self._run_phases(services)
+                events.publish(TaskStarted, task.agent_id, task.input)
+                outcome = Failure(refused) if refused is not None else await self._run_phases(services)
             except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
                 await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
                 raise
             except Exception as error:  # noqa: BLE001 - a defect is an error of the run
                 outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
+            except GeneratorExit:  # nothing may be awaited any more
+                raise
+            except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
+                interrupted = phase_error(handle.phase, error, handle.context, self.ports)
+                await self._end(Failure(interrupted), services)
+                raise
             return await self._end(outcome, services)
         finally:
             OWNER.reset(owner)
             CALLER.reset(caller)
             USAGE_RECORDER.reset(account)
-            del self._running.handles[task.id]
+            if refused is None:
+                del self._running.handles[task.id]
 
     def register_hook(self, hook: LifecycleHook) -> Callable[[], None]:
         """Register a hook for later phases; return a function that unregisters it.
@@ -144,11 +151,14 @@ class ExecutionEngine:
 
         The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
 
-        Fails with ``TaskError`` when no such task is running, or it is being ended.
+        Fails with ``TaskError`` when no such task is running, it is being ended, or the reason is no text.
 
         Args:
             reason: a sentence for the result.
         """
+        if not isinstance(reason, str):
+            message = f"reason: got {type(reason).__name__}, expected a sentence as a text."
+            return Failure(TaskError(message, task_id))
         return self._control(task_id, lambda control: control.stop(reason))
 
     def pause(self, task_id: TaskId) -> Result[None, TaskError]:
@@ -272,10 +282,12 @@ class ExecutionEngine:
         error = outcome.failure()
         context = handle.fail(error)
         try:
-            if isinstance(error, RunCancelled):
-                events.publish(ExecutionCancelled, phase=error.phase)
             await end_turn(None, services)
-            await close_failed_run(context, services)
+            try:
+                if isinstance(error, RunCancelled):
+                    events.publish(ExecutionCancelled, phase=error.phase)
+            finally:  # also when a handler of that event exits
+                await close_failed_run(context, services)
             await learn_from(context, services)
         finally:
             failed = self._fail(error, context, services)

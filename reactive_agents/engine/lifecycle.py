@@ -128,7 +128,7 @@ def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, 
 
 
 def phase_error(
-    phase: str, error: Exception, context: ExecutionContext, ports: EnginePorts
+    phase: str, error: BaseException, context: ExecutionContext, ports: EnginePorts
 ) -> ExecutionError:
     """Return the typed error of a phase that raised, and log the traceback.
 
@@ -141,7 +141,7 @@ def phase_error(
     return ExecutionError(f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase)
 
 
-def _lacking_service(error: Exception, ports: EnginePorts) -> ServiceFailed | None:
+def _lacking_service(error: BaseException, ports: EnginePorts) -> ServiceFailed | None:
     if not isinstance(error, AttributeError) or error.obj is None:
         return None
     for each in fields(EnginePorts):

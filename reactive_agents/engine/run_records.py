@@ -79,7 +79,7 @@ async def _record(phases: Iterable[Phase], context: ExecutionContext, services: 
 async def _with_patience(work: Awaitable[None], services: EngineServices) -> None:
     """Await the work, shielded from cancellation, while runs are being recorded."""
     progress, grace_s = services.progress, services.settings.timeouts.grace_s
-    raised: list[Exception] = []
+    raised: list[BaseException] = []
 
     async def lose_patience(scope: anyio.CancelScope) -> None:
         for _ in range(MOST_WAITS):
@@ -94,7 +94,9 @@ async def _with_patience(work: Awaitable[None], services: EngineServices) -> Non
             group.start_soon(lose_patience, group.cancel_scope)
             try:
                 await work
-            except Exception as error:  # noqa: BLE001 - raised below, outside of the group
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
                 raised.append(error)
             group.cancel_scope.cancel()
     if raised:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from datetime import datetime
 from pathlib import Path
 
@@ -11,18 +12,19 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.memory.sessions import LEASE_S, SqliteSessions
 from reactive_agents.core.conversation import History, SessionKey, SessionTurn
 from reactive_agents.core.errors import ExecutionError, SessionRefused
-from reactive_agents.core.events import ExecutionPhaseFailed
+from reactive_agents.core.events import ExecutionPhaseFailed, TaskFailed
+from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext
-from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, forever
+from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call, calls, forever
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -240,3 +242,38 @@ async def test_a_hook_that_changes_the_task_does_not_move_the_run_to_another_ses
         await ready.run("Hello?", session="a", user="ada")
     (info,) = await ready.sessions.list()
     assert (info.session, info.user, info.turns) == ("a", "ada", 2)
+
+
+# --- approval that ends the process -----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize("calls_of_the_turn", [1, 2])
+@pytest.mark.parametrize("in_a_file", [True, False])
+def test_a_session_is_free_after_an_approval_that_exits(
+    tmp_path: Path, kind: type[BaseException], calls_of_the_turn: int, *, in_a_file: bool
+) -> None:
+    @tool(requires_approval=True)
+    def pay(amount: int) -> int:
+        """Pay."""
+        return amount
+
+    def leave(_: ApprovalRequest) -> bool:
+        raise kind
+
+    def agent(approve: Callable[[ApprovalRequest], bool]) -> ReactiveAgent:
+        turn = calls(*(call("pay", amount=each) for each in range(calls_of_the_turn)))
+        made = ReactiveAgents.create().with_llm(ScriptedLLM(turn, forever(answer("done")))).with_tools(pay)
+        made = made.with_reasoning().with_approval(approve)
+        return (made.with_sessions(tmp_path / "s.db") if in_a_file else made).build()
+
+    first = agent(leave)
+    events = EventRecorder()
+    first.subscribe(events)
+    with pytest.raises(kind):
+        first.run_sync("Pay it.", session="a")
+    last = events.events[-1]
+    assert isinstance(last, TaskFailed)
+    assert f"raised {kind.__name__}" in last.error.message
+    second = agent(lambda _: True) if in_a_file else first
+    assert second.run_sync("Pay it.", session="a").output == "done"

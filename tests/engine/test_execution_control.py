@@ -19,6 +19,7 @@ from reactive_agents.core.events import (
     ResultVerified,
     TaskCompleted,
     TaskFailed,
+    TaskStarted,
     ToolCallCompleted,
 )
 from reactive_agents.core.governance import (
@@ -430,3 +431,45 @@ def test_a_run_is_paused_resumed_and_stopped_from_another_thread(backend: str) -
     result = outcome[0].unwrap()
     assert (result.status, result.metadata.terminated_by) == ("partial", "stopped")
     assert [event.next_step for event in made.recorder.of(ExecutionPaused)] == ["model call"]
+
+
+# --- at the very beginning --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("request_", ["cancel", "stop", "pause"])
+async def test_a_subscriber_of_the_first_event_controls_the_run(request_: str) -> None:
+    made = bench(ScriptedLLM(answer("done")))
+    answers: list[Result[None, TaskError]] = []
+
+    def control(event: object) -> None:
+        if isinstance(event, TaskStarted):
+            answers.append(getattr(made.engine, request_)(event.task_id))
+        if isinstance(event, ExecutionPaused):
+            answers.append(made.engine.resume(event.task_id))
+
+    made.engine.ports.events.subscribe(control)
+    outcome = await made.run()
+    match request_:
+        case "cancel":
+            assert answers == [Success(None)]
+            assert isinstance(outcome.failure().error, RunCancelled)
+        case "stop":
+            assert answers == [Success(None)]
+            assert outcome.unwrap().metadata.terminated_by == "stopped"
+        case _:
+            assert answers == [Success(None)] * 2
+            assert outcome.unwrap().output == "done"
+    assert made.engine.running() == ()
+
+
+@pytest.mark.parametrize("reason", [None, 5])
+async def test_a_reason_that_is_no_text_is_refused_at_the_call(reason: object) -> None:
+    made = bench(ScriptedLLM(answer("done", delay=1.0)))
+
+    async def stop() -> None:
+        await anyio.sleep(0.5)
+        refused = made.engine.stop(TASK, reason)  # type: ignore[arg-type]
+        kind = type(reason).__name__
+        assert refused == Failure(TaskError(f"reason: got {kind}, expected a sentence as a text.", TASK))
+
+    assert (await run_beside(made, stop)).unwrap().output == "done"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+from collections.abc import Callable
 from pathlib import Path
 
 import anyio
@@ -15,7 +16,15 @@ from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.config import TimeoutConfig
 from reactive_agents.core.errors import HookError, ModelUnavailable, RunCancelled, ServiceFailed
-from reactive_agents.core.events import ExecutionLoopIteration, ExecutionPhaseFailed, TaskFailed
+from reactive_agents.core.events import (
+    AgentEvent,
+    ExecutionCancelled,
+    ExecutionLoopIteration,
+    ExecutionPhaseFailed,
+    ModelCallCompleted,
+    TaskFailed,
+    TaskStarted,
+)
 from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import TaskId
 from reactive_agents.effects import attempt, effect
@@ -235,3 +244,68 @@ async def test_a_run_that_is_cancelled_while_it_is_recorded_is_recorded_once(tmp
     assert len((await attempt(log.read())).unwrap()) == 1
     await costs.aclose()
     await log.aclose()
+
+
+# --- code that ends the process ---------------------------------------------------------------------------
+
+
+class Exit:
+    """Exits at the first call: as a hook, a policy, an approver or an event handler may."""
+
+    def __init__(self, kind: type[BaseException]) -> None:
+        self.kind = kind
+        self.called = False
+
+    def __call__(self, *_: object) -> None:
+        if not self.called:
+            self.called = True
+            raise self.kind
+
+    def on(self, kind: type[object]) -> Callable[[object], None]:
+        """As an event handler that exits at an event of the kind."""
+        return lambda event: self() if isinstance(event, kind) else None
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+@pytest.mark.parametrize(
+    "event", [TaskStarted, ExecutionLoopIteration, ModelCallCompleted, None], ids=lambda each: str(each)[-20:]
+)
+async def test_a_run_that_ends_the_process_is_recorded_before(
+    kind: type[BaseException], event: type[AgentEvent] | None
+) -> None:
+    costs, log, leave = RecordingCostTracker(), RecordingAuditLog(), Exit(kind)
+    hooks = [LifecycleHook("think", "before", leave)] if event is None else []
+    made = bench(ScriptedLLM(answer("done")), hooks=hooks, cost_tracker=costs, audit=log)
+    if event is not None:
+        made.engine.ports.events.subscribe(leave.on(event))
+    with pytest.raises(kind):
+        await made.run()
+    assert (len(costs.records), len(log.entries), log.entries[0].status) == (1, 1, "failed")
+    last = made.recorder.events[-1]
+    assert isinstance(last, TaskFailed)
+    assert f"raised {kind.__name__}" in last.error.message
+    assert made.engine.running() == ()
+
+
+@pytest.mark.parametrize("phase", RECORDING)
+async def test_a_hook_of_the_closing_that_exits_leaves_both_records(phase: LifecyclePhase) -> None:
+    costs, log, leave = RecordingCostTracker(), RecordingAuditLog(), Exit(SystemExit)
+    failing = ScriptedLLM(fail(ModelUnavailable("down", "m")))
+    made = bench(failing, hooks=[LifecycleHook(phase, "before", leave)], cost_tracker=costs, audit=log)
+    with pytest.raises(SystemExit):
+        await made.run()
+    assert (len(costs.records), len(log.entries)) == (1, 1)
+    assert isinstance(made.recorder.events[-1], TaskFailed)
+
+
+async def test_a_handler_that_exits_at_the_cancellation_leaves_both_records() -> None:
+    costs, log, leave = RecordingCostTracker(), RecordingAuditLog(), Exit(SystemExit)
+    made = bench(ScriptedLLM(answer("done")), cost_tracker=costs, audit=log)
+    subscribe = made.engine.ports.events.subscribe
+    subscribe(lambda event: made.engine.cancel(event.task_id) and None)
+    subscribe(leave.on(ExecutionCancelled))
+    with pytest.raises(SystemExit):
+        await made.run()
+    assert (len(costs.records), len(log.entries)) == (1, 1)
+    assert isinstance(made.recorder.events[-1], TaskFailed)

@@ -27,10 +27,15 @@ DEFAULT_TIMEOUT_S = 300.0
 
 @define(eq=False)
 class _Pending:
-    """A request, and its first decision, which may come from any thread."""
+    """A request, and its first decision, which may come from any thread.
+
+    Attributes:
+        interrupted: why there is none: its handler ends the process.
+    """
 
     request: ApprovalRequest
     decision: ApprovalDecision | None = None
+    interrupted: BaseException | None = None
     _wake: Callable[[], object] | None = None
     _lock: Lock = field(factory=Lock)
 
@@ -99,6 +104,8 @@ class ApprovalDesk:
                     group.cancel_scope.cancel()
         finally:
             del self._pending[key]
+        if pending.interrupted is not None:
+            raise pending.interrupted
         late = ApprovalDecision(False, f"no decision came within {self._timeout_s:g} seconds.")
         pending.decide(late)  # unless a decision came at the same moment
         return Success(pending.decision or late)
@@ -142,6 +149,12 @@ async def _consult(handler: ApprovalHandler, pending: _Pending) -> None:
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and must not open the gate
         reason = f"asking for approval failed ({type(error).__name__}: {error})."
         pending.decide(ApprovalDecision(False, reason))
+        return
+    except anyio.get_cancelled_exc_class():
+        raise
+    except BaseException as error:  # noqa: BLE001 - such as sys.exit(): raised by the effect, not in a group
+        pending.interrupted = error
+        pending.decide(ApprovalDecision(False, "asking for approval was interrupted."))
         return
     if isinstance(answer, ApprovalDecision):
         pending.decide(answer)
