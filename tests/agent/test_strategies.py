@@ -186,7 +186,10 @@ async def test_a_call_that_fails_leaves_an_honest_account(name: str) -> None:
         else:
             assert isinstance(last, TaskCompleted)
             figures = last.result.metadata
-            assert (last.result.status, last.result.output) == ("partial", "3")
+            unjudged = last.result.metadata.terminated_by == "critique_failed"
+            assert last.result.output == "3"
+            assert last.result.status == ("completed" if unjudged else "partial")
+            assert not unjudged or "The answer was not judged." in last.result.reason
         assert figures.tokens_used == 15 * model.answered
 
 
