@@ -70,6 +70,22 @@ def test_modules_of_the_inner_packages_import_in_no_circle() -> None:
     assert not waiting, f"modules that import each other: {sorted(waiting)}"
 
 
+def test_modules_are_few_and_little_of_them_is_imports() -> None:
+    lines = imports = 0
+    for source in SOURCES:
+        text = source.read_text(encoding="utf-8")
+        lines += len(text.splitlines())
+        imports += sum(
+            (node.end_lineno or node.lineno) - node.lineno + 1
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.Import | ast.ImportFrom)
+        )
+    assert len(SOURCES) < 320
+    assert imports / lines < 0.08, (
+        f"{imports} of {lines} lines: import a module where many of its names are used"
+    )
+
+
 def test_what_is_public_has_a_docstring(subtests: pytest.Subtests) -> None:
     def check(source: Path) -> None:
         module = ast.parse(source.read_text(encoding="utf-8"))

@@ -24,13 +24,7 @@ from reactive_agents.agent.run_options import RunOptions, wrong_run
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
-from reactive_agents.core.errors import (
-    ApprovalNotPending,
-    RuntimeErrors,
-    ServiceFailed,
-    ServiceMissing,
-    TaskError,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
@@ -137,7 +131,9 @@ class ReactiveAgent(Generic[R]):
         return results[0]  # without one the signal has ended the process
 
     @effect
-    async def run_effect(self, task: str | Task, **options: Unpack[RunOptions]) -> Result[R, RuntimeErrors]:
+    async def run_effect(
+        self, task: str | Task, **options: Unpack[RunOptions]
+    ) -> Result[R, errors.RuntimeErrors]:
         """Run a task and return its result as an effect."""
         given = self._task(task, options)
         if isinstance(given, Failure):
@@ -191,7 +187,7 @@ class ReactiveAgent(Generic[R]):
     def _session_store(self) -> SessionStore:
         store: SessionStore | None = self.container.memory.sessions().value_or(None)
         if store is None:
-            raise AgentError(ServiceMissing("sessions", "memory.sessions"))
+            raise AgentError(errors.ServiceMissing("sessions", "memory.sessions"))
         return store
 
     async def forget(self, *, user: str) -> int:
@@ -208,18 +204,18 @@ class ReactiveAgent(Generic[R]):
             return forgotten
         if not hasattr(memory, "forget"):
             message = f"The memory service {type(memory).__name__} has no method forget."
-            raise AgentError(ServiceFailed(message, "memory", "forget"))
+            raise AgentError(errors.ServiceFailed(message, "memory", "forget"))
         memories: int = value_or_raise(await attempt(memory.forget(ForgetUser(user))))
         return forgotten + memories
 
-    def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
+    def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Cancel a running task, from any thread; its run ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when it is not running, or has ended but for the closing of its account.
         """
         return self._running_engine.cancel(task_id)
 
-    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, TaskError]:
+    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, errors.TaskError]:
         """End a running task now as ``partial``, with what there is, from any thread.
 
         The model call or tool under way is cut off. The result's ``terminated_by`` is ``stopped``.
@@ -232,14 +228,14 @@ class ReactiveAgent(Generic[R]):
         """
         return self._running_engine.stop(task_id, reason)
 
-    def pause(self, task_id: TaskId) -> Result[None, TaskError]:
+    def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Hold a running task before its next model call or tool call, from any thread.
 
         Fails with ``TaskError`` when it is not running, was stopped or cancelled, or has its answer.
         """
         return self._running_engine.pause(task_id)
 
-    def resume(self, task_id: TaskId) -> Result[None, TaskError]:
+    def resume(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Resume a paused task, from any thread; fails with ``TaskError`` otherwise."""
         return self._running_engine.resume(task_id)
 
@@ -252,7 +248,7 @@ class ReactiveAgent(Generic[R]):
         desk = self._desk
         return () if desk is None else desk.pending()
 
-    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
+    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
         """Approve the waiting call of the ``ApprovalRequested`` with this id.
 
         It may be called from any thread, as soon as the ``ApprovalRequested`` is published, and takes effect
@@ -262,16 +258,16 @@ class ReactiveAgent(Generic[R]):
         """
         desk = self._desk
         if desk is None:
-            return Failure(ApprovalNotPending(run_id, approval_id))
+            return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return desk.approve(run_id, approval_id)
 
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
-    ) -> Result[None, ApprovalNotPending]:
+    ) -> Result[None, errors.ApprovalNotPending]:
         """Deny a waiting call, with a reason for the model. Otherwise as :meth:`approve`."""
         desk = self._desk
         if desk is None:
-            return Failure(ApprovalNotPending(run_id, approval_id))
+            return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return desk.deny(run_id, approval_id, reason)
 
     async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
@@ -355,13 +351,13 @@ class ReactiveAgent(Generic[R]):
         found = approver.value_or(None)
         return found if isinstance(found, ApprovalDesk) else None
 
-    def _task(self, task: str | Task, options: RunOptions) -> Result[Task, TaskError]:
+    def _task(self, task: str | Task, options: RunOptions) -> Result[Task, errors.TaskError]:
         ids: IdSource = self.container.core.ids()
         clock: Clock = self.container.core.clock()
         made = task if isinstance(task, Task) else Task(TaskId(ids.new()), self.agent_id, task, clock.now())
         problem = wrong_run(made.input, options)
         if problem is not None:
-            return Failure(TaskError(problem, made.id))
+            return Failure(errors.TaskError(problem, made.id))
         return Success(evolve(made, **_fields(options)) if options else made)
 
     async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:

@@ -20,15 +20,7 @@ from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM, adapted
 from reactive_agents.adapters.llm.providers import server_address
 from reactive_agents.adapters.system import state_directory
 from reactive_agents.containers import RuntimeContainer
-from reactive_agents.core.errors import (
-    AuthenticationFailed,
-    BudgetExceeded,
-    BudgetUnavailable,
-    ContextOverflow,
-    LLMErrors,
-    ModelUnavailable,
-    RequestRejected,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import CallId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
@@ -171,17 +163,17 @@ class _Probe:
         self.findings[subject] = finding
         self._report(finding)
 
-    async def _ask(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+    async def _ask(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
         if self._unreachable is not None:
-            return Failure(ModelUnavailable(self._unreachable, self._llm.model))
+            return Failure(errors.ModelUnavailable(self._unreachable, self._llm.model))
         profile = ModelProfile(self._llm.model, "", tuple(self.findings.values()))
-        answer: Result[ModelResponse, LLMErrors] = await attempt(
+        answer: Result[ModelResponse, errors.LLMErrors] = await attempt(
             self._llm.complete(adapted(request, profile))
         )
         error = answer.failure() if isinstance(answer, Failure) else None
-        if isinstance(error, AuthenticationFailed | BudgetExceeded | BudgetUnavailable) or (
-            isinstance(error, ModelUnavailable) and error.status is None
-        ):
+        if isinstance(
+            error, errors.AuthenticationFailed | errors.BudgetExceeded | errors.BudgetUnavailable
+        ) or (isinstance(error, errors.ModelUnavailable) and error.status is None):
             self._unreachable = error.message
         return answer
 
@@ -216,7 +208,7 @@ class _Probe:
         answer = await self._ask(_request("Answer with the single word: ready"))
         if isinstance(answer, Failure):
             error = answer.failure()
-            if isinstance(error, RequestRejected):  # so is everything else: an unknown model, for one
+            if isinstance(error, errors.RequestRejected):  # so is everything else: an unknown model, for one
                 self._unreachable = error.message
             self._found("answer", "not known", error.message)
             return
@@ -343,11 +335,11 @@ class _Probe:
             answer = await self._ask(_long_request(size))
             if isinstance(answer, Failure):
                 error = answer.failure()
-                if isinstance(error, ContextOverflow) and error.limit:
+                if isinstance(error, errors.ContextOverflow) and error.limit:
                     self._found("context window", "no", error.message, str(error.limit))
                     return
                 problem = error.message
-                if not isinstance(error, ContextOverflow | RequestRejected):
+                if not isinstance(error, errors.ContextOverflow | errors.RequestRejected):
                     break  # nothing is known of longer prompts, nor of this one
                 lost = tried
                 continue
@@ -378,7 +370,7 @@ class _Probe:
             self._found("unknown model", "no", "The server answers whatever model is named.")
             return
         error = answer.failure()
-        refused = isinstance(error, RequestRejected) and self._answers
+        refused = isinstance(error, errors.RequestRejected) and self._answers
         self._found("unknown model", "yes" if refused else "not known", error.message)
 
 
@@ -426,11 +418,11 @@ def _calls(answer: ModelResponse, tool: ToolDefinition) -> tuple[ToolCall, ...]:
     )
 
 
-def _refuses(error: LLMErrors, parameter: str) -> bool:
+def _refuses(error: errors.LLMErrors, parameter: str) -> bool:
     """Whether an error is the server's word against a parameter."""
-    if isinstance(error, RequestRejected):
+    if isinstance(error, errors.RequestRejected):
         return error.status is None or error.status in (400, 404, 405, 422, 501)
-    named = isinstance(error, ModelUnavailable) and error.status is not None
+    named = isinstance(error, errors.ModelUnavailable) and error.status is not None
     return named and parameter in error.message
 
 

@@ -13,14 +13,7 @@ from returns.result import Result
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.cli import output
-from reactive_agents.cli.persona_records import (
-    MemoryOption,
-    PersonaOption,
-    find_records,
-    settings_of,
-    with_store,
-)
+from reactive_agents.cli import output, persona_records
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import LearningId
@@ -66,15 +59,15 @@ class _Query:
             services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
             return await attempt(work(PersonaReasoningSystem(self.settings, services)))
 
-        found = with_store(self.path, run, read_only=read_only)
+        found = persona_records.with_store(self.path, run, read_only=read_only)
         return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
 
 
 def _query(options: _Options) -> _Query:
     """Return the records that the options name; exit when they name none."""
-    records = find_records(options.persona, options.memory)
+    records = persona_records.find_records(options.persona, options.memory)
     settings = output.value_or_exit(
-        records.bind(settings_of), output.ExitCode.BAD_USAGE, as_json=options.as_json
+        records.bind(persona_records.settings_of), output.ExitCode.BAD_USAGE, as_json=options.as_json
     )
     return _Query(records.unwrap().path, settings, options.as_json)
 
@@ -95,8 +88,8 @@ LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learnin
 @learnings.callback(invoke_without_command=True)
 def list_learnings(
     context: typer.Context,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     domain: Annotated[
         str | None, output.option("--domain", "-d", metavar="D", help="Only the learnings of this domain.")
     ] = None,
@@ -141,8 +134,8 @@ def list_learnings(
 def show(
     context: typer.Context,
     learning: LearningArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Show one learning, and the tasks that it was learned from."""
@@ -159,8 +152,8 @@ def show(
 def delete(
     context: typer.Context,
     learning: LearningArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete one learning."""
@@ -183,8 +176,8 @@ def override(
     pattern: Annotated[
         str | None, output.option("--pattern", metavar="TEXT", help="The new wording.")
     ] = None,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Set a learning by hand, which pins it.

@@ -15,30 +15,12 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.mcp.server import server_secrets
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.containers import layers
 from reactive_agents.containers.composition import EMPTY, Layer, Providers
 from reactive_agents.containers.governance import governance_services
-from reactive_agents.containers.layers import (
-    CoreLayer,
-    EngineLayer,
-    GovernanceLayer,
-    MemoryLayer,
-    ModelLayer,
-    ReasoningLayer,
-    ToolLayer,
-    ToolSettings,
-)
 from reactive_agents.containers.memory import memory_services, tier_problem
+from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.config import (
-    IN_PROCESS,
-    AuditConfig,
-    CostConfig,
-    GuardrailsConfig,
-    MemoryConfig,
-    ModelConfig,
-    ReasoningConfig,
-    VerificationConfig,
-)
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.memory import AnonymousMemory, MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
@@ -50,7 +32,7 @@ ExtraLayers: TypeAlias = Mapping[
 ]
 """Containers by the name of the layer that they extend, or by a new name."""
 
-Services: TypeAlias = Callable[["RuntimeContainer", CoreLayer], Mapping[str, Providers]]
+Services: TypeAlias = Callable[["RuntimeContainer", layers.CoreLayer], Mapping[str, Providers]]
 """Base providers by layer and name, for a runtime whose core is composed."""
 
 _CLOSE = 0.75
@@ -59,7 +41,7 @@ _CLOSE = 0.75
 _L = TypeVar("_L", bound=Layer)
 
 
-def configured_secrets(model: ModelConfig, tools: ToolSettings) -> tuple[str, ...]:
+def configured_secrets(model: config.ModelConfig, tools: layers.ToolSettings) -> tuple[str, ...]:
     """Return the secrets of a configuration: keys of the model and of tool servers.
 
     A key below 8 characters is one that a local server does not look at, such as ``none``.
@@ -123,8 +105,8 @@ class RuntimeContainer(Layer):
     def __init__(
         self,
         settings: RunSettings | None = None,
-        model_config: ModelConfig | None = None,
-        tool_settings: ToolSettings | None = None,
+        model_config: config.ModelConfig | None = None,
+        tool_settings: layers.ToolSettings | None = None,
         *,
         core: Providers = EMPTY,
         services: Services | None = None,
@@ -132,8 +114,8 @@ class RuntimeContainer(Layer):
     ) -> None:
         super().__init__()
         self.settings: Provider[RunSettings] = Object(settings or RunSettings())
-        self.model_config: Provider[ModelConfig] = Object(model_config or ModelConfig())
-        self.tool_settings: Provider[ToolSettings] = Object(tool_settings or ToolSettings())
+        self.model_config: Provider[config.ModelConfig] = Object(model_config or config.ModelConfig())
+        self.tool_settings: Provider[layers.ToolSettings] = Object(tool_settings or layers.ToolSettings())
         if not isinstance(extra_layers, Mapping):
             expected = "containers by the names of layers"
             raise TypeError(InvalidConfig("extra_layers", abbreviated(extra_layers), expected).message)
@@ -146,20 +128,26 @@ class RuntimeContainer(Layer):
                 raise TypeError(InvalidConfig("extra_layers", repr(name), expected).message)
         secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings)
         foundation = self._nest(
-            "core", CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
+            "core", layers.CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
         )
         given = EMPTY if services is None else services(self, foundation)
 
         def base(layer: str) -> Providers:
             return {**given.get(layer, EMPTY), **self._extra(layer, extra_layers)}
 
-        models = self._nest("models", partial(ModelLayer, self.model_config, foundation), base("models"))
-        tooling = self._nest("tooling", partial(ToolLayer, self.tool_settings, foundation), base("tooling"))
-        memory = self._nest("memory", partial(MemoryLayer, foundation), base("memory"))
-        governance = self._nest("governance", GovernanceLayer, base("governance"))
-        reasoning = self._nest("reasoning", partial(ReasoningLayer, self.settings, memory), base("reasoning"))
+        models = self._nest(
+            "models", partial(layers.ModelLayer, self.model_config, foundation), base("models")
+        )
+        tooling = self._nest(
+            "tooling", partial(layers.ToolLayer, self.tool_settings, foundation), base("tooling")
+        )
+        memory = self._nest("memory", partial(layers.MemoryLayer, foundation), base("memory"))
+        governance = self._nest("governance", layers.GovernanceLayer, base("governance"))
+        reasoning = self._nest(
+            "reasoning", partial(layers.ReasoningLayer, self.settings, memory), base("reasoning")
+        )
         engine = partial(
-            EngineLayer,
+            layers.EngineLayer,
             self.settings,
             core=foundation,
             models=models,
@@ -216,19 +204,19 @@ def create_runtime(
     api_key: str | None = None,
     base_url: str | None = None,
     memory_tier: MemoryTier | None = "1",
-    memory_path: str | Path = IN_PROCESS,
+    memory_path: str | Path = config.IN_PROCESS,
     anonymous: AnonymousMemory = "nothing",
     embedder: Embedder | None = None,
     max_iterations: int | None = None,
-    reasoning: ReasoningConfig | None = None,
+    reasoning: config.ReasoningConfig | None = None,
     tools: Sequence[Tool | Callable[..., Any]] = (),
     workspace: str | Path | None = None,
     enable_guardrails: bool = False,
     enable_verification: bool = False,
     enable_cost_tracking: bool = False,
-    cost_path: str | Path = IN_PROCESS,
+    cost_path: str | Path = config.IN_PROCESS,
     enable_audit: bool = False,
-    audit_path: str | Path = IN_PROCESS,
+    audit_path: str | Path = config.IN_PROCESS,
     extra_layers: ExtraLayers = EMPTY,
 ) -> RuntimeContainer:
     """Return a runtime from its most common options.
@@ -287,7 +275,7 @@ def create_runtime(
         "1 or more, or None",
     )
     _check(
-        reasoning is None or isinstance(reasoning, ReasoningConfig),
+        reasoning is None or isinstance(reasoning, config.ReasoningConfig),
         "reasoning",
         reasoning,
         "a ReasoningConfig, such as ReasoningConfig('reactive'), or None",
@@ -300,7 +288,7 @@ def create_runtime(
     }
     for option, flag in flags.items():
         _check(isinstance(flag, bool), option, flag, "True or False")
-    verification = VerificationConfig() if enable_verification else None
+    verification = config.VerificationConfig() if enable_verification else None
     settings = RunSettings(
         name=agent_id,
         max_iterations=max_iterations,
@@ -314,13 +302,13 @@ def create_runtime(
     memory = (
         None
         if memory_tier is None
-        else MemoryConfig(os.fspath(memory_path), memory_tier, anonymous=anonymous)
+        else config.MemoryConfig(os.fspath(memory_path), memory_tier, anonymous=anonymous)
     )
     problem = None if memory is None else tier_problem(memory.tier, None, embedder)
     if problem is not None:
         raise ValueError(problem.message)
 
-    def services(runtime: RuntimeContainer, core: CoreLayer) -> Mapping[str, Providers]:
+    def services(runtime: RuntimeContainer, core: layers.CoreLayer) -> Mapping[str, Providers]:
         return {
             "memory": memory_services(core, runtime.model_config, memory, embedder=embedder),
             "governance": governance_services(
@@ -328,20 +316,20 @@ def create_runtime(
                 runtime.tool_settings,
                 guardrail=_default_guardrail() if enable_guardrails else None,
                 verification=verification,
-                cost=CostConfig(os.fspath(cost_path)) if enable_cost_tracking else None,
-                audit=AuditConfig(os.fspath(audit_path)) if enable_audit else None,
+                cost=config.CostConfig(os.fspath(cost_path)) if enable_cost_tracking else None,
+                audit=config.AuditConfig(os.fspath(audit_path)) if enable_audit else None,
             ),
         }
 
     return RuntimeContainer(
         settings,
-        ModelConfig(
+        config.ModelConfig(
             provider=provider,
             model=chosen_model or "",
             api_key=api_key,
             base_url=base_url,
         ),
-        ToolSettings(_tools(tools), workspace=_directory(workspace)),
+        layers.ToolSettings(_tools(tools), workspace=_directory(workspace)),
         services=services,
         extra_layers=extra_layers,
     )
@@ -393,4 +381,4 @@ def _tools(given: Sequence[Tool | Callable[..., Any]]) -> tuple[Tool, ...]:
 def _default_guardrail() -> Guardrail:
     from reactive_agents.adapters.governance.guardrails.rule_guardrail import build_guardrail
 
-    return build_guardrail(GuardrailsConfig()).unwrap()
+    return build_guardrail(config.GuardrailsConfig()).unwrap()

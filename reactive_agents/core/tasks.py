@@ -8,17 +8,11 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
+from reactive_agents.core import results
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
-from reactive_agents.core.results import (
-    Deliverable,
-    ReasoningStatus,
-    ReasoningStep,
-    ReasoningStrategy,
-    ThoughtTree,
-)
 from reactive_agents.core.usage import RunUsage, Usage
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
@@ -82,7 +76,7 @@ class TaskResultMetadata:
     cost_usd: float
     tokens_used: int
     steps_count: int
-    strategy_used: ReasoningStrategy
+    strategy_used: results.ReasoningStrategy
     model: str
     terminated_by: str
     iterations: int = 0
@@ -91,7 +85,7 @@ class TaskResultMetadata:
     usage: Usage = field(factory=Usage)
     confidence: float | None = None
     effectiveness: float | None = None
-    selected_strategy: ReasoningStrategy | None = None
+    selected_strategy: results.ReasoningStrategy | None = None
     models: tuple[RunUsage, ...] = ()
 
 
@@ -119,15 +113,15 @@ class TaskResult:
     agent_id: AgentId
     output: str | None
     success: bool
-    status: ReasoningStatus
+    status: results.ReasoningStatus
     reason: str
-    steps: tuple[ReasoningStep, ...]
+    steps: tuple[results.ReasoningStep, ...]
     metadata: TaskResultMetadata
     completed_at: datetime
     tool_results: Mapping[str, str] = field(factory=dict)
     verification: VerificationReport | None = None
-    tree: ThoughtTree | None = None
-    deliverables: tuple[Deliverable, ...] = ()
+    tree: results.ThoughtTree | None = None
+    deliverables: tuple[results.Deliverable, ...] = ()
     new_messages: tuple[Message, ...] = ()
     history: tuple[Message, ...] = ()
 

@@ -6,13 +6,7 @@ from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    ExecutionError,
-    MaxIterationsError,
-    ReasoningErrors,
-    RuntimeErrors,
-    TaskError,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
@@ -35,7 +29,7 @@ from reactive_agents.reasoning.structured_output.output_type import convert_outp
 
 async def strategy_select(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Select a strategy; ``direct`` when reasoning is off.
 
     Fails with ``ExecutionError`` when the configured strategy does not exist, or none can be selected.
@@ -44,7 +38,7 @@ async def strategy_select(
     if reasoning is None:
         strategy, reason = direct.NAME, "reasoning is off"
     else:
-        chosen: Result[Selection, ReasoningErrors] | None = reasoning.configured()
+        chosen: Result[Selection, errors.ReasoningErrors] | None = reasoning.configured()
         if chosen is None:
             given, ready = strategy_input(context, services), strategy_services(services)
             chosen = await attempt(reasoning.select_strategy(given, ready))
@@ -62,7 +56,7 @@ async def strategy_select(
 
 async def agent_loop(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the selected strategy, and return the context with its checked outcome.
 
     A strategy whose model call a budget refused has a partial outcome. Fails with ``ExecutionError``
@@ -74,7 +68,7 @@ async def agent_loop(
     plan_id = context.task.details.get(PLAN_ID)
     if plan_id is not None and not isinstance(plan_id, str):
         message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as a string."
-        return Failure(TaskError(message, context.task_id))
+        return Failure(errors.TaskError(message, context.task_id))
     given, ready = strategy_input(context, services), strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
@@ -90,11 +84,11 @@ async def agent_loop(
         if refusal is not None:
             reason = f"{refusal.message} Missing: a final answer."
             return await guard_output(partial_result("budget", reason, context, services), services)
-        return Failure(ExecutionError(error.message, context.task_id, handle.phase, error))
+        return Failure(errors.ExecutionError(error.message, context.task_id, handle.phase, error))
     result = outcome.unwrap()
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
-        return Failure(MaxIterationsError(context.task_id, turns, context.max_iterations))
+        return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
         role = evolve(given, settings=services.settings)

@@ -13,23 +13,7 @@ import math
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.conversation import (
-    History,
-    SessionKey,
-    SessionTurn,
-    conversation_lines,
-    without_instructions,
-    wrong_history,
-    wrong_name,
-)
-from reactive_agents.core.errors import (
-    ExecutionError,
-    RuntimeErrors,
-    ServiceFailed,
-    ServiceMissing,
-    SessionErrors,
-    TaskError,
-)
+from reactive_agents.core import conversation, errors
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
@@ -49,23 +33,23 @@ from reactive_agents.kernel.service_calls import call_service
 _log = logging.getLogger("reactive_agents")
 
 
-def conversation_problem(task: Task) -> TaskError | None:
+def conversation_problem(task: Task) -> errors.TaskError | None:
     """Return why the task's conversation cannot be continued, or ``None``."""
-    wrong = wrong_name("session", task.session) or wrong_name("user", task.user)
+    wrong = conversation.wrong_name("session", task.session) or conversation.wrong_name("user", task.user)
     if wrong is not None:
-        return TaskError(f"{wrong}.", task.id)
+        return errors.TaskError(f"{wrong}.", task.id)
     if not task.history:
         return None
     if task.session is not None:
         message = "history: got messages and a session, expected one of them: a session has its own history"
-        return TaskError(f"{message}.", task.id)
-    problem = wrong_history(task.history)
-    return None if problem is None else TaskError(f"{problem}.", task.id)
+        return errors.TaskError(f"{message}.", task.id)
+    problem = conversation.wrong_history(task.history)
+    return None if problem is None else errors.TaskError(f"{problem}.", task.id)
 
 
 async def continue_conversation(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Return the context with the history that the run is shown.
 
     Waits for earlier runs of the session, until the deadline at most. Fails with ``ExecutionError``: without
@@ -75,23 +59,23 @@ async def continue_conversation(
     if task.session is None and not task.history:
         return Success(context)
     size = history_size(_window_tokens(services))
-    history = History(without_instructions(task.history))
+    history = conversation.History(conversation.without_instructions(task.history))
     if task.session is not None:
-        key = SessionKey(task.agent_id, SessionId(task.session), task.user)
+        key = conversation.SessionKey(task.agent_id, SessionId(task.session), task.user)
         store = services.ports.sessions().value_or(None)
         if store is None:
-            missing = ServiceMissing("sessions", "memory.sessions")
+            missing = errors.ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
         late = f"Other runs held the session {task.session!r} until the time limit of the run."
-        begun: Result[History, SessionErrors | ServiceFailed] = Failure(
-            ServiceFailed(late, "sessions", "begin")
+        begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
+            errors.ServiceFailed(late, "sessions", "begin")
         )
         left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
         with anyio.move_on_after(left_s):
             begun = await call_service(
                 "sessions.begin",
                 store.begin,
-                History,
+                conversation.History,
                 key,
                 context.run_id,
                 size=size,
@@ -121,20 +105,22 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
     turn = None
     if result is not None and result.output is not None:
         turn = _turn(result, services)
-    ended: Result[None, SessionErrors | ServiceFailed] = Success(None)
+    ended: Result[None, errors.SessionErrors | errors.ServiceFailed] = Success(None)
     with anyio.CancelScope(shield=True):
         ended = await call_service("sessions.end", store.end, None, key, run_id, turn)
     if not isinstance(ended, Success):
-        error = ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
+        error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
         _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)
         services.events.publish(ExecutionPhaseFailed, phase="complete", error=error, fatal=False)
 
 
-def _turn(result: TaskResult, services: EngineServices) -> SessionTurn:
+def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionTurn:
     messages: tuple[Message, ...] = result.new_messages
     shown = "\n".join(each.content for each in messages if isinstance(each, ToolMessage))
     results = {key: text for key, text in result.tool_results.items() if key in shown}
-    turn = SessionTurn(result.run_id, messages, "\n".join(conversation_lines(messages)), results)
+    turn = conversation.SessionTurn(
+        result.run_id, messages, "\n".join(conversation.conversation_lines(messages)), results
+    )
     redactor = services.ports.redactor
     return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
 

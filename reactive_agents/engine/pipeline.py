@@ -16,13 +16,7 @@ from typing import TypeAlias
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    ExecutionError,
-    HookError,
-    IllegalAgentState,
-    RuntimeErrors,
-    VerificationFailed,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.events import ExecutionStopped
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt_foreign
@@ -41,7 +35,7 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 
 Stage: TypeAlias = Callable[
-    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, RuntimeErrors]]
+    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, errors.RuntimeErrors]]
 ]
 
 
@@ -50,7 +44,7 @@ def stage_of(phase: Phase) -> Stage:
 
     async def stage(
         context: ExecutionContext, services: EngineServices
-    ) -> Result[ExecutionContext, RuntimeErrors]:
+    ) -> Result[ExecutionContext, errors.RuntimeErrors]:
         outcome = await run_phase(phase, context, services)
         if isinstance(outcome, Success):
             return outcome
@@ -59,7 +53,7 @@ def stage_of(phase: Phase) -> Stage:
         fatal = (
             not phase.degrades
             or required
-            or isinstance(error, HookError | IllegalAgentState | VerificationFailed)
+            or isinstance(error, errors.HookError | errors.IllegalAgentState | errors.VerificationFailed)
         )
         publish_failure(phase.name, error, services, fatal=fatal)
         return Failure(error) if fatal else Success(services.handle.context)
@@ -69,9 +63,9 @@ def stage_of(phase: Phase) -> Stage:
 
 async def run_loop(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the agent loop, whose steps have their hooks around them one by one."""
-    outcome: Result[ExecutionContext, RuntimeErrors]
+    outcome: Result[ExecutionContext, errors.RuntimeErrors]
     try:
         outcome = await agent_loop(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
@@ -86,7 +80,7 @@ async def run_loop(
 
 async def open_services(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Open the services that a run needs open."""
     open_services = services.ports.open_services
     if open_services is None:
@@ -94,7 +88,7 @@ async def open_services(
     outcome = await attempt_foreign(open_services, object)
     if isinstance(outcome, BrokenContract):
         message = f"Opening the services {outcome.problem}"
-        return Failure(ExecutionError(message, context.task_id, "bootstrap"))
+        return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
     if not isinstance(outcome, Success):
         return Failure(context.failure_of("bootstrap")(outcome.failure()))
     return Success(context)
@@ -105,7 +99,7 @@ COMPLETE = Phase("complete", complete)
 
 async def run_complete(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the last phase.
 
     Its failure does not withhold the answer, unless a strict hook failed.
@@ -114,7 +108,7 @@ async def run_complete(
     if isinstance(outcome, Success):
         return outcome
     error, reasoning = outcome.failure(), context.reasoning
-    fatal = isinstance(error, HookError) or reasoning is None
+    fatal = isinstance(error, errors.HookError) or reasoning is None
     publish_failure("complete", error, services, fatal=fatal)
     if fatal or reasoning is None:
         return outcome
@@ -143,13 +137,13 @@ ENDING: tuple[Stage, ...] = (
 """The last four phases, which store and record the run."""
 
 
-async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, RuntimeErrors] | None:
+async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, errors.RuntimeErrors] | None:
     """Run the ten phases; return the context, the first fatal error, or ``None``.
 
     ``None`` is that of a cancelled run."""
     handle, control = services.handle, services.handle.control
-    answered: Result[ExecutionContext, RuntimeErrors] | None = None
-    ended: Result[ExecutionContext, RuntimeErrors] | None = None
+    answered: Result[ExecutionContext, errors.RuntimeErrors] | None = None
+    ended: Result[ExecutionContext, errors.RuntimeErrors] | None = None
     with control.scope:
         answered = await _run_stages(ANSWERING, handle.context, services)
         if control.answer() is None:
@@ -165,8 +159,8 @@ async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, Run
 
 
 async def _end(
-    answered: Result[ExecutionContext, RuntimeErrors], services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+    answered: Result[ExecutionContext, errors.RuntimeErrors], services: EngineServices
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     if not isinstance(answered, Success):
         return answered
     return await _run_stages(ENDING, answered.unwrap(), services)
@@ -174,7 +168,7 @@ async def _end(
 
 async def _run_stages(
     stages: Iterable[Stage], context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     for stage in stages:
         outcome = await stage(context, services)
         match outcome:
@@ -187,7 +181,7 @@ async def _run_stages(
 
 async def _with_partial_outcome(
     request: StopRequest, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Return the context of a stopped run with a checked partial outcome."""
     handle = services.handle
     services.events.publish(ExecutionStopped, handle.phase, request.reason)

@@ -8,18 +8,8 @@ from datetime import datetime
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import messages_of_run, without_instructions
-from reactive_agents.core.errors import (
-    ExecutionError,
-    GuardrailViolationError,
-    HookError,
-    IllegalAgentState,
-    MaxIterationsError,
-    RunCancelled,
-    RuntimeErrors,
-    TaskError,
-    VerificationFailed,
-)
 from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
@@ -88,22 +78,22 @@ def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]
     return sum(state.iteration for state in states)
 
 
-def _terminated_by(error: RuntimeErrors | None, reasoning: str) -> str:
+def _terminated_by(error: errors.RuntimeErrors | None, reasoning: str) -> str:
     """Return ``terminated_by`` of a run; an error has precedence."""
     match error:
         case None:
             return reasoning
-        case RunCancelled():
+        case errors.RunCancelled():
             return "cancelled"
-        case GuardrailViolationError():
+        case errors.GuardrailViolationError():
             return "guardrail"
-        case VerificationFailed():
+        case errors.VerificationFailed():
             return "verification"
-        case HookError():
+        case errors.HookError():
             return "hook"
-        case MaxIterationsError():
+        case errors.MaxIterationsError():
             return "iteration_limit"
-        case ExecutionError() | TaskError() | IllegalAgentState():
+        case errors.ExecutionError() | errors.TaskError() | errors.IllegalAgentState():
             return "error"
 
 
@@ -169,14 +159,14 @@ def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
 
 async def complete(
     context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Complete the run with its result.
 
     Fails with ``ExecutionError`` without an outcome.
     """
     reasoning = context.reasoning
     if reasoning is None:
-        return Failure(ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))
+        return Failure(errors.ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))
     state = next_agent_state(context.agent_state, "completed")
     if not isinstance(state, Success):
         return Failure(state.failure())

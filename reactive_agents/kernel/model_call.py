@@ -9,28 +9,14 @@ from typing import TypeAlias
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    BudgetExceeded,
-    BudgetUnavailable,
-    ContextOverflow,
-    LLMErrors,
-    ModelCallFailed,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window import token_estimate
 from reactive_agents.kernel.context_window.compaction import fitted, with_summary
-from reactive_agents.kernel.context_window.token_estimate import (
-    TokenEstimate,
-    answered,
-    at_most,
-    message_size,
-    sized,
-    unread,
-    with_fixed_parts,
-)
 from reactive_agents.kernel.context_window.window import (
     Window,
     budget_of,
@@ -41,13 +27,13 @@ from reactive_agents.kernel.state import KernelState
 
 _REPETITION = re.compile(r"([\W_])\1{2,}")
 
-Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, TokenEstimate]
+Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, token_estimate.TokenEstimate]
 """The state with the transcript as it was sent, the request, the answer, and the estimate of both."""
 
 
 async def ask(
     state: KernelState, context: KernelContext, *, with_tools: bool = True
-) -> Result[Asked, ModelCallFailed]:
+) -> Result[Asked, errors.ModelCallFailed]:
     """Call the model for its next turn.
 
     Earlier turns are summarized first where that is configured; a request that still does not fit is
@@ -55,28 +41,28 @@ async def ask(
     is compacted to half and sent once more. Fails with ``ModelCallFailed``: because of the model's failure,
     or with ``ContextOverflow`` before any call when nothing that could be left out would make it fit.
     """
-    whole, (size, added) = state, sized(state.transcript.estimate, state.messages)
+    whole, (size, added) = state, token_estimate.sized(state.transcript.estimate, state.messages)
     state = await with_summary(state, context, size, added)
     if state is not whole:
-        size, added = sized(state.transcript.estimate, state.messages)
+        size, added = token_estimate.sized(state.transcript.estimate, state.messages)
     request = _request(state, context, with_tools=with_tools)
-    estimate, more = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
+    estimate, more = token_estimate.with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
     told = turn_guidance(state, context)
     for piece in told[len(state.guidance) :]:  # the runner has announced the others
         context.hooks.on_guidance(piece)
-    guidance = message_size(request.messages[-1]) if told else 0
+    guidance = token_estimate.message_size(request.messages[-1]) if told else 0
     window = window_of(context, estimate)
     budget = budget_of(window.tokens, request.max_tokens)
     added += more + guidance
-    if at_most(estimate, size + guidance, added) > budget:
+    if token_estimate.at_most(estimate, size + guidance, added) > budget:
         fitting = await fitted(state, context, request, window, "window")
         if not isinstance(fitting, Success):
-            return Failure(ModelCallFailed(request.purpose, state.iteration, fitting.failure()))
+            return Failure(errors.ModelCallFailed(request.purpose, state.iteration, fitting.failure()))
         state, request, estimate, size = fitting.unwrap()
         added = 0
     answer = await attempt(context.llm.complete(request))
     error = None if isinstance(answer, Success) else answer.failure()
-    if isinstance(error, ContextOverflow):
+    if isinstance(error, errors.ContextOverflow):
         limited = evolve(estimate, limit=error.limit or estimate.limit)
         state = replaced(state, transcript=evolve(state.transcript, estimate=limited))
         halved = await fitted(
@@ -90,14 +76,18 @@ async def ask(
             if error.refused:
                 answer = answer.map(partial(_after, error.refused)).alt(partial(_failed_after, error.refused))
     if not isinstance(answer, Success):
-        return Failure(ModelCallFailed(request.purpose, state.iteration, answer.failure()))
+        return Failure(errors.ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
-    if unread(estimate, size, partial(_characters, request), response.usage, guidance=guidance):
+    if token_estimate.unread(
+        estimate, size, partial(_characters, request), response.usage, guidance=guidance
+    ):
         state, with_less = await _with_less(state, context, request, estimate, response, size)
         if with_less is not None:
             return Success(with_less)
         estimate = evolve(estimate, limit=state.transcript.estimate.limit, read=0)
-    estimate = answered(estimate, len(state.messages), size, added, response.usage, guidance=guidance)
+    estimate = token_estimate.answered(
+        estimate, len(state.messages), size, added, response.usage, guidance=guidance
+    )
     return Success((state, request, response, estimate))
 
 
@@ -105,7 +95,7 @@ async def _with_less(
     state: KernelState,
     context: KernelContext,
     request: ModelRequest,
-    estimate: TokenEstimate,
+    estimate: token_estimate.TokenEstimate,
     cut: ModelResponse,
     size: int,
 ) -> tuple[KernelState, Asked | None]:
@@ -133,7 +123,7 @@ async def _with_less(
     if not isinstance(answer, Success):
         return state, None
     response = _after(cut.spent, answer.unwrap())
-    after = answered(after, len(less.messages), size, 0, response.usage)
+    after = token_estimate.answered(after, len(less.messages), size, 0, response.usage)
     return less, (less, shorter, response, after)
 
 
@@ -147,8 +137,8 @@ def _after(refused: tuple[RunUsage, ...], response: ModelResponse) -> ModelRespo
     return evolve(response, refused=(*refused, *response.refused))
 
 
-def _failed_after(refused: tuple[RunUsage, ...], error: LLMErrors) -> LLMErrors:
-    if isinstance(error, BudgetExceeded | BudgetUnavailable):
+def _failed_after(refused: tuple[RunUsage, ...], error: errors.LLMErrors) -> errors.LLMErrors:
+    if isinstance(error, errors.BudgetExceeded | errors.BudgetUnavailable):
         return error
     return evolve(error, refused=(*refused, *error.refused))
 

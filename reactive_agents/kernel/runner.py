@@ -14,18 +14,12 @@ from functools import partial
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
-from reactive_agents.core.errors import (
-    IllegalTransition,
-    KernelErrors,
-    KernelFailed,
-    ModelCallFailed,
-    PolicyFailed,
-    refused_attempts,
-)
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
+from reactive_agents.kernel import termination
 from reactive_agents.kernel.context import (
     KernelContext,
     KernelInput,
@@ -55,15 +49,6 @@ from reactive_agents.kernel.state import (
     check_successor,
     initial_kernel_state,
 )
-from reactive_agents.kernel.termination import (
-    FINISHING_S,
-    fail_run,
-    in_time,
-    last_words,
-    redirect_run,
-    seconds_left,
-    stop_run,
-)
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.usage import UsageAccount
 
@@ -71,7 +56,7 @@ from reactive_agents.kernel.usage import UsageAccount
 @effect
 async def run_kernel(
     kernel: ThoughtKernel, kernel_input: KernelInput, options: KernelRunOptions, services: KernelServices
-) -> Result[KernelState, KernelErrors]:
+) -> Result[KernelState, errors.KernelErrors]:
     """Repeat the kernel until it or a policy ends the run, and return the final state.
 
     A run that goes wrong is a final state too: status ``failed`` with the typed ``error``, and all that was
@@ -108,11 +93,11 @@ async def run_kernel(
                 if proposal is not None and proposal.call_id is None and proposal.text.strip():
                     context.hooks.on_retracted(redirect.policy)
                 context.hooks.on_guidance(Guidance(redirect.policy, redirect.guidance))
-                following = redirect_run(state, redirect)
+                following = termination.redirect_run(state, redirect)
             case Stop() as stop:
-                following = stop_run(state, stop)
-            case PolicyFailed() as error:
-                following = fail_run(state, error)
+                following = termination.stop_run(state, stop)
+            case errors.PolicyFailed() as error:
+                following = termination.fail_run(state, error)
         match following:
             case Success(state):
                 pass
@@ -188,12 +173,12 @@ def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
 
 async def _checked_step(
     kernel: ThoughtKernel, kernel_type: str, state: KernelState, context: KernelContext
-) -> Result[KernelState, KernelErrors]:
+) -> Result[KernelState, errors.KernelErrors]:
     """Return the kernel's result; ``KernelFailed`` when it breaks its contract."""
     outcome = await attempt_foreign(kernel, KernelState, state, context)
     match outcome:
         case BrokenContract(problem):
-            return Failure(KernelFailed(f"The kernel {kernel_type} {problem}", kernel_type))
+            return Failure(errors.KernelFailed(f"The kernel {kernel_type} {problem}", kernel_type))
     return outcome
 
 
@@ -202,20 +187,20 @@ async def _checked_step(
 
 async def _take_step(
     step: KernelStep, state: KernelState, context: KernelContext
-) -> Result[KernelState, KernelErrors]:
+) -> Result[KernelState, errors.KernelErrors]:
     """Run one step of the kernel until the deadline; its failure ends the run.
 
     Tool calls end at the deadline by themselves; the steps that record them may take a little longer. A call
     that the budget refuses is no failure: the run stops with its results so far.
     """
-    seconds = seconds_left(context)
+    seconds = termination.seconds_left(context)
     if state.status != "thinking":
-        seconds = max(seconds, 0.0) + FINISHING_S
-    result = await in_time(step(state, context), seconds) if seconds > 0 else None
+        seconds = max(seconds, 0.0) + termination.FINISHING_S
+    result = await termination.in_time(step(state, context), seconds) if seconds > 0 else None
     if result is None:
         missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
-        return stop_run(state, Stop("deadline", "partial", last_words(state), reason))
+        return termination.stop_run(state, Stop("deadline", "partial", termination.last_words(state), reason))
     match result:
         case Success(following):
             if following.status in TERMINAL and following.outcome is None:
@@ -226,16 +211,18 @@ async def _take_step(
 
 
 def _after_failure(
-    state: KernelState, context: KernelContext, error: KernelErrors
-) -> Result[KernelState, KernelErrors]:
-    if isinstance(error, ModelCallFailed):
-        state = with_usage(state, refused_attempts(error.cause))
+    state: KernelState, context: KernelContext, error: errors.KernelErrors
+) -> Result[KernelState, errors.KernelErrors]:
+    if isinstance(error, errors.ModelCallFailed):
+        state = with_usage(state, errors.refused_attempts(error.cause))
     refusal = budget_refusal(error)
     if refusal is not None:
         missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"{refusal.message} {missing}"
-        return stop_run(state, Stop("budget", "partial", last_words(state), reason))
-    return Failure(error) if isinstance(error, IllegalTransition) else fail_run(state, error)
+        return termination.stop_run(state, Stop("budget", "partial", termination.last_words(state), reason))
+    return (
+        Failure(error) if isinstance(error, errors.IllegalTransition) else termination.fail_run(state, error)
+    )
 
 
 def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
@@ -256,7 +243,7 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
     )
 
 
-def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
     if state.status == "failed":
         context.hooks.on_error(state, state.error)
     else:
@@ -288,7 +275,7 @@ def execute_react_kernel(
     max_iterations: int = 10,
     parent_strategy: str = "reactive",
     kernel_pass: str = "",
-) -> Effect[ReActKernelResult, KernelErrors]:
+) -> Effect[ReActKernelResult, errors.KernelErrors]:
     """Run the ReAct kernel with its instructions; fails as :func:`run_kernel`."""
     options = KernelRunOptions(max_iterations, parent_strategy, "react", kernel_pass)
     instructions = kernel_input.instructions or REACT_INSTRUCTIONS

@@ -14,16 +14,7 @@ from attrs import define, evolve, frozen
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import personas
-from reactive_agents.core.errors import (
-    ExecutionError,
-    MemoryErrors,
-    PersonaErrors,
-    StepErrors,
-    StepIncomplete,
-    StepTimedOut,
-    StructuredOutputError,
-)
+from reactive_agents.core import errors, personas
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
@@ -94,7 +85,9 @@ class Cycle:
         self.events.deliver(event)
         await self.attempt_or("record", self.services.store.record(event), None)
 
-    async def attempt_or(self, stage: PersonaStage, pending: Effect[_T, MemoryErrors], default: _T) -> _T:
+    async def attempt_or(
+        self, stage: PersonaStage, pending: Effect[_T, errors.MemoryErrors], default: _T
+    ) -> _T:
         """Await an effect of the store.
 
         When it fails, publish the failure and return the default.
@@ -105,7 +98,7 @@ class Cycle:
             return default
         return outcome.unwrap()
 
-    async def fail_stage(self, stage: PersonaStage, error: PersonaErrors) -> None:
+    async def fail_stage(self, stage: PersonaStage, error: errors.PersonaErrors) -> None:
         """Publish the failure of a stage and record it.
 
         Not for failures of the store itself.
@@ -113,7 +106,7 @@ class Cycle:
         event = self._publish_failure(stage, error)
         await self.attempt_or("record", self.services.store.record(event), None)
 
-    def _publish_failure(self, stage: PersonaStage, error: PersonaErrors) -> PersonaStageFailed:
+    def _publish_failure(self, stage: PersonaStage, error: errors.PersonaErrors) -> PersonaStageFailed:
         stamp = self.events.stamp()
         event = PersonaStageFailed(*stamp, persona_id=self.settings.id, stage=stage, error=error)
         self.events.deliver(event)
@@ -121,7 +114,7 @@ class Cycle:
 
     async def ask(
         self, stage: Literal["plan", "replan", "evaluate"], question: Question[_T], task: str
-    ) -> Result[Structured[_T], StructuredOutputError]:
+    ) -> Result[Structured[_T], errors.StructuredOutputError]:
         """Ask a model outside of a run; a failure is published as that of the stage.
 
         Args:
@@ -218,21 +211,21 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         type=plan.domain,
     )
     ended, timed_out = await _run_with_timeout(engine, task, run_id, limit)
-    error: StepErrors | None = None
+    error: errors.StepErrors | None = None
     output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
     match ended:
         case Success(result):
             output, steps = result.output or "", result.steps
             tokens, cost_usd = result.metadata.tokens_used, result.metadata.cost_usd
             if not result.success:
-                error = StepIncomplete(step.id, result.reason, result.metadata.terminated_by)
+                error = errors.StepIncomplete(step.id, result.reason, result.metadata.terminated_by)
         case Failure(TaskFailed() as failed):
             error, steps = failed.error, failed.steps
             tokens, cost_usd = failed.metadata.tokens_used, failed.metadata.cost_usd
-        case Failure(ExecutionError() as defect):
+        case Failure(errors.ExecutionError() as defect):
             error = defect
     if timed_out and error is not None:
-        error = StepTimedOut(step.id, limit)
+        error = errors.StepTimedOut(step.id, limit)
     cycle.step_tokens += tokens
     cycle.step_cost_usd += cost_usd
     return personas.StepOutcome(
@@ -251,12 +244,12 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 def is_abstention(outcome: personas.StepOutcome) -> bool:
     """Return whether the run of a step found it to be impossible."""
-    return isinstance(outcome.error, StepIncomplete) and outcome.error.terminated_by == ABSTENTION
+    return isinstance(outcome.error, errors.StepIncomplete) and outcome.error.terminated_by == ABSTENTION
 
 
 async def _run_with_timeout(
     engine: ExecutionEngine, task: Task, run_id: RunId, limit: float
-) -> tuple[Result[TaskResult, TaskFailed | ExecutionError], bool]:
+) -> tuple[Result[TaskResult, TaskFailed | errors.ExecutionError], bool]:
     """Run the task; return its result and whether it timed out.
 
     On a timeout the engine cancels the run, so that its usage is recorded.
@@ -269,14 +262,14 @@ async def _run_with_timeout(
         timed_out = True
         engine.cancel(task.id)
 
-    ended: Result[TaskResult, TaskFailed | ExecutionError]
-    ended = Failure(ExecutionError("The run did not begin.", task.id, "bootstrap"))
+    ended: Result[TaskResult, TaskFailed | errors.ExecutionError]
+    ended = Failure(errors.ExecutionError("The run did not begin.", task.id, "bootstrap"))
     async with anyio.create_task_group() as group:
         group.start_soon(cancel_later)
         try:
             ended = await attempt(engine.conduct(task, run_id=run_id))
         except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
-            ended = Failure(ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
+            ended = Failure(errors.ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
         group.cancel_scope.cancel()
     return ended, timed_out
 

@@ -10,25 +10,17 @@ from typing import TypeAlias
 
 from attrs import evolve, frozen
 
+from reactive_agents.core import personas
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.personas import (
-    Contingency,
-    Domain,
-    DomainEvent,
-    EngagementDecision,
-    EngagementPolicy,
-    PlanTemplate,
-    TemplateStep,
-)
 from reactive_agents.engine import ExecutionEngine
 
-Describe: TypeAlias = Callable[[DomainEvent], str]
+Describe: TypeAlias = Callable[[personas.DomainEvent], str]
 """Makes the description of a task from an event, as a sentence."""
 
-Deliver: TypeAlias = Callable[[DomainEvent, str], Awaitable[None]]
+Deliver: TypeAlias = Callable[[personas.DomainEvent, str], Awaitable[None]]
 """Delivers the answer to an event: posts a message, writes a file, makes a move. It may raise."""
 
-_SENTENCES: Mapping[Domain, str] = MappingProxyType(
+_SENTENCES: Mapping[personas.Domain, str] = MappingProxyType(
     {
         "chat": "Respond to the message: {content}",
         "code": "Do this in the code: {content}",
@@ -53,11 +45,11 @@ class PersonaDomain:
         ValueError: a template has no steps, or its pattern is no regular expression.
     """
 
-    name: Domain
+    name: personas.Domain
     engine: ExecutionEngine
     describe: Describe | None = None
     deliver: Deliver | None = None
-    templates: tuple[PlanTemplate, ...] = ()
+    templates: tuple[personas.PlanTemplate, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
@@ -65,7 +57,7 @@ class PersonaDomain:
             if problem is not None:
                 raise ValueError(f"PersonaDomain: {problem.message}")
 
-    def description_of(self, event: DomainEvent) -> str:
+    def description_of(self, event: personas.DomainEvent) -> str:
         """Return the description of the task that an event makes."""
         if self.describe is not None:
             return self.describe(event)
@@ -86,7 +78,7 @@ LONGEST_MATCHED = 2_000
 _PARAMETER = re.compile(r"\{(\w+)\}")
 
 
-def template_problem(template: PlanTemplate) -> InvalidConfig | None:
+def template_problem(template: personas.PlanTemplate) -> InvalidConfig | None:
     """Return the first problem of a template, named by its field.
 
     ``None`` for a valid one.
@@ -101,7 +93,9 @@ def template_problem(template: PlanTemplate) -> InvalidConfig | None:
     return None
 
 
-def matching_template(templates: Sequence[PlanTemplate], content: str) -> PlanTemplate | None:
+def matching_template(
+    templates: Sequence[personas.PlanTemplate], content: str
+) -> personas.PlanTemplate | None:
     """Return the first template that matches the whole content, filled in."""
     if len(content) > LONGEST_MATCHED:
         return None
@@ -112,16 +106,16 @@ def matching_template(templates: Sequence[PlanTemplate], content: str) -> PlanTe
     return None
 
 
-def _filled(template: PlanTemplate, parameters: Mapping[str, str]) -> PlanTemplate:
+def _filled(template: personas.PlanTemplate, parameters: Mapping[str, str]) -> personas.PlanTemplate:
     def fill(text: str) -> str:
         return _PARAMETER.sub(lambda found: parameters.get(found[1], found[0]), text)
 
     return evolve(
         template,
         goal=fill(template.goal),
-        steps=tuple(TemplateStep(fill(step.action), fill(step.expected)) for step in template.steps),
+        steps=tuple(personas.TemplateStep(fill(step.action), fill(step.expected)) for step in template.steps),
         contingencies=tuple(
-            Contingency(each.kind, tuple(map(fill, each.actions))) for each in template.contingencies
+            personas.Contingency(each.kind, tuple(map(fill, each.actions))) for each in template.contingencies
         ),
         success_criteria=tuple(map(fill, template.success_criteria)),
     )
@@ -131,14 +125,14 @@ def _filled(template: PlanTemplate, parameters: Mapping[str, str]) -> PlanTempla
 
 
 def should_engage(
-    event: DomainEvent,
+    event: personas.DomainEvent,
     *,
     name: str,
-    policy: EngagementPolicy,
+    policy: personas.EngagementPolicy,
     recent: Sequence[datetime],
     now: datetime,
     handled: bool,
-) -> EngagementDecision:
+) -> personas.EngagementDecision:
     """Decide whether a persona engages with an event.
 
     Args:
@@ -147,18 +141,18 @@ def should_engage(
         handled: whether it has an ended plan for this event.
     """
     if event.author == name:
-        return EngagementDecision(False, "The persona is its author.")
+        return personas.EngagementDecision(False, "The persona is its author.")
     if event.author in policy.ignored_authors:
-        return EngagementDecision(False, f"Events by {event.author} are ignored.")
+        return personas.EngagementDecision(False, f"Events by {event.author} are ignored.")
     if handled:
-        return EngagementDecision(False, "It was handled already.")
+        return personas.EngagementDecision(False, "It was handled already.")
     if event.priority < policy.min_priority:
         limit = policy.min_priority
-        return EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
+        return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
     begin = now - timedelta(seconds=policy.window_s)
     count = sum(moment > begin for moment in recent)
     if count >= policy.max_events:
-        return EngagementDecision(
+        return personas.EngagementDecision(
             False, f"The limit of {count} events of this context in {policy.window_s:g} seconds is reached."
         )
-    return EngagementDecision(True, "The engagement policy allows it.")
+    return personas.EngagementDecision(True, "The engagement policy allows it.")

@@ -13,18 +13,9 @@ from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import persona_events
 from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId, TaskId
-from reactive_agents.core.persona_events import (
-    PersonaEngagementDecided,
-    PersonaEventReceived,
-    PersonaPlanAdjusted,
-    PersonaPlanEnded,
-    PersonaPlanFormulated,
-    PersonaPlanResumed,
-    PersonaStepEnded,
-    PersonaStepStarted,
-)
 from reactive_agents.core.personas import (
     Domain,
     DomainEvent,
@@ -157,11 +148,11 @@ class Persona:
         if earlier is not None and earlier.plan.status == "active":
             return await self._resume_plan(earlier, domain)
         await cycle.publish(
-            PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
+            persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
         decision = await self._decide(event, cycle, handled=earlier is not None)
         await cycle.publish(
-            PersonaEngagementDecided,
+            persona_events.PersonaEngagementDecided,
             persona_id=self.settings.id,
             event_id=event.id,
             engage=decision.engage,
@@ -187,7 +178,7 @@ class Persona:
         plan = formulated.plan
         await cycle.attempt_or("record", services.store.save_plan(plan), None)
         await cycle.publish(
-            PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
+            persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
         )
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
@@ -225,7 +216,7 @@ class Persona:
     async def _resume_plan(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
         cycle = begin_cycle(self.settings, self.services, domain, plan.task.id)
         completed = sum(step.status == "completed" for step in plan.plan.steps)
-        await cycle.publish(PersonaPlanResumed, plan_id=plan.id, completed_steps=completed)
+        await cycle.publish(persona_events.PersonaPlanResumed, plan_id=plan.id, completed_steps=completed)
         return await self._execute(plan, cycle)
 
     async def _execute(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
@@ -242,7 +233,7 @@ class Persona:
                 continue
             plan = begin_step(plan, step.id, services.clock.now())
             await cycle.attempt_or("record", services.store.save_plan(plan), None)
-            await cycle.publish(PersonaStepStarted, plan_id=plan.id, step=step)
+            await cycle.publish(persona_events.PersonaStepStarted, plan_id=plan.id, step=step)
             outcome = await execute_step(plan, step, cycle)
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
@@ -252,9 +243,9 @@ class Persona:
                     abstained, reason = True, f"{reason} {outcome.error.message if outcome.error else ''}"
                 plan = end_plan(plan, status, services.clock.now())
             await cycle.attempt_or("record", services.store.save_plan(plan), None)
-            await cycle.publish(PersonaStepEnded, plan_id=plan.id, outcome=outcome)
+            await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=outcome)
             await cycle.publish(
-                PersonaPlanAdjusted,
+                persona_events.PersonaPlanAdjusted,
                 plan_id=plan.id,
                 step_id=step.id,
                 action=adjustment.action,
@@ -291,7 +282,11 @@ class Persona:
     ) -> PersonaOutcome:
         await cycle.attempt_or("record", self.services.store.save_plan(plan), None)
         await cycle.publish(
-            PersonaPlanEnded, plan_id=plan.id, status=plan.plan.status, reason=reason, answer=answer
+            persona_events.PersonaPlanEnded,
+            plan_id=plan.id,
+            status=plan.plan.status,
+            reason=reason,
+            answer=answer,
         )
         evaluation = await self._evaluation_of(plan, cycle)
         await self.reasoning.update_state(cycle, focus="")

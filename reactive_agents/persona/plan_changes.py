@@ -12,20 +12,8 @@ from typing import Any
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, max_len, min_len
 
+from reactive_agents.core import personas
 from reactive_agents.core.ids import AgentId, LearningId, PersonaId, PlanId
-from reactive_agents.core.personas import (
-    Contingency,
-    CriterionVerdict,
-    DomainEvent,
-    ErrorKind,
-    Evaluation,
-    Expansion,
-    PersonaPlan,
-    PersonaTask,
-    PlanSource,
-    Recovery,
-    StepOutcome,
-)
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.reasoning.structured_output import Shape, shape_of
 
@@ -46,7 +34,7 @@ def new_steps(actions: Sequence[tuple[str, str]], *, after: Sequence[PlanStep] =
     )
 
 
-def begin_step(plan: PersonaPlan, step_id: str, now: datetime) -> PersonaPlan:
+def begin_step(plan: personas.PersonaPlan, step_id: str, now: datetime) -> personas.PersonaPlan:
     """Return the plan with the step in progress.
 
     A step that was in progress before counts one retry.
@@ -56,7 +44,7 @@ def begin_step(plan: PersonaPlan, step_id: str, now: datetime) -> PersonaPlan:
     return _with_step(plan, evolve(step, status="in_progress", started_at=now, retries=again), now)
 
 
-def complete_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+def complete_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
     """Return the plan with the step completed."""
     step = step_of(plan, outcome.step_id)
     completed = evolve(
@@ -65,7 +53,7 @@ def complete_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
     return _with_usage(_with_step(plan, completed, outcome.at), outcome)
 
 
-def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+def fail_step(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
     """Return the plan with the step failed.
 
     It is not retried: other steps replace it, or the plan ends.
@@ -83,7 +71,9 @@ def fail_step(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
     return _with_usage(_with_step(plan, failed, outcome.at), outcome)
 
 
-def usable_contingency(plan: PersonaPlan, step_id: str, kind: ErrorKind) -> Contingency | None:
+def usable_contingency(
+    plan: personas.PersonaPlan, step_id: str, kind: personas.ErrorKind
+) -> personas.Contingency | None:
     """Return the contingency for a failed step.
 
     ``None`` when there is none, or when the step is part of that contingency itself.
@@ -94,18 +84,20 @@ def usable_contingency(plan: PersonaPlan, step_id: str, kind: ErrorKind) -> Cont
 
 
 def insert_contingency(
-    plan: PersonaPlan, step_id: str, contingency: Contingency, now: datetime
-) -> PersonaPlan:
+    plan: personas.PersonaPlan, step_id: str, contingency: personas.Contingency, now: datetime
+) -> personas.PersonaPlan:
     """Return the plan with the steps of a contingency inserted after the failed step."""
     actions = [(action, RECOVERY_OUTCOME) for action in contingency.actions]
     added = new_steps(actions, after=plan.plan.steps)
     place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id) + 1
     steps = (*plan.plan.steps[:place], *added, *plan.plan.steps[place:])
-    recovery = Recovery(step_id, contingency.kind, tuple(step.id for step in added))
+    recovery = personas.Recovery(step_id, contingency.kind, tuple(step.id for step in added))
     return evolve(_with_steps(plan, steps, now), recoveries=(*plan.recoveries, recovery))
 
 
-def replace_open_steps(plan: PersonaPlan, actions: Sequence[tuple[str, str]], now: datetime) -> PersonaPlan:
+def replace_open_steps(
+    plan: personas.PersonaPlan, actions: Sequence[tuple[str, str]], now: datetime
+) -> personas.PersonaPlan:
     """Return the plan with its open steps skipped and new steps at its end.
 
     Counts one more attempt.
@@ -119,8 +111,8 @@ def replace_open_steps(plan: PersonaPlan, actions: Sequence[tuple[str, str]], no
 
 
 def expand_step(
-    plan: PersonaPlan, step_id: str, actions: Sequence[tuple[str, str]], now: datetime
-) -> PersonaPlan:
+    plan: personas.PersonaPlan, step_id: str, actions: Sequence[tuple[str, str]], now: datetime
+) -> personas.PersonaPlan:
     """Return the plan with a step replaced by new ones.
 
     The step itself counts as completed.
@@ -129,11 +121,11 @@ def expand_step(
     place = next(index for index, step in enumerate(plan.plan.steps) if step.id == step_id)
     replaced = evolve(plan.plan.steps[place], status="completed", completed_at=now)
     steps = (*plan.plan.steps[:place], replaced, *added, *plan.plan.steps[place + 1 :])
-    expansion = Expansion(step_id, tuple(step.id for step in added))
+    expansion = personas.Expansion(step_id, tuple(step.id for step in added))
     return evolve(_with_steps(plan, steps, now), expansions=(*plan.expansions, expansion))
 
 
-def depth_of(plan: PersonaPlan, step_id: str) -> int:
+def depth_of(plan: personas.PersonaPlan, step_id: str) -> int:
     """Return the nesting level of a step; the plan's own steps are at 1."""
     for expansion in plan.expansions:
         if step_id in expansion.steps:
@@ -141,7 +133,7 @@ def depth_of(plan: PersonaPlan, step_id: str) -> int:
     return 1
 
 
-def end_plan(plan: PersonaPlan, status: PlanStatus, now: datetime) -> PersonaPlan:
+def end_plan(plan: personas.PersonaPlan, status: PlanStatus, now: datetime) -> personas.PersonaPlan:
     """Return the ended plan; steps that were not reached are skipped."""
     steps = tuple(
         evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
@@ -150,7 +142,7 @@ def end_plan(plan: PersonaPlan, status: PlanStatus, now: datetime) -> PersonaPla
     return _with_steps(plan, steps, now).with_plan(status=status)
 
 
-def answer_of(plan: PersonaPlan) -> str:
+def answer_of(plan: personas.PersonaPlan) -> str:
     """Return the plan's answer: the result of its last completed step.
 
     Empty when there is none.
@@ -159,7 +151,7 @@ def answer_of(plan: PersonaPlan) -> str:
     return done[-1].result or "" if done else ""
 
 
-def step_of(plan: PersonaPlan, step_id: str) -> PlanStep:
+def step_of(plan: personas.PersonaPlan, step_id: str) -> PlanStep:
     """Return the step with the id.
 
     Raises:
@@ -171,7 +163,7 @@ def step_of(plan: PersonaPlan, step_id: str) -> PlanStep:
     raise KeyError(step_id)
 
 
-def _kinds_tried(plan: PersonaPlan, step_id: str) -> frozenset[ErrorKind]:
+def _kinds_tried(plan: personas.PersonaPlan, step_id: str) -> frozenset[personas.ErrorKind]:
     """Return the kinds of error whose contingencies led to the step."""
     for recovery in plan.recoveries:
         if step_id in recovery.steps:
@@ -180,17 +172,17 @@ def _kinds_tried(plan: PersonaPlan, step_id: str) -> frozenset[ErrorKind]:
     return frozenset()
 
 
-def _with_step(plan: PersonaPlan, changed: PlanStep, now: datetime) -> PersonaPlan:
+def _with_step(plan: personas.PersonaPlan, changed: PlanStep, now: datetime) -> personas.PersonaPlan:
     steps = tuple(changed if step.id == changed.id else step for step in plan.plan.steps)
     return plan.with_plan(steps=steps, updated_at=now)
 
 
-def _with_usage(plan: PersonaPlan, outcome: StepOutcome) -> PersonaPlan:
+def _with_usage(plan: personas.PersonaPlan, outcome: personas.StepOutcome) -> personas.PersonaPlan:
     tokens, cost_usd = plan.plan.total_tokens + outcome.tokens, plan.plan.total_cost + outcome.cost_usd
     return plan.with_plan(total_tokens=tokens, total_cost=cost_usd)
 
 
-def _with_steps(plan: PersonaPlan, steps: Sequence[PlanStep], now: datetime) -> PersonaPlan:
+def _with_steps(plan: personas.PersonaPlan, steps: Sequence[PlanStep], now: datetime) -> personas.PersonaPlan:
     numbered = tuple(evolve(step, seq=number) for number, step in enumerate(steps, 1))
     return plan.with_plan(steps=numbered, version=plan.plan.version + 1, updated_at=now)
 
@@ -233,7 +225,7 @@ class ContingencyDraft:
         actions: the steps that then replace the failed one.
     """
 
-    error: ErrorKind
+    error: personas.ErrorKind
     actions: tuple[str, ...] = field(validator=and_(min_len(1), max_len(MOST_ACTIONS)))
 
 
@@ -335,16 +327,16 @@ def evaluation_shape() -> Shape[EvaluationDraft]:
 
 
 def plan_of(
-    task: PersonaTask,
-    event: DomainEvent,
+    task: personas.PersonaTask,
+    event: personas.DomainEvent,
     *,
     plan_id: PlanId,
     persona_id: PersonaId,
     goal: str,
     actions: Sequence[tuple[str, str]],
-    source: PlanSource,
+    source: personas.PlanSource,
     now: datetime,
-) -> PersonaPlan:
+) -> personas.PersonaPlan:
     """Return an active plan of these actions, without risks and contingencies."""
     plan = Plan(
         id=plan_id,
@@ -358,10 +350,12 @@ def plan_of(
         created_at=now,
         updated_at=now,
     )
-    return PersonaPlan(plan, persona_id, task, event, source)
+    return personas.PersonaPlan(plan, persona_id, task, event, source)
 
 
-def with_draft(plan: PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]) -> PersonaPlan:
+def with_draft(
+    plan: personas.PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId]
+) -> personas.PersonaPlan:
     """Return the plan with the parts of a draft besides its steps.
 
     Args:
@@ -377,7 +371,9 @@ def with_draft(plan: PersonaPlan, draft: PlanDraft, follows: Sequence[LearningId
     )
 
 
-def with_large_steps(plan: PersonaPlan, draft: PlanDraft, ids: Sequence[str]) -> PersonaPlan:
+def with_large_steps(
+    plan: personas.PersonaPlan, draft: PlanDraft, ids: Sequence[str]
+) -> personas.PersonaPlan:
     """Return the plan with the draft's large steps marked.
 
     ``ids``: those of the draft's steps, in order.
@@ -386,29 +382,29 @@ def with_large_steps(plan: PersonaPlan, draft: PlanDraft, ids: Sequence[str]) ->
     return evolve(plan, large_steps=plan.large_steps | large)
 
 
-def contingencies_of(draft: PlanDraft) -> tuple[Contingency, ...]:
+def contingencies_of(draft: PlanDraft) -> tuple[personas.Contingency, ...]:
     """Return one contingency for each kind of error: the first in the draft."""
-    by_kind: dict[ErrorKind, Contingency] = {}
+    by_kind: dict[personas.ErrorKind, personas.Contingency] = {}
     for each in draft.contingencies:
-        by_kind.setdefault(each.error, Contingency(each.error, each.actions))
+        by_kind.setdefault(each.error, personas.Contingency(each.error, each.actions))
     return tuple(by_kind.values())
 
 
-def evaluation_of(plan: PersonaPlan, draft: EvaluationDraft, now: datetime) -> Evaluation:
+def evaluation_of(plan: personas.PersonaPlan, draft: EvaluationDraft, now: datetime) -> personas.Evaluation:
     """Return the evaluation that a draft describes.
 
     A criterion without an entry was not met.
     """
     entries = {each.number: each for each in reversed(draft.criteria)}
     verdicts = tuple(
-        CriterionVerdict(criterion, entries[number].met, entries[number].evidence)
+        personas.CriterionVerdict(criterion, entries[number].met, entries[number].evidence)
         if number in entries
-        else CriterionVerdict(criterion, False, "The evaluation has no entry for it.")
+        else personas.CriterionVerdict(criterion, False, "The evaluation has no entry for it.")
         for number, criterion in enumerate(plan.success_criteria, 1)
     )
     expanded = {each.step_id for each in plan.expansions}
     completed = [step for step in plan.plan.steps if step.status == "completed" and step.id not in expanded]
-    return Evaluation(
+    return personas.Evaluation(
         task_id=plan.task.id,
         plan_id=plan.id,
         meets_criteria=plan.plan.status == "completed" and all(each.met for each in verdicts),

@@ -28,19 +28,10 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.kernel.text_similarity import word_similarity
+from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template
 from reactive_agents.persona.learnings import choose_measure, most_similar, select_learnings, topic_of
-from reactive_agents.persona.plan_changes import (
-    PlanDraft,
-    contingencies_of,
-    depth_of,
-    expand_step,
-    plan_of,
-    plan_shape,
-    with_draft,
-    with_large_steps,
-)
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
 from reactive_agents.reasoning.structured_output import Question
 
@@ -83,7 +74,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     content = planning_content(
         task, event, thoughts=thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
     )
-    question = Question(plan_shape(), PLANNING, content, "persona-plan")
+    question = Question(plan_changes.plan_shape(), PLANNING, content, "persona-plan")
     answered = await cycle.ask("plan", question, task.description)
     if isinstance(answered, Failure):
         reason = f"Planning failed, so the event is answered without a plan: {answered.failure().message}"
@@ -92,11 +83,11 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     plan = _new_plan(task, event, cycle, goal=draft.goal, actions=draft.actions(), source="model")
     follows = followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above)
     reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
-    return FormulatedPlan(with_draft(plan, draft, follows), reason, shown)
+    return FormulatedPlan(plan_changes.with_draft(plan, draft, follows), reason, shown)
 
 
 def followed_learnings(
-    draft: PlanDraft, shown: Sequence[LearningEntry], *, same_above: float
+    draft: plan_changes.PlanDraft, shown: Sequence[LearningEntry], *, same_above: float
 ) -> tuple[LearningId, ...]:
     """Return the shown patterns that a draft names by number or restates.
 
@@ -214,7 +205,7 @@ def _new_plan(
     source: PlanSource,
     **parts: Any,
 ) -> PersonaPlan:
-    plan = plan_of(
+    plan = plan_changes.plan_of(
         task,
         event,
         plan_id=PlanId(cycle.services.ids.new()),
@@ -237,20 +228,23 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
     for it: it is then executed as it is.
     """
     settings = cycle.settings
-    if step.id not in plan.large_steps or depth_of(plan, step.id) >= settings.max_depth:
+    if step.id not in plan.large_steps or plan_changes.depth_of(plan, step.id) >= settings.max_depth:
         return None
     content = expansion_content(plan, step, tools=cycle.domain.tool_names())
-    question = Question(plan_shape(), EXPANDING, content, "persona-plan")
+    question = Question(plan_changes.plan_shape(), EXPANDING, content, "persona-plan")
     answered = await cycle.ask("plan", question, plan.task.description)
     if isinstance(answered, Failure):
         return None
     draft = answered.unwrap().value
-    expanded = expand_step(plan, step.id, draft.actions(), cycle.services.clock.now())
+    expanded = plan_changes.expand_step(plan, step.id, draft.actions(), cycle.services.clock.now())
     ids = expanded.expansions[-1].steps
     known = {each.kind for each in plan.contingencies}
-    added_contingencies = tuple(each for each in contingencies_of(draft) if each.kind not in known)
+    added_contingencies = tuple(
+        each for each in plan_changes.contingencies_of(draft) if each.kind not in known
+    )
     expanded = evolve(
-        with_large_steps(expanded, draft, ids), contingencies=(*plan.contingencies, *added_contingencies)
+        plan_changes.with_large_steps(expanded, draft, ids),
+        contingencies=(*plan.contingencies, *added_contingencies),
     )
     await cycle.attempt_or("record", cycle.services.store.save_plan(expanded), None)
     added = tuple(each for each in expanded.plan.steps if each.id in ids)

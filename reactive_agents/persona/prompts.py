@@ -4,15 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from reactive_agents.core.personas import (
-    DomainEvent,
-    LearningEntry,
-    PersonaPlan,
-    PersonaTask,
-    SelfState,
-    StepOutcome,
-    Thought,
-)
+from reactive_agents.core import personas
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.prompt import fence
@@ -61,12 +53,12 @@ def role_of(name: str, role: str) -> str:
 
 
 def planning_content(
-    task: PersonaTask,
-    event: DomainEvent,
+    task: personas.PersonaTask,
+    event: personas.DomainEvent,
     *,
-    thoughts: Sequence[Thought],
-    learnings: Sequence[LearningEntry],
-    state: SelfState,
+    thoughts: Sequence[personas.Thought],
+    learnings: Sequence[personas.LearningEntry],
+    state: personas.SelfState,
     tools: Sequence[str],
 ) -> str:
     """Return the content of a planning prompt."""
@@ -94,7 +86,7 @@ def planning_content(
     )
 
 
-def expansion_content(plan: PersonaPlan, step: PlanStep, *, tools: Sequence[str]) -> str:
+def expansion_content(plan: personas.PersonaPlan, step: PlanStep, *, tools: Sequence[str]) -> str:
     """Return the content of a prompt that plans a large step."""
     done = [each for each in plan.plan.steps if each.status == "completed" and each.result]
     return "\n\n".join(
@@ -109,7 +101,9 @@ def expansion_content(plan: PersonaPlan, step: PlanStep, *, tools: Sequence[str]
     )
 
 
-def replanning_content(plan: PersonaPlan, outcome: StepOutcome, *, tools: Sequence[str]) -> str:
+def replanning_content(
+    plan: personas.PersonaPlan, outcome: personas.StepOutcome, *, tools: Sequence[str]
+) -> str:
     """Return the content of a replanning prompt."""
     steps = plan.plan.steps
     done = [step for step in steps if step.status == "completed"]
@@ -129,7 +123,7 @@ def replanning_content(plan: PersonaPlan, outcome: StepOutcome, *, tools: Sequen
     )
 
 
-def evaluation_content(plan: PersonaPlan, answer: str) -> str:
+def evaluation_content(plan: personas.PersonaPlan, answer: str) -> str:
     """Return the content of an evaluation prompt."""
     criteria = "\n".join(f"{number}. {each}" for number, each in enumerate(plan.success_criteria, 1))
     steps = plan.plan.steps
@@ -151,7 +145,7 @@ def evaluation_content(plan: PersonaPlan, answer: str) -> str:
     )
 
 
-def step_content(plan: PersonaPlan, step: PlanStep) -> str:
+def step_content(plan: personas.PersonaPlan, step: PlanStep) -> str:
     """Return the task of the run for a step: its instruction, and context as data."""
     if plan.source == "reactive" and plan.attempts == 0:
         return f"{step.instruction}\n\n{_event(plan.event)}"
@@ -171,15 +165,15 @@ def step_content(plan: PersonaPlan, step: PlanStep) -> str:
     )
 
 
-def _open(plan: PersonaPlan) -> list[PlanStep]:
+def _open(plan: personas.PersonaPlan) -> list[PlanStep]:
     return [step for step in plan.plan.steps if step.status in ("pending", "in_progress")]
 
 
-def _reuse(plan: PersonaPlan) -> list[str]:
+def _reuse(plan: personas.PersonaPlan) -> list[str]:
     return [REUSED] if plan.source == "reused" and plan.attempts == 0 else []
 
 
-def _event(event: DomainEvent) -> str:
+def _event(event: personas.DomainEvent) -> str:
     return fence("event", f"from: {event.author}\n{event.content}")
 
 

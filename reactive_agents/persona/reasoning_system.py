@@ -7,20 +7,10 @@ from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import personas
 from reactive_agents.core.errors import MemoryErrors, RecordNotFound, StructuredOutputError
 from reactive_agents.core.ids import LearningId
 from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaOutcomeEvaluated
-from reactive_agents.core.personas import (
-    Domain,
-    DomainEvent,
-    Evaluation,
-    LearningEntry,
-    PersonaPlan,
-    PersonaSettings,
-    PersonaTask,
-    PlanAdjustment,
-    StepOutcome,
-)
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought
@@ -33,7 +23,9 @@ from reactive_agents.reasoning.structured_output import Question
 REFLECTION_IMPORTANCE = 0.9
 
 
-async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation, StructuredOutputError]:
+async def evaluate_outcome(
+    plan: personas.PersonaPlan, cycle: Cycle
+) -> Result[personas.Evaluation, StructuredOutputError]:
     """Evaluate a plan that ended, criterion by criterion, and record the evaluation.
 
     Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unevaluated.
@@ -54,7 +46,7 @@ async def evaluate_outcome(plan: PersonaPlan, cycle: Cycle) -> Result[Evaluation
     return Success(evaluation)
 
 
-async def update_learnings(plan: PersonaPlan, evaluation: Evaluation, cycle: Cycle) -> None:
+async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Evaluation, cycle: Cycle) -> None:
     """Update the learnings of the domain from an evaluation.
 
     It reads what it writes back, so only one call may run at a time.
@@ -92,16 +84,20 @@ MOST_PREOCCUPATIONS = 3
 class PersonaReasoningSystem:
     """The reasoning of a persona: planning, adaptation, evaluation and learning."""
 
-    def __init__(self, settings: PersonaSettings, services: PersonaServices) -> None:
+    def __init__(self, settings: personas.PersonaSettings, services: PersonaServices) -> None:
         self.settings = settings
         self._services = services
         self._changing = anyio.Lock()  # learnings and self state are read and written back
 
-    async def formulate_plan(self, task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan:
+    async def formulate_plan(
+        self, task: personas.PersonaTask, event: personas.DomainEvent, cycle: Cycle
+    ) -> FormulatedPlan:
         """Formulate a plan; see :func:`reactive_agents.persona.planning.formulate_plan`."""
         return await formulate_plan(task, event, cycle)
 
-    async def adjust_plan(self, plan: PersonaPlan, outcome: StepOutcome, cycle: Cycle) -> PlanAdjustment:
+    async def adjust_plan(
+        self, plan: personas.PersonaPlan, outcome: personas.StepOutcome, cycle: Cycle
+    ) -> personas.PlanAdjustment:
         """Adjust a plan after a step.
 
         See :func:`reactive_agents.persona.adaptation.adjust_plan`.
@@ -109,8 +105,8 @@ class PersonaReasoningSystem:
         return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(
-        self, plan: PersonaPlan, cycle: Cycle
-    ) -> Result[Evaluation, StructuredOutputError]:
+        self, plan: personas.PersonaPlan, cycle: Cycle
+    ) -> Result[personas.Evaluation, StructuredOutputError]:
         """Evaluate a plan that ended, and update learnings and self state from it.
 
         Fails with ``StructuredOutputError`` when the model gives no evaluation; nothing is learned then.
@@ -158,7 +154,7 @@ class PersonaReasoningSystem:
     # --- introspection ----------------------------------------------------------------------------------
 
     @effect
-    async def current_plan(self) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+    async def current_plan(self) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
         listed = self._services.store.list_plans(self.settings.id, status="active", limit=1)
         found = await attempt(listed)
@@ -166,8 +162,8 @@ class PersonaReasoningSystem:
 
     @effect
     async def learnings(
-        self, domain: Domain | None = None, *, min_confidence: float = 0.0
-    ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
+        self, domain: personas.Domain | None = None, *, min_confidence: float = 0.0
+    ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
         """Return the learnings with their present confidence, the most confident first.
 
         Fails with ``MemoryUnavailable``.
@@ -175,7 +171,7 @@ class PersonaReasoningSystem:
         listed = await attempt(self._services.store.list_learnings(self.settings.id, domain=domain))
         now, policy = self._services.clock.now(), self.settings.learning
 
-        def trusted(known: tuple[LearningEntry, ...]) -> tuple[LearningEntry, ...]:
+        def trusted(known: tuple[personas.LearningEntry, ...]) -> tuple[personas.LearningEntry, ...]:
             present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
             present.sort(key=lambda each: (-each.confidence, -each.use_count))
             return tuple(each for each in present if each.confidence >= min_confidence)
@@ -199,7 +195,7 @@ class PersonaReasoningSystem:
         *,
         confidence: float | None = None,
         pattern: str | None = None,
-    ) -> Result[LearningEntry, RecordNotFound | MemoryErrors]:
+    ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
         """Set a learning by hand, which pins it; without any value it is unpinned.
 
         Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
@@ -228,7 +224,7 @@ class PersonaReasoningSystem:
 
     async def _own_learning(
         self, learning_id: LearningId
-    ) -> Result[LearningEntry, RecordNotFound | MemoryErrors]:
+    ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
         found = await attempt(self._services.store.get_learning(learning_id))
         if isinstance(found, Failure):
             return Failure(found.failure())

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import results
 from reactive_agents.core.errors import (
     IterationLimitError,
     ReasoningErrors,
@@ -20,13 +21,6 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.requirements import ToolNeeds
-from reactive_agents.core.results import (
-    ReasoningResult,
-    ReasoningStep,
-    ReasoningStrategy,
-    StepMetadata,
-    StepType,
-)
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
@@ -111,7 +105,7 @@ class Pass:
 async def run_pass(
     each: Pass,
     progress: Progress,
-    strategy: ReasoningStrategy,
+    strategy: results.ReasoningStrategy,
     strategy_input: StrategyInput,
     services: StrategyServices,
 ) -> Result[KernelState, ReasoningErrors]:
@@ -241,13 +235,13 @@ def _toolset(services: StrategyServices) -> Toolset:
 
 def note_step(
     progress: Progress,
-    kind: StepType,
+    kind: results.StepType,
     content: str,
     services: StrategyServices,
     *,
-    strategy: ReasoningStrategy,
+    strategy: results.ReasoningStrategy,
     label: str,
-    metadata: StepMetadata | None = None,
+    metadata: results.StepMetadata | None = None,
 ) -> Progress:
     """Return the progress with a step of the strategy itself, such as a critique.
 
@@ -256,7 +250,7 @@ def note_step(
     Args:
         label: of its event, such as ``reflexion:critique``.
     """
-    step = ReasoningStep(
+    step = results.ReasoningStep(
         StepId(f"{progress.id}-{len(progress.steps) + 1}"),
         kind,
         content,
@@ -303,7 +297,7 @@ def _allowed(
 @effect
 async def run_once(
     kernel: str | ThoughtKernel, task: KernelInput, options: KernelRunOptions, services: StrategyServices
-) -> Result[ReasoningResult, ReasoningErrors]:
+) -> Result[results.ReasoningResult, ReasoningErrors]:
     """Return the result of one kernel run, partial when it stopped early.
 
     Fails with ``StrategyExecutionError`` when the kernel failed; its cause is the kernel's own error. Fails

@@ -7,20 +7,8 @@ from collections.abc import Collection, Mapping
 
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import governance
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
-from reactive_agents.core.governance import (
-    ApprovalDecision,
-    ApprovalRequest,
-    AuditEntry,
-    BudgetUse,
-    GuardrailReport,
-    GuardrailStage,
-    ModelRoute,
-    Reservation,
-    RouteNeeds,
-    SpendingRecord,
-    VerificationReport,
-)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
@@ -28,7 +16,7 @@ from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
 from reactive_agents.testing.fake_effects import fake_effect
 
-_ALLOWED = GuardrailReport(allowed=True)
+_ALLOWED = governance.GuardrailReport(allowed=True)
 
 
 class FixedApprover:
@@ -46,11 +34,13 @@ class FixedApprover:
         self, approved: bool = True, reason: str = "", *, fails_with: ServiceFailed | None = None
     ) -> None:
         self.fails_with = fails_with
-        self.requests: list[ApprovalRequest] = []
-        self._decision = ApprovalDecision(approved, reason)
+        self.requests: list[governance.ApprovalRequest] = []
+        self._decision = governance.ApprovalDecision(approved, reason)
 
     @effect
-    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+    async def decide(
+        self, request: governance.ApprovalRequest
+    ) -> Result[governance.ApprovalDecision, ServiceFailed]:
         """Return the fixed decision."""
         self.requests.append(request)
         return Success(self._decision) if self.fails_with is None else Failure(self.fails_with)
@@ -68,12 +58,12 @@ class AllowAll:
 
     def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
         self.fails_with = fails_with
-        self.checked: list[tuple[str, GuardrailStage]] = []
+        self.checked: list[tuple[str, governance.GuardrailStage]] = []
 
     @effect
     async def check(
-        self, text: str, stage: GuardrailStage, llm: LLM | None = None
-    ) -> Result[GuardrailReport, ServiceFailed]:
+        self, text: str, stage: governance.GuardrailStage, llm: LLM | None = None
+    ) -> Result[governance.GuardrailReport, ServiceFailed]:
         """Return a report that allows the text."""
         self.checked.append((text, stage))
         return Success(_ALLOWED) if self.fails_with is None else Failure(self.fails_with)
@@ -94,18 +84,18 @@ class BlockWords:
     def __init__(
         self,
         *words: str,
-        stages: Collection[GuardrailStage] | None = None,
+        stages: Collection[governance.GuardrailStage] | None = None,
         fails_with: ServiceFailed | None = None,
     ) -> None:
         self.fails_with = fails_with
-        self.checked: list[tuple[str, GuardrailStage]] = []
+        self.checked: list[tuple[str, governance.GuardrailStage]] = []
         self._stages = stages
         self._words = [(word, re.compile(rf"(?<!\w){re.escape(word)}(?!\w)", re.I)) for word in words]
 
     @effect
     async def check(
-        self, text: str, stage: GuardrailStage, llm: LLM | None = None
-    ) -> Result[GuardrailReport, ServiceFailed]:
+        self, text: str, stage: governance.GuardrailStage, llm: LLM | None = None
+    ) -> Result[governance.GuardrailReport, ServiceFailed]:
         """Return a report that blocks a text with one of the words."""
         self.checked.append((text, stage))
         if self.fails_with is not None:
@@ -113,7 +103,9 @@ class BlockWords:
         if self._stages is None or stage in self._stages:
             for word, pattern in self._words:
                 if pattern.search(text):
-                    return Success(GuardrailReport(False, "blocked-word", f"The text contains {word!r}."))
+                    return Success(
+                        governance.GuardrailReport(False, "blocked-word", f"The text contains {word!r}.")
+                    )
         return Success(_ALLOWED)
 
 
@@ -130,10 +122,12 @@ class FixedRouter:
     def __init__(self, model: str, *, reason: str = "fixed", fails_with: ServiceFailed | None = None) -> None:
         self.fails_with = fails_with
         self.routed: list[Task] = []
-        self._route = ModelRoute(model, reason)
+        self._route = governance.ModelRoute(model, reason)
 
     @effect
-    async def select_model(self, task: Task, needs: RouteNeeds) -> Result[ModelRoute, ServiceFailed]:
+    async def select_model(
+        self, task: Task, needs: governance.RouteNeeds
+    ) -> Result[governance.ModelRoute, ServiceFailed]:
         """Return the fixed route."""
         self.routed.append(task)
         return Success(self._route) if self.fails_with is None else Failure(self.fails_with)
@@ -151,7 +145,7 @@ class RecordingCostTracker:
 
     def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
         self.fails_with = fails_with
-        self.records: list[SpendingRecord] = []
+        self.records: list[governance.SpendingRecord] = []
 
     @property
     def total_cost_usd(self) -> float:
@@ -159,7 +153,7 @@ class RecordingCostTracker:
         return sum(record.cost_usd for record in self.records)
 
     @fake_effect
-    async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
+    async def record(self, spending: governance.SpendingRecord) -> Result[None, ServiceFailed]:
         """Add the usage record of a run."""
         self.records.append(spending)
         return Success(None)
@@ -188,12 +182,12 @@ class FixedVerifier:
     ) -> None:
         self.fails_with = fails_with
         self.verified: list[tuple[Task, ReasoningResult]] = []
-        self._report = VerificationReport(confidence, confidence >= threshold, findings)
+        self._report = governance.VerificationReport(confidence, confidence >= threshold, findings)
 
     @effect
     async def verify(
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
-    ) -> Result[VerificationReport, ServiceFailed]:
+    ) -> Result[governance.VerificationReport, ServiceFailed]:
         """Return the fixed report."""
         self.verified.append((task, result))
         return Success(self._report) if self.fails_with is None else Failure(self.fails_with)
@@ -211,10 +205,10 @@ class RecordingAuditLog:
 
     def __init__(self, *, fails_with: ServiceFailed | None = None) -> None:
         self.fails_with = fails_with
-        self.entries: list[AuditEntry] = []
+        self.entries: list[governance.AuditEntry] = []
 
     @fake_effect
-    async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+    async def append(self, entry: governance.AuditEntry) -> Result[None, ServiceFailed]:
         """Append an entry."""
         self.entries.append(entry)
         return Success(None)
@@ -248,7 +242,7 @@ class InMemoryBudget:
         fails_with: ServiceFailed | None = None,
     ) -> None:
         self.fails_with = fails_with
-        self.reserved: list[Reservation] = []
+        self.reserved: list[governance.Reservation] = []
         self.settled: dict[int, float] = {}
         limits: Mapping[BudgetPeriod, float | None] = {"run": run_usd, "day": daily_usd, "month": monthly_usd}
         self._limits: dict[BudgetPeriod, float] = {
@@ -264,21 +258,21 @@ class InMemoryBudget:
         return self._of_all
 
     @fake_effect
-    async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
+    async def reserve(self, run_id: RunId, amount_usd: float) -> Result[governance.Reservation, BudgetErrors]:
         """Reserve an amount; fails with ``BudgetExceeded`` beyond a limit."""
         for period, limit in self._limits.items():
             spent = self._spent(period, run_id)
             if spent + amount_usd > limit:
                 return Failure(BudgetExceeded(period, limit, spent, amount_usd))
         self._add(run_id, amount_usd)
-        reservation = Reservation(len(self.reserved) + 1, run_id, amount_usd)
+        reservation = governance.Reservation(len(self.reserved) + 1, run_id, amount_usd)
         self.reserved.append(reservation)
         return Success(reservation)
 
     @fake_effect
     async def settle(
-        self, reservation: Reservation, actual_usd: float
-    ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+        self, reservation: governance.Reservation, actual_usd: float
+    ) -> Result[tuple[governance.BudgetUse, ...], ServiceFailed]:
         """Replace a reservation by the actual amount."""
         if reservation.id not in self.settled:
             self.settled[reservation.id] = actual_usd
@@ -286,7 +280,9 @@ class InMemoryBudget:
         return Success(self._uses(reservation.run_id))
 
     @fake_effect
-    async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+    async def spend(
+        self, run_id: RunId, amount_usd: float
+    ) -> Result[tuple[governance.BudgetUse, ...], ServiceFailed]:
         """Add an amount that was not reserved."""
         self._add(run_id, amount_usd)
         return Success(self._uses(run_id))
@@ -298,10 +294,10 @@ class InMemoryBudget:
     def _spent(self, period: BudgetPeriod, run_id: RunId) -> float:
         return self._of_run.get(run_id, 0.0) if period == "run" else self._of_all
 
-    def _uses(self, run_id: RunId) -> tuple[BudgetUse, ...]:
+    def _uses(self, run_id: RunId) -> tuple[governance.BudgetUse, ...]:
         uses = []
         for period, limit in self._limits.items():
             spent = self._spent(period, run_id)
             reached = max((share for share in self._warn_at if spent >= share * limit), default=0.0)
-            uses.append(BudgetUse(period, limit, spent, reached))
+            uses.append(governance.BudgetUse(period, limit, spent, reached))
         return tuple(uses)

@@ -8,23 +8,17 @@ from typing import Any, TypeAlias, cast, get_args
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    ArgumentProblem,
-    InvalidToolArguments,
-    ToolErrors,
-    ToolFailed,
-    ToolNotFound,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect
 from reactive_agents.ports import Approver
 
-Answer: TypeAlias = Json | ToolErrors | Callable[..., Any]
+Answer: TypeAlias = Json | errors.ToolErrors | Callable[..., Any]
 """The answer of a fake tool: a fixed result, an error, or a (plain or async) function."""
 
-_ERRORS = get_args(ToolErrors)
+_ERRORS = get_args(errors.ToolErrors)
 _TYPES: Mapping[str, str] = {"str": "string", "int": "integer", "float": "number", "bool": "boolean"}
 
 
@@ -51,7 +45,7 @@ class FakeTools:
         answers: Mapping[str, Answer],
         *,
         definitions: tuple[ToolDefinition, ...] = (),
-        fails_with: ToolErrors | None = None,
+        fails_with: errors.ToolErrors | None = None,
     ) -> None:
         self.fails_with = fails_with
         self.calls: list[ToolCall] = []
@@ -73,17 +67,17 @@ class FakeTools:
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         """Record the call and return the tool's answer."""
         self.calls.append(call)
         self.scopes.append(scope)
         if self.fails_with is not None:
             return Failure(self.fails_with)
         if call.name not in self._answers:
-            return Failure(ToolNotFound(call.name, tuple(self._answers)))
+            return Failure(errors.ToolNotFound(call.name, tuple(self._answers)))
         if call.malformed:
-            problem = ArgumentProblem("arguments", call.malformed, "a JSON object")
-            return Failure(InvalidToolArguments(call.name, (problem,)))
+            problem = errors.ArgumentProblem("arguments", call.malformed, "a JSON object")
+            return Failure(errors.InvalidToolArguments(call.name, (problem,)))
         answer = self._answers[call.name]
         if callable(answer):
             ran = await _run(answer, call)
@@ -91,21 +85,21 @@ class FakeTools:
                 return Failure(ran.failure())
             answer = ran.unwrap()
         if isinstance(answer, _ERRORS):
-            return Failure(cast(ToolErrors, answer))
+            return Failure(cast(errors.ToolErrors, answer))
         return Success(ToolResult(call.id, call.name, cast(Json, answer)))
 
 
-async def _run(function: Callable[..., Any], call: ToolCall) -> Result[Any, ToolErrors]:
+async def _run(function: Callable[..., Any], call: ToolCall) -> Result[Any, errors.ToolErrors]:
     try:
         inspect.signature(function).bind(**call.arguments)
     except TypeError as error:
-        problem = ArgumentProblem("arguments", str(call.arguments), str(error))
-        return Failure(InvalidToolArguments(call.name, (problem,)))
+        problem = errors.ArgumentProblem("arguments", str(call.arguments), str(error))
+        return Failure(errors.InvalidToolArguments(call.name, (problem,)))
     try:
         outcome = function(**call.arguments)
         return Success(await outcome if inspect.isawaitable(outcome) else outcome)
     except Exception as error:  # noqa: BLE001 - a tool function is arbitrary user code
-        return Failure(ToolFailed(call.name, str(error), type(error).__name__))
+        return Failure(errors.ToolFailed(call.name, str(error), type(error).__name__))
 
 
 def _define(name: str, answer: Answer) -> ToolDefinition:

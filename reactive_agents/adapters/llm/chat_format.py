@@ -10,6 +10,7 @@ from typing import Any, Final, TypeAlias
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import models
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import MalformedResponse
 from reactive_agents.core.ids import CallId
@@ -25,19 +26,12 @@ from reactive_agents.core.messages import (
     Message,
     ToolCall,
 )
-from reactive_agents.core.models import (
-    FinishReason,
-    ModelRequest,
-    ModelResponse,
-    TextDelta,
-    ThinkingDelta,
-    ToolCallDelta,
-    Usage,
-)
 from reactive_agents.core.tools import ToolDefinition
 
 
-def chat_arguments(request: ModelRequest, *, schema_supported: bool, json_supported: bool) -> JsonObject:
+def chat_arguments(
+    request: models.ModelRequest, *, schema_supported: bool, json_supported: bool
+) -> JsonObject:
     """Return the arguments of a request; options left to the provider are omitted.
 
     Args:
@@ -89,7 +83,7 @@ def _speaks_of_json(messages: Sequence[Message]) -> bool:
 # --- responses ------------------------------------------------------------------------------------------
 
 
-_REASONS: Final[dict[str, FinishReason]] = {
+_REASONS: Final[dict[str, models.FinishReason]] = {
     "stop": "stop",
     "tool_calls": "tool_calls",
     "function_call": "tool_calls",
@@ -130,18 +124,18 @@ class RawAnswer:
     calls: tuple[CallText, ...]
     finish_reason: str
     native_reason: str
-    usage: Usage
+    usage: models.Usage
     cost_usd: float | None
     calls_before: int
 
 
-def read_answer(raw: RawAnswer) -> Result[ModelResponse, MalformedResponse]:
+def read_answer(raw: RawAnswer) -> Result[models.ModelResponse, MalformedResponse]:
     """Return the answer; ``MalformedResponse`` for a tool call without a name."""
     if any(not call.name for call in raw.calls):
         message = f"The answer of {raw.model} holds a tool call without a name."
         return Failure(MalformedResponse(message, raw.model, str(raw.calls)[:200]))
     return Success(
-        ModelResponse(
+        models.ModelResponse(
             content=without_surrogates(raw.content),
             model=raw.model,
             tool_calls=read_calls(raw.calls, raw.calls_before),
@@ -184,7 +178,7 @@ def _read_call(identity: CallId, call: CallText) -> ToolCall:
     return ToolCall(identity, call.name, malformed=call.arguments)
 
 
-def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> FinishReason:
+def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> models.FinishReason:
     """Return why the answer ended; ``other`` for a reason unknown to litellm."""
     understood = _REASONS.get(reason, "other")
     if understood != "stop":
@@ -194,7 +188,7 @@ def read_finish_reason(reason: str, native_reason: str, has_calls: bool) -> Fini
     return "stop" if native_reason.lower() in _NATIVE_STOPS else "other"
 
 
-def read_usage(usage: Any) -> Usage:
+def read_usage(usage: Any) -> models.Usage:
     """Return the counts of a litellm usage.
 
     Unreported when missing, zero or impossible.
@@ -203,8 +197,8 @@ def read_usage(usage: Any) -> Usage:
     total = _count(usage, "total_tokens")
     counts = (read, written, total)
     if not any(counts) or min(counts) < 0 or max(counts) > _MOST_TOKENS:
-        return Usage(reported=False)
-    return Usage(read, written, total or read + written)
+        return models.Usage(reported=False)
+    return models.Usage(read, written, total or read + written)
 
 
 def _count(usage: Any, name: str) -> int:
@@ -235,7 +229,7 @@ def text_of(value: Any) -> str:
 
 def read_completion(
     completion: Any, *, model: str, cost_usd: float | None, calls_before: int
-) -> Result[ModelResponse, MalformedResponse]:
+) -> Result[models.ModelResponse, MalformedResponse]:
     """Return the answer of a litellm ``ModelResponse``, or ``MalformedResponse``."""
     if not completion.choices:
         return Failure(MalformedResponse(f"The answer of {model} has no choices.", model))
@@ -263,7 +257,7 @@ def read_completion(
 # --- streams --------------------------------------------------------------------------------------------
 
 
-Delta: TypeAlias = TextDelta | ThinkingDelta | ToolCallDelta
+Delta: TypeAlias = models.TextDelta | models.ThinkingDelta | models.ToolCallDelta
 
 
 class _OpenCall:
@@ -315,15 +309,15 @@ class Assembly:
         if thought := read_thinking(choice.delta):
             self._thinking.append(thought)
             if shown := self._shown_thinking.take(thought):
-                deltas.append(ThinkingDelta(shown))
+                deltas.append(models.ThinkingDelta(shown))
         if text := read_text(choice.delta):
             self._text.append(text)
             if shown := self._shown_text.take(text):
-                deltas.append(TextDelta(shown))
+                deltas.append(models.TextDelta(shown))
         deltas.extend(self._absorb_call(part) for part in getattr(choice.delta, "tool_calls", None) or ())
         return tuple(deltas)
 
-    def _absorb_call(self, part: Any) -> ToolCallDelta:
+    def _absorb_call(self, part: Any) -> models.ToolCallDelta:
         call = self._latest.get(part.index or 0)
         identity = text_of(part.id)
         if call is None or _begins_another(call, part, identity):
@@ -335,22 +329,22 @@ class Assembly:
         call.id = call.id or identity
         call.name = call.name or name
         call.arguments += arguments
-        return ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
+        return models.ToolCallDelta(call.index, without_surrogates(name), call.shown.take(arguments))
 
     def rest(self) -> tuple[Delta, ...]:
         """Return the held-back rest of the deltas, a lone surrogate at their end."""
         deltas: list[Delta] = []
         if thought := self._shown_thinking.end():
-            deltas.append(ThinkingDelta(thought))
+            deltas.append(models.ThinkingDelta(thought))
         if text := self._shown_text.end():
-            deltas.append(TextDelta(text))
+            deltas.append(models.TextDelta(text))
         ends = ((call.index, call.shown.end()) for call in self._calls)
-        deltas.extend(ToolCallDelta(index, "", end) for index, end in ends if end)
+        deltas.extend(models.ToolCallDelta(index, "", end) for index, end in ends if end)
         return tuple(deltas)
 
     def finish(
-        self, *, usage: Usage, cost_usd: float | None, native_reason: str | None, closed: bool
-    ) -> Result[ModelResponse, MalformedResponse]:
+        self, *, usage: models.Usage, cost_usd: float | None, native_reason: str | None, closed: bool
+    ) -> Result[models.ModelResponse, MalformedResponse]:
         """Return the whole answer, or ``MalformedResponse`` for an incomplete stream.
 
         Args:

@@ -14,16 +14,9 @@ import litellm
 from attrs import evolve, frozen
 from returns.result import Failure, Result
 
+from reactive_agents.adapters.llm import chat_format
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
 from reactive_agents.adapters.llm.catalog import Body, cost_usd, list_local_model, spent_on, usage_in
-from reactive_agents.adapters.llm.chat_format import (
-    Assembly,
-    Delta,
-    chat_arguments,
-    count_tool_calls,
-    read_completion,
-    read_usage,
-)
 from reactive_agents.adapters.llm.connections import used_by_litellm
 from reactive_agents.adapters.llm.error_mapping import EXPECTED, diagnose, never_sent, unread_document
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
@@ -32,7 +25,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompl
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports import Clock
 
-Streamed: TypeAlias = Delta | StreamCompleted | FailedAttempt
+Streamed: TypeAlias = chat_format.Delta | StreamCompleted | FailedAttempt
 _ROUTES = {"ollama": "ollama_chat"}
 """``ollama`` is asked through its chat protocol, the only one of the two in which it calls tools."""
 
@@ -78,11 +71,11 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
     except EXPECTED as error:
         return Failure(_failed_attempt(error, prepared, body.text))
     usage = getattr(completion, "usage", None)
-    return read_completion(
+    return chat_format.read_completion(
         completion,
         model=prepared.model,
         cost_usd=cost_usd(prepared.model, usage),
-        calls_before=count_tool_calls(prepared.request.messages),
+        calls_before=chat_format.count_tool_calls(prepared.request.messages),
     ).alt(lambda malformed: FailedAttempt(malformed, retry=True, spent=spent_on(prepared.model, usage)))
 
 
@@ -91,7 +84,9 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
 
     Only the time spent waiting for the provider counts towards the timeout.
     """
-    assembly = Assembly(prepared.model, calls_before=count_tool_calls(prepared.request.messages))
+    assembly = chat_format.Assembly(
+        prepared.model, calls_before=chat_format.count_tool_calls(prepared.request.messages)
+    )
     patience = _Patience(prepared)
     stream: Any = None
     try:
@@ -122,12 +117,14 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
             await stream.aclose()
 
 
-def _finished(assembly: Assembly, stream: Any, prepared: PreparedRequest) -> StreamCompleted | FailedAttempt:
+def _finished(
+    assembly: chat_format.Assembly, stream: Any, prepared: PreparedRequest
+) -> StreamCompleted | FailedAttempt:
     # litellm guesses the finish reason when the provider sent none, and that of Gemini with each delta
     usage, closed = _usage_sent(stream)
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
     answer = assembly.finish(
-        usage=read_usage(usage),
+        usage=chat_format.read_usage(usage),
         cost_usd=cost_usd(prepared.model, usage),
         native_reason=native_reason,
         closed=closed,
@@ -180,7 +177,7 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
     if is_local(prepared.model):
         list_local_model(model)
     return {
-        **chat_arguments(
+        **chat_format.chat_arguments(
             request,
             schema_supported=structured and litellm.supports_response_schema(model=model),
             json_supported=structured and "response_format" in _parameters_of(model),

@@ -13,16 +13,9 @@ from reactive_agents.adapters.llm.connections import Connections, on_asyncio
 from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core import models
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
-from reactive_agents.core.models import (
-    ModelChunk,
-    ModelRequest,
-    ModelResponse,
-    StreamCompleted,
-    StreamRestarted,
-    TokenPrice,
-)
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
@@ -60,7 +53,7 @@ class LiteLLM:
         return self._model
 
     @effect
-    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+    async def complete(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
         """The whole answer at once.
 
         Fails as the port says; with ``AuthenticationFailed`` before anything is sent when there is no key,
@@ -81,7 +74,9 @@ class LiteLLM:
             raise
         return Failure(failed_attempts.verdict())
 
-    async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
+    async def stream(
+        self, request: models.ModelRequest
+    ) -> AsyncGenerator[Result[models.ModelChunk, LLMErrors]]:
         """Yield the answer in chunks; ends with ``StreamCompleted`` or a failure.
 
         The failures are those of :meth:`complete`. A broken stream is requested again, after
@@ -92,20 +87,20 @@ class LiteLLM:
         try:
             for model in self._candidates(request.model):
                 if begun:
-                    yield Success(StreamRestarted(failed_attempts.latest.error.message))
+                    yield Success(models.StreamRestarted(failed_attempts.latest.error.message))
                     begun = False
                 async with aclosing(self._stream_from(model, request, failed_attempts)) as chunks:
                     async for chunk in chunks:
                         match chunk:
                             case FailedAttempt():
                                 failed_attempts.give_up(chunk)
-                            case StreamCompleted(response):
-                                yield Success(StreamCompleted(failed_attempts.before(response)))
+                            case models.StreamCompleted(response):
+                                yield Success(models.StreamCompleted(failed_attempts.before(response)))
                                 return
-                            case StreamRestarted() if not begun:
+                            case models.StreamRestarted() if not begun:
                                 pass
                             case _:
-                                begun = not isinstance(chunk, StreamRestarted)
+                                begun = not isinstance(chunk, models.StreamRestarted)
                                 yield Success(chunk)
                 if not failed_attempts.latest.elsewhere:
                     break
@@ -114,7 +109,7 @@ class LiteLLM:
             raise
         yield Failure(failed_attempts.verdict())
 
-    def count(self, request: ModelRequest) -> int | None:
+    def count(self, request: models.ModelRequest) -> int | None:
         """The tokens of a request to one of OpenAI's present models, by litellm's counter.
 
         ``None`` for other models, whose tokenizers are not at hand, and before the first question, which
@@ -138,7 +133,7 @@ class LiteLLM:
         return self._windows[name]
 
     @effect
-    async def price(self, model: str | None) -> Result[TokenPrice | None, Never]:
+    async def price(self, model: str | None) -> Result[models.TokenPrice | None, Never]:
         """Return the highest price of the model and its fallbacks; ``None`` if unlisted."""
         await load_litellm()
         from reactive_agents.adapters.llm.catalog import token_price
@@ -150,7 +145,7 @@ class LiteLLM:
         longest = [each.max_output_tokens for each in known if each.output_usd]
         lengths = [each for each in longest if each is not None]
         return Success(
-            TokenPrice(
+            models.TokenPrice(
                 max(each.input_usd for each in known),
                 max(each.output_usd for each in known),
                 max(lengths) if lengths and len(lengths) == len(longest) else None,
@@ -169,8 +164,8 @@ class LiteLLM:
         return tuple(dict.fromkeys((first, *fallbacks)))
 
     async def _complete_with(
-        self, model: str, request: ModelRequest, failed_attempts: FailedAttempts
-    ) -> Result[ModelResponse, FailedAttempt]:
+        self, model: str, request: models.ModelRequest, failed_attempts: FailedAttempts
+    ) -> Result[models.ModelResponse, FailedAttempt]:
         prepared = await self._prepare(model, request)
         if isinstance(prepared, FailedAttempt):
             return Failure(prepared)
@@ -191,8 +186,8 @@ class LiteLLM:
         raise AssertionError("the last attempt answers or raises")
 
     async def _stream_from(
-        self, model: str, request: ModelRequest, failed_attempts: FailedAttempts
-    ) -> AsyncGenerator[ModelChunk | FailedAttempt]:
+        self, model: str, request: models.ModelRequest, failed_attempts: FailedAttempts
+    ) -> AsyncGenerator[models.ModelChunk | FailedAttempt]:
         """Yield chunks, and ``StreamRestarted`` before further attempts.
 
         Ends with the whole.
@@ -207,7 +202,7 @@ class LiteLLM:
         try:
             async for attempt in self._attempts():
                 if failed is not None:
-                    yield StreamRestarted(failed.error.message)
+                    yield models.StreamRestarted(failed.error.message)
                     failed = None
                 async with aclosing(ask_streaming(prepared)) as deltas:
                     async for delta in deltas:
@@ -226,7 +221,7 @@ class LiteLLM:
     def _attempts(self) -> AsyncIterator[Attempt]:
         return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)
 
-    async def _prepare(self, model: str, request: ModelRequest) -> PreparedRequest | FailedAttempt:
+    async def _prepare(self, model: str, request: models.ModelRequest) -> PreparedRequest | FailedAttempt:
         """Return the request to send, or why it cannot be sent."""
         if not model:
             return FailedAttempt(

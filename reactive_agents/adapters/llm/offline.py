@@ -16,20 +16,11 @@ from attrs import field, frozen
 from returns.future import FutureResult
 from returns.result import Result, Success
 
+from reactive_agents.core import models
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.models import (
-    ModelChunk,
-    ModelRequest,
-    ModelResponse,
-    StreamCompleted,
-    TextDelta,
-    TokenPrice,
-    ToolCallDelta,
-    Usage,
-)
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
@@ -55,25 +46,29 @@ class OfflineLLM:
         """``offline/quotes``."""
         return MODEL
 
-    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+    def price(self, model: str | None) -> Effect[models.TokenPrice | None, Never]:
         """Nothing."""
-        return FutureResult.from_value(TokenPrice(0.0, 0.0))
+        return FutureResult.from_value(models.TokenPrice(0.0, 0.0))
 
-    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+    def complete(self, request: models.ModelRequest) -> Effect[models.ModelResponse, LLMErrors]:
         """The next tool calls, or the answer. Never fails."""
         return FutureResult.from_value(respond(request))
 
-    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+    async def stream(
+        self, request: models.ModelRequest
+    ) -> AsyncIterator[Result[models.ModelChunk, LLMErrors]]:
         """The same, word by word. Never fails."""
         response = respond(request)
         for word in re.findall(r"\s*\S+|\s+", response.content):
-            yield Success(TextDelta(word))
+            yield Success(models.TextDelta(word))
         for index, call in enumerate(response.tool_calls):
-            yield Success(ToolCallDelta(index, call.name, json.dumps(call.arguments, ensure_ascii=False)))
-        yield Success(StreamCompleted(response))
+            yield Success(
+                models.ToolCallDelta(index, call.name, json.dumps(call.arguments, ensure_ascii=False))
+            )
+        yield Success(models.StreamCompleted(response))
 
 
-def respond(request: ModelRequest) -> ModelResponse:
+def respond(request: models.ModelRequest) -> models.ModelResponse:
     """Return the answer of the offline model."""
     reading = read_conversation(request.messages)
     offered = {tool.name for tool in request.tools}
@@ -92,8 +87,10 @@ def respond(request: ModelRequest) -> ModelResponse:
     calls = tuple(ToolCall(CallId(f"offline-{turn}-{n}"), *call) for n, call in enumerate(wanted, 1))
     read = _count(*(message.content for message in request.messages), *request.tools, request.response_schema)
     written = _count(text, *wanted)
-    usage = Usage(read, written, read + written)
-    return ModelResponse(text, MODEL, calls, "", "tool_calls" if calls else "stop", usage, cost_usd=0.0)
+    usage = models.Usage(read, written, read + written)
+    return models.ModelResponse(
+        text, MODEL, calls, "", "tool_calls" if calls else "stop", usage, cost_usd=0.0
+    )
 
 
 def _count(*parts: object) -> int:

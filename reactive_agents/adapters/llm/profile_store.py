@@ -8,21 +8,14 @@ from typing import Final
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sqlite import (
-    IN_PROCESS,
-    DatabasePath,
-    SqliteFile,
-    Store,
-    look_into,
-    version_of,
-)
+from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.effects import effect
 
 _SERVICE: Final = "model-profiles"
-PROFILES = Store(
+PROFILES = sqlite.Store(
     _SERVICE,
     (
         (
@@ -39,8 +32,8 @@ _SELECT = "SELECT body FROM model_profiles WHERE model = ? AND address = ?"
 class SqliteModelProfiles:
     """Stores profiles; any number of processes may write to one file."""
 
-    def __init__(self, path: DatabasePath) -> None:
-        self._file = SqliteFile(path, PROFILES, _failed)
+    def __init__(self, path: sqlite.DatabasePath) -> None:
+        self._file = sqlite.SqliteFile(path, PROFILES, _failed)
 
     @effect
     async def save(self, profile: ModelProfile) -> Result[ModelProfile, ServiceFailed]:
@@ -65,19 +58,21 @@ class SqliteModelProfiles:
         await self._file.aclose()
 
 
-def find_profile(path: DatabasePath, model: str, address: str) -> Result[ModelProfile | None, ServiceFailed]:
+def find_profile(
+    path: sqlite.DatabasePath, model: str, address: str
+) -> Result[ModelProfile | None, ServiceFailed]:
     """Return the stored profile; ``None`` when there is none.
 
     The file is neither made nor changed. Fails with ``ServiceFailed`` when it cannot be read.
     """
-    if str(path) == IN_PROCESS or not os.path.exists(path):
+    if str(path) == sqlite.IN_PROCESS or not os.path.exists(path):
         return Success(None)
 
     def work(connection: sqlite3.Connection) -> tuple[str, ...] | None:
-        is_there = version_of(connection, PROFILES) > 0
+        is_there = sqlite.version_of(connection, PROFILES) > 0
         return connection.execute(_SELECT, (model, address)).fetchone() if is_there else None
 
-    found = look_into(path, PROFILES, work)
+    found = sqlite.look_into(path, PROFILES, work)
     if isinstance(found, Failure):
         return Failure(_failed(found.failure(), "find"))
     row = found.unwrap()

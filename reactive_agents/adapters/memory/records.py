@@ -17,22 +17,13 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
 from reactive_agents.adapters.memory.store import decoded, microseconds
 from reactive_agents.adapters.sqlite import DatabasePath
+from reactive_agents.core import personas
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.memory import StepTransition
 from reactive_agents.core.persona_events import PersonaEvent
-from reactive_agents.core.personas import (
-    THOUGHTS_KEPT,
-    Domain,
-    LearningEntry,
-    PersonaPlan,
-    SelfState,
-    Thought,
-    ThoughtKind,
-    thought_weight,
-)
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
@@ -294,7 +285,7 @@ class SqlitePersonaStore:
         await self._database.aclose()
 
     @effect
-    async def save_plan(self, plan: PersonaPlan) -> Result[None, MemoryErrors]:
+    async def save_plan(self, plan: personas.PersonaPlan) -> Result[None, MemoryErrors]:
         """Store the plan under its id, replacing what was there.
 
         Fails with ``MemoryUnavailable``.
@@ -316,31 +307,31 @@ class SqlitePersonaStore:
         )
 
     @effect
-    async def get_plan(self, plan_id: PlanId) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+    async def get_plan(self, plan_id: PlanId) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        return await self._one("get_plan", PersonaPlan, "persona_plans WHERE id = ?", plan_id)
+        return await self._one("get_plan", personas.PersonaPlan, "persona_plans WHERE id = ?", plan_id)
 
     @effect
     async def plan_of_event(
         self, persona_id: PersonaId, event_id: EventId
-    ) -> Result[Maybe[PersonaPlan], MemoryErrors]:
+    ) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the newest plan for the event, or ``Nothing``.
 
         Fails with ``MemoryUnavailable``.
         """
         place = "persona_plans WHERE persona_id = ? AND event_id = ? ORDER BY seq DESC LIMIT 1"
-        return await self._one("plan_of_event", PersonaPlan, place, persona_id, event_id)
+        return await self._one("plan_of_event", personas.PersonaPlan, place, persona_id, event_id)
 
     @effect
     async def list_plans(
         self,
         persona_id: PersonaId,
         *,
-        domain: Domain | None = None,
+        domain: personas.Domain | None = None,
         context_id: ContextId | None = None,
         status: PlanStatus | None = None,
         limit: int = 50,
-    ) -> Result[tuple[PersonaPlan, ...], MemoryErrors]:
+    ) -> Result[tuple[personas.PersonaPlan, ...], MemoryErrors]:
         """Return the persona's plans, newest first.
 
         Of the same age, the one made later first.
@@ -351,10 +342,10 @@ class SqlitePersonaStore:
         named = {column: value for column, value in wanted.items() if value is not None}
         conditions = " AND ".join(f"{column} = ?" for column in named)
         place = f"persona_plans WHERE {conditions} ORDER BY created_at DESC, seq DESC LIMIT ?"
-        return await self._all("list_plans", PersonaPlan, place, *named.values(), limit)
+        return await self._all("list_plans", personas.PersonaPlan, place, *named.values(), limit)
 
     @effect
-    async def save_learning(self, learning: LearningEntry) -> Result[None, MemoryErrors]:
+    async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
         """Store the learning under its id, replacing what was there.
 
         Fails with ``MemoryUnavailable``.
@@ -373,21 +364,25 @@ class SqlitePersonaStore:
         )
 
     @effect
-    async def get_learning(self, learning_id: LearningId) -> Result[Maybe[LearningEntry], MemoryErrors]:
+    async def get_learning(
+        self, learning_id: LearningId
+    ) -> Result[Maybe[personas.LearningEntry], MemoryErrors]:
         """Return the learning, or ``Nothing``. Fails with ``MemoryUnavailable``."""
-        return await self._one("get_learning", LearningEntry, "persona_learnings WHERE id = ?", learning_id)
+        return await self._one(
+            "get_learning", personas.LearningEntry, "persona_learnings WHERE id = ?", learning_id
+        )
 
     @effect
     async def list_learnings(
-        self, persona_id: PersonaId, *, domain: Domain | None = None
-    ) -> Result[tuple[LearningEntry, ...], MemoryErrors]:
+        self, persona_id: PersonaId, *, domain: personas.Domain | None = None
+    ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
         """Return the learnings, the most confident first, then the most used.
 
         Fails with ``MemoryUnavailable``.
         """
         order = "ORDER BY confidence DESC, use_count DESC, seq"
         place = f"persona_learnings WHERE persona_id = ? AND (? IS NULL OR domain = ?) {order}"
-        return await self._all("list_learnings", LearningEntry, place, persona_id, domain, domain)
+        return await self._all("list_learnings", personas.LearningEntry, place, persona_id, domain, domain)
 
     @effect
     async def delete_learning(self, learning_id: LearningId) -> Result[bool, MemoryErrors]:
@@ -400,7 +395,7 @@ class SqlitePersonaStore:
         return deleted.map(bool)
 
     @effect
-    async def add_thought(self, thought: Thought) -> Result[None, MemoryErrors]:
+    async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:
         """Add to the working memory of the context.
 
         The least important thoughts are removed.
@@ -415,11 +410,11 @@ class SqlitePersonaStore:
         self,
         persona_id: PersonaId,
         *,
-        domain: Domain,
+        domain: personas.Domain,
         context_id: ContextId,
-        kinds: Sequence[ThoughtKind] = (),
+        kinds: Sequence[personas.ThoughtKind] = (),
         limit: int = 5,
-    ) -> Result[tuple[Thought, ...], MemoryErrors]:
+    ) -> Result[tuple[personas.Thought, ...], MemoryErrors]:
         """Return the most important thoughts of one context.
 
         Fails with ``MemoryUnavailable``.
@@ -430,22 +425,22 @@ class SqlitePersonaStore:
             f"{wanted}ORDER BY weight DESC, seq DESC LIMIT ?"
         )
         return await self._all(
-            "recall_thoughts", Thought, place, persona_id, domain, context_id, *kinds, limit
+            "recall_thoughts", personas.Thought, place, persona_id, domain, context_id, *kinds, limit
         )
 
     @effect
-    async def get_self_state(self, persona_id: PersonaId) -> Result[SelfState, MemoryErrors]:
+    async def get_self_state(self, persona_id: PersonaId) -> Result[personas.SelfState, MemoryErrors]:
         """Return the self state; an idle one when none is stored.
 
         Fails with ``MemoryUnavailable``.
         """
         found = await self._one(
-            "get_self_state", SelfState, "persona_states WHERE persona_id = ?", persona_id
+            "get_self_state", personas.SelfState, "persona_states WHERE persona_id = ?", persona_id
         )
-        return found.map(lambda state: state.value_or(SelfState(persona_id)))
+        return found.map(lambda state: state.value_or(personas.SelfState(persona_id)))
 
     @effect
-    async def save_self_state(self, state: SelfState) -> Result[None, MemoryErrors]:
+    async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
         """Store the state, replacing what was there. Fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(state)
         statement = "INSERT OR REPLACE INTO persona_states (persona_id, data) VALUES (?, ?)"
@@ -480,15 +475,15 @@ class SqlitePersonaStore:
         return (await self._all(operation, kind, place, *values)).map(_first)
 
 
-def _add_thought(connection: sqlite3.Connection, thought: Thought) -> None:
+def _add_thought(connection: sqlite3.Connection, thought: personas.Thought) -> None:
     place = (thought.persona_id, thought.domain, thought.context_id)
     connection.execute(
         "INSERT INTO persona_thoughts (persona_id, domain, context_id, kind, weight, data) "
         "VALUES (?, ?, ?, ?, ?, ?)",
-        (*place, thought.kind, thought_weight(thought), to_json(thought)),
+        (*place, thought.kind, personas.thought_weight(thought), to_json(thought)),
     )
     connection.execute(
         "DELETE FROM persona_thoughts WHERE seq IN (SELECT seq FROM persona_thoughts WHERE persona_id = ? "
         "AND domain = ? AND context_id = ? ORDER BY weight DESC, seq DESC LIMIT -1 OFFSET ?)",
-        (*place, THOUGHTS_KEPT),
+        (*place, personas.THOUGHTS_KEPT),
     )

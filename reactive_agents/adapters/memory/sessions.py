@@ -23,15 +23,8 @@ from typing import TypeVar
 import anyio
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.memory.store import microseconds, moment_of
-from reactive_agents.adapters.sqlite import (
-    DEFAULT_PATIENCE_S,
-    IN_PROCESS,
-    DatabasePath,
-    SqliteFile,
-    Store,
-    Work,
-)
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
 from reactive_agents.core.errors import DecodeError, SessionErrors, SessionRefused, SessionUnavailable
@@ -49,7 +42,7 @@ _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.01, 0.25
 _LONGEST_TITLE = 80
 _FOR_EVER = 2**62
 
-SESSIONS = Store(
+SESSIONS = sqlite.Store(
     "sessions",
     (
         (
@@ -89,17 +82,17 @@ class SqliteSessions:
 
     def __init__(
         self,
-        path: DatabasePath = IN_PROCESS,
+        path: sqlite.DatabasePath = sqlite.IN_PROCESS,
         *,
         clock: Clock,
-        patience_s: float = DEFAULT_PATIENCE_S,
+        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
-        self._file = SqliteFile(
+        self._file = sqlite.SqliteFile(
             path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
         )
         self._clock = clock
-        self._in_process = str(path) == IN_PROCESS
+        self._in_process = str(path) == sqlite.IN_PROCESS
         self._held: set[RunId] = set()
         self._renewing: threading.Thread | None = None
         self._changing = threading.Lock()
@@ -266,10 +259,10 @@ class SqliteSessions:
     def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:
         return Success(None) if rows else Failure(_missing(session))
 
-    async def _read(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
+    async def _read(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, SessionErrors]:
         return await self._file.read(operation, work)
 
-    async def _write(self, operation: str, work: Work[_T]) -> Result[_T, SessionErrors]:
+    async def _write(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, SessionErrors]:
         return await self._file.write(operation, work)
 
 

@@ -25,22 +25,11 @@ from reactive_agents.adapters.memory.search import (
     unspaced_words,
     words_of,
 )
+from reactive_agents.core import memory
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
-from reactive_agents.core.memory import (
-    ForgetAgent,
-    ForgetEntry,
-    ForgetOlder,
-    Forgetting,
-    ForgetUser,
-    MemoryEntry,
-    MemoryId,
-    MemoryKind,
-    SessionSnapshot,
-    user_owner,
-)
 
-HALF_LIFE: Mapping[MemoryKind, timedelta] = {
+HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
     "working": timedelta(hours=1),
     "episodic": timedelta(days=21),
     "semantic": timedelta(days=60),
@@ -71,19 +60,19 @@ def moment_of(microseconds_: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds_)
 
 
-def half_life_of(entry: MemoryEntry) -> timedelta:
+def half_life_of(entry: memory.MemoryEntry) -> timedelta:
     """The time in which the entry loses half of its strength."""
     return HALF_LIFE[entry.kind] * (USER_FACTOR if entry.origin == "user" else 1)
 
 
-def strength(entry: MemoryEntry, now: datetime) -> float:
+def strength(entry: memory.MemoryEntry, now: datetime) -> float:
     """Return the entry's decayed importance, 0 to 1; it never increases."""
     age = max(0, microseconds(now) - microseconds(entry.seen_at))
     halvings: float = age / (half_life_of(entry) // timedelta(microseconds=1))
     return float(entry.importance * 0.5**halvings)
 
 
-def fades_at(entry: MemoryEntry) -> int:
+def fades_at(entry: memory.MemoryEntry) -> int:
     """Return when the entry expires, in microseconds since 1970.
 
     That is when its strength falls below :data:`FORGOTTEN_BELOW`."""
@@ -102,7 +91,7 @@ def reinforced(known: float, seen_again: float) -> float:
 
 # --- memories -------------------------------------------------------------------------------------------
 
-ALL_KINDS: tuple[MemoryKind, ...] = ("episodic", "semantic", "procedural", "critique")
+ALL_KINDS: tuple[memory.MemoryKind, ...] = ("episodic", "semantic", "procedural", "critique")
 """The kinds that are stored; working memory lives with its run."""
 
 _COLUMNS = (
@@ -146,7 +135,7 @@ class Reach:
         return (*agent, *(self.owners or ()))
 
 
-def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
+def add(connection: sqlite3.Connection, entry: memory.MemoryEntry) -> memory.MemoryEntry:
     """Add an entry, or renew the equal one of the same owner; return the stored one.
 
     A renewed entry keeps its id, wording and source: no entry becomes trusted by repetition.
@@ -183,7 +172,7 @@ def add(connection: sqlite3.Connection, entry: MemoryEntry) -> MemoryEntry:
     return renewed
 
 
-def get(connection: sqlite3.Connection, entry_id: MemoryId) -> MemoryEntry | None:
+def get(connection: sqlite3.Connection, entry_id: memory.MemoryId) -> memory.MemoryEntry | None:
     """The entry of that id, faded or not."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (entry_id,)).fetchone()
     return None if row is None else _entry_of(row)
@@ -195,9 +184,9 @@ def search(
     text: str,
     now: datetime,
     *,
-    kinds: Sequence[MemoryKind] = ALL_KINDS,
+    kinds: Sequence[memory.MemoryKind] = ALL_KINDS,
     limit: int = 20,
-) -> tuple[MemoryEntry, ...]:
+) -> tuple[memory.MemoryEntry, ...]:
     """Return the unexpired entries with every word of the text, best match first.
 
     Chinese and Japanese words are also found inside of others; these entries come last.
@@ -224,10 +213,10 @@ def containing(
     parts: Sequence[str],
     now: datetime,
     *,
-    kinds: Sequence[MemoryKind],
+    kinds: Sequence[memory.MemoryKind],
     limit: int,
     least: int = 1,
-) -> tuple[MemoryEntry, ...]:
+) -> tuple[memory.MemoryEntry, ...]:
     """Return entries that contain the parts, also inside of words, most parts first.
 
     Args:
@@ -252,9 +241,9 @@ def matching(
     query: str,
     now: datetime,
     *,
-    kinds: Sequence[MemoryKind],
+    kinds: Sequence[memory.MemoryKind],
     limit: int,
-) -> tuple[MemoryEntry, ...]:
+) -> tuple[memory.MemoryEntry, ...]:
     """Return the results of a full-text query, best match (BM25) first."""
     if not query:
         return ()
@@ -292,7 +281,7 @@ def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, .
 
 def by_numbers(
     connection: sqlite3.Connection, numbers: Sequence[int], now: datetime
-) -> dict[int, MemoryEntry]:
+) -> dict[int, memory.MemoryEntry]:
     """Return unexpired entries by their row numbers, in that order."""
     rows = connection.execute(
         f"SELECT seq, {_COLUMNS} FROM memories WHERE fades_at > ? "
@@ -304,8 +293,8 @@ def by_numbers(
 
 
 def newest(
-    connection: sqlite3.Connection, reach: Reach, kind: MemoryKind, now: datetime, *, limit: int
-) -> tuple[MemoryEntry, ...]:
+    connection: sqlite3.Connection, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
+) -> tuple[memory.MemoryEntry, ...]:
     """Return the unexpired entries of a kind, most recently seen first."""
     # the plus keeps SQLite to the index by age, which has the rows in order already
     rows = connection.execute(
@@ -320,9 +309,9 @@ def listed(
     connection: sqlite3.Connection,
     reach: Reach,
     *,
-    kinds: Sequence[MemoryKind],
+    kinds: Sequence[memory.MemoryKind],
     limit: int | None,
-) -> tuple[MemoryEntry, ...]:
+) -> tuple[memory.MemoryEntry, ...]:
     """Return entries, faded or not, most recently seen first."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
@@ -333,8 +322,8 @@ def listed(
 
 
 def strongest(
-    connection: sqlite3.Connection, reach: Reach, kind: MemoryKind, now: datetime, *, limit: int
-) -> tuple[MemoryEntry, ...]:
+    connection: sqlite3.Connection, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
+) -> tuple[memory.MemoryEntry, ...]:
     """Return the entries of a kind that will fade last."""
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE kind = ? AND fades_at > ?{reach.condition} "
@@ -349,7 +338,9 @@ def delete_expired(connection: sqlite3.Connection, now: datetime) -> int:
     return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
 
 
-def delete_weakest(connection: sqlite3.Connection, reach: Reach, kind: MemoryKind, *, keep: int) -> int:
+def delete_weakest(
+    connection: sqlite3.Connection, reach: Reach, kind: memory.MemoryKind, *, keep: int
+) -> int:
     """Delete the entries of a kind beyond a limit, those that expire first.
 
     Returns their number."""
@@ -360,24 +351,24 @@ def delete_weakest(connection: sqlite3.Connection, reach: Reach, kind: MemoryKin
     ).rowcount
 
 
-def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
+def forget(connection: sqlite3.Connection, what: memory.Forgetting) -> int:
     """Delete entries, and sessions of the agent or age; return the number of both.
 
     Their words are removed from the full-text index as well, which by default only marks them as deleted.
     """
     match what:
-        case ForgetEntry(id=entry_id):
+        case memory.ForgetEntry(id=entry_id):
             entries, sessions = _delete(connection, "memories", "id = ?", entry_id), 0
-        case ForgetAgent(agent_id=agent_id):
+        case memory.ForgetAgent(agent_id=agent_id):
             entries = _delete(connection, "memories", "agent_id = ?", agent_id)
             sessions = _delete(connection, "sessions", "agent_id = ?", agent_id)
-        case ForgetUser(user=user, agent_id=agent_id):
-            owned = (user_owner(user), agent_id)
+        case memory.ForgetUser(user=user, agent_id=agent_id):
+            owned = (memory.user_owner(user), agent_id)
             entries, sessions = (
                 _delete(connection, table, "owner = ?1 AND agent_id = ifnull(?2, agent_id)", *owned)
                 for table in ("memories", "sessions")
             )
-        case ForgetOlder(before=before, agent_id=agent_id):
+        case memory.ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
             entries = _delete(
                 connection, "memories", "seen_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
@@ -395,7 +386,7 @@ def forget(connection: sqlite3.Connection, what: Forgetting) -> int:
 # --- sessions -------------------------------------------------------------------------------------------
 
 
-def save_session(connection: sqlite3.Connection, session: SessionSnapshot, *, keep: int) -> None:
+def save_session(connection: sqlite3.Connection, session: memory.SessionSnapshot, *, keep: int) -> None:
     """Store the session under its id, and delete the agent's oldest but ``keep``."""
     connection.execute(
         "INSERT INTO sessions (id, agent_id, ended_at, data, owner) VALUES (?, ?, ?, ?, ?) "
@@ -410,17 +401,19 @@ def save_session(connection: sqlite3.Connection, session: SessionSnapshot, *, ke
     )
 
 
-def get_session(connection: sqlite3.Connection, session_id: SessionId) -> SessionSnapshot | None:
+def get_session(connection: sqlite3.Connection, session_id: SessionId) -> memory.SessionSnapshot | None:
     """The session of that id.
 
     Raises:
         ValueError: what is stored cannot be read as a session.
     """
     row = connection.execute("SELECT data FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return None if row is None else decoded(row[0], SessionSnapshot)
+    return None if row is None else decoded(row[0], memory.SessionSnapshot)
 
 
-def listed_sessions(connection: sqlite3.Connection, agent_id: AgentId | None) -> tuple[SessionSnapshot, ...]:
+def listed_sessions(
+    connection: sqlite3.Connection, agent_id: AgentId | None
+) -> tuple[memory.SessionSnapshot, ...]:
     """The sessions of an agent or of all, the newest first.
 
     Raises:
@@ -430,7 +423,7 @@ def listed_sessions(connection: sqlite3.Connection, agent_id: AgentId | None) ->
         "SELECT data FROM sessions WHERE agent_id = ifnull(?, agent_id) ORDER BY ended_at DESC, seq DESC",
         (agent_id,),
     )
-    return tuple(decoded(text, SessionSnapshot) for (text,) in rows)
+    return tuple(decoded(text, memory.SessionSnapshot) for (text,) in rows)
 
 
 def decoded(text: str, kind: type[Any]) -> Any:
@@ -450,7 +443,7 @@ def _delete(connection: sqlite3.Connection, table: str, condition: str, *values:
     return connection.execute(f"DELETE FROM {table} WHERE {condition}", values).rowcount
 
 
-def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> None:
+def _insert(connection: sqlite3.Connection, entry: memory.MemoryEntry, mark: str) -> None:
     connection.execute(
         f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 15)})",
         (
@@ -473,12 +466,12 @@ def _insert(connection: sqlite3.Connection, entry: MemoryEntry, mark: str) -> No
     )
 
 
-def _entry_of(row: Any) -> MemoryEntry:
+def _entry_of(row: Any) -> memory.MemoryEntry:
     entry_id, agent_id, kind, content, origin, source, task_id, importance, created, seen, good, tried = row[
         :12
     ]
-    return MemoryEntry(
-        MemoryId(entry_id),
+    return memory.MemoryEntry(
+        memory.MemoryId(entry_id),
         AgentId(agent_id),
         kind,
         content,

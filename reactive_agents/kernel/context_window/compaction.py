@@ -25,20 +25,12 @@ from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import CompactionMaterial, KernelContext
+from reactive_agents.kernel.context_window import token_estimate
 from reactive_agents.kernel.context_window.summary import (
     divide,
     failing_calls,
     summarize,
     write_summary,
-)
-from reactive_agents.kernel.context_window.token_estimate import (
-    TokenEstimate,
-    Transcript,
-    at_most,
-    sized,
-    transcript_size,
-    with_fixed_parts,
-    without_counts,
 )
 from reactive_agents.kernel.context_window.window import (
     FittedRequest,
@@ -75,7 +67,7 @@ LONGEST_SUMMARY = 16_000
 WORTH_IT = 0.8
 """How far the transcript must shrink, as a multiple; a smaller gain is not worth a new prefix."""
 
-Ready: TypeAlias = tuple[KernelState, ModelRequest, TokenEstimate, int]
+Ready: TypeAlias = tuple[KernelState, ModelRequest, token_estimate.TokenEstimate, int]
 """What is sent: the state that has its transcript, the request, its estimate, and the transcript's bytes."""
 
 
@@ -118,7 +110,7 @@ def filling_of(state: KernelState, context: KernelContext, size: int, added: int
         size: bytes of the transcript, as :func:`sized` returns them, with those that are not counted.
     """
     estimate = state.transcript.estimate
-    tokens = at_most(estimate, size, added)
+    tokens = token_estimate.at_most(estimate, size, added)
     counted = max(0, tokens - estimate.fixed_tokens)
     return Filling(size, tokens, min(size, counted), usual_window(context, estimate))
 
@@ -156,7 +148,7 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
     if method is None:
         return state
     division = divide(state.messages, int(KEPT_SHARE * filling.window_size))
-    staying = transcript_size(division.foreign + division.kept)
+    staying = token_estimate.transcript_size(division.foreign + division.kept)
     if not division.dropped or staying > WORTH_IT * filling.size:
         return state
     keys = result_keys(state)
@@ -175,15 +167,15 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
     gone = [key for call_id, key in keys.items() if call_id not in kept]
     written = write_summary(summary.records, material.failing, gone)
     messages = (*division.foreign, written, *division.kept)
-    size = transcript_size(messages)
+    size = token_estimate.transcript_size(messages)
     paid = with_usage(state, summary.spent)
     if size > WORTH_IT * filling.size:
         return replaced(paid, transcript=evolve(state.transcript, shortened_to=filling.size))
     after = replaced(
         paid,
         messages=messages,
-        transcript=Transcript(
-            without_counts(state.transcript.estimate),
+        transcript=token_estimate.Transcript(
+            token_estimate.without_counts(state.transcript.estimate),
             shown_in_part=state.transcript.shown_in_part or bool(gone),
             shortened_to=size,
             taken_out=state.transcript.taken_out + filling.size - size,
@@ -210,7 +202,7 @@ async def fitted(
     readable = request
     if request.tools:  # what is taken out has to be readable
         readable = evolve(request, tools=context.toolset.available(recall=True))
-    estimate, _ = with_fixed_parts(state.transcript.estimate, context.prefix, readable.tools)
+    estimate, _ = token_estimate.with_fixed_parts(state.transcript.estimate, context.prefix, readable.tools)
     counter = context.counter.value_or(None)
     guided = len(request.messages) > len(context.prefix) + len(state.messages)
     fitting = fit_request(
@@ -228,20 +220,22 @@ def _sent(
     state: KernelState,
     context: KernelContext,
     request: ModelRequest,
-    estimate: TokenEstimate,
+    estimate: token_estimate.TokenEstimate,
     found: FittedRequest,
     reason: CompactionReason,
 ) -> Ready:
-    size = transcript_size(found.messages)
+    size = token_estimate.transcript_size(found.messages)
     if found.messages == state.messages:
-        estimate, _ = with_fixed_parts(state.transcript.estimate, context.prefix, request.tools)
+        estimate, _ = token_estimate.with_fixed_parts(
+            state.transcript.estimate, context.prefix, request.tools
+        )
         return state, request, _with_count(estimate, found), size
-    filling = filling_of(state, context, *sized(state.transcript.estimate, state.messages))
+    filling = filling_of(state, context, *token_estimate.sized(state.transcript.estimate, state.messages))
     after = replaced(
         state,
         messages=found.messages,
         scratchpad=state.scratchpad | found.stored,
-        transcript=Transcript(
+        transcript=token_estimate.Transcript(
             _with_count(evolve(estimate, sized=len(found.messages), bytes=size, read=0), found),
             shown_in_part=True,
             taken_out=state.transcript.taken_out + filling.size - size,
@@ -253,7 +247,7 @@ def _sent(
     return after, found.request, after.transcript.estimate, size
 
 
-def _with_count(estimate: TokenEstimate, found: FittedRequest) -> TokenEstimate:
+def _with_count(estimate: token_estimate.TokenEstimate, found: FittedRequest) -> token_estimate.TokenEstimate:
     return evolve(estimate, counted=len(found.messages) if found.tokens else 0, tokens=found.tokens)
 
 
@@ -266,7 +260,7 @@ def _report(
     filling: Filling,
     context: KernelContext,
 ) -> None:
-    size, _ = sized(after.transcript.estimate, after.messages)
+    size, _ = token_estimate.sized(after.transcript.estimate, after.messages)
     context.hooks.on_compacted(
         after,
         Compaction(

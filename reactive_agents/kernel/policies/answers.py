@@ -15,13 +15,7 @@ from collections.abc import Mapping
 
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.answer_check import (
-    Seen,
-    ends_with_evidence,
-    judge_text,
-    unmade_call,
-    unsupported_figures,
-)
+from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -90,7 +84,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """
     text = _text_proposed(state, context)
     unmade = state.proposal.unmade if state.proposal else ""
-    name = unmade or unmade_call(text) if text else None
+    name = unmade or answer_check.unmade_call(text) if text else None
     if name is None:
         return None
     texts = _texts_in_a_row(state)
@@ -116,7 +110,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if not text:
         return None
     seen = _seen(state, context)
-    judgement = judge_text(text, _described(state, context), seen)
+    judgement = answer_check.judge_text(text, _described(state, context), seen)
     if judgement == "answer":
         return None
     texts = _texts_in_a_row(state)
@@ -126,7 +120,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         reason = f"The model announced in {texts} turns what it would do, and did not do it."
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
     has_results = turns_left(state, context) and bool(_results(state))
-    tells_nothing = has_results and not ends_with_evidence(text, seen)
+    tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
 
@@ -147,7 +141,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if last.metadata.origin != "executed" or not turns_left(state, context):
         return None
-    if ends_with_evidence(proposal.text, _seen(state, context)):
+    if answer_check.ends_with_evidence(proposal.text, _seen(state, context)):
         return None
     tool = last.metadata.tool_used or "the tool"
     definition = context.toolset.definition(tool)
@@ -176,7 +170,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
-    figures = unsupported_figures(proposal.text, _seen(state, context))
+    figures = answer_check.unsupported_figures(proposal.text, _seen(state, context))
     if not figures:
         return None
     named = ", ".join(figures[:_MOST_NAMED])
@@ -235,7 +229,7 @@ def _results(state: KernelState) -> list[str]:
     return [text for key, text in state.scratchpad.items() if ":" not in key]
 
 
-def _seen(state: KernelState, context: KernelContext) -> Seen:
+def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
@@ -244,4 +238,4 @@ def _seen(state: KernelState, context: KernelContext) -> Seen:
     for step in state.steps:
         if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
             (found if step.metadata.origin == "executed" else told).append(step.content)
-    return Seen(given.asked, tuple(found), "\n".join(told))
+    return answer_check.Seen(given.asked, tuple(found), "\n".join(told))

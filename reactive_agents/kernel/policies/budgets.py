@@ -2,13 +2,7 @@
 
 from __future__ import annotations
 
-from reactive_agents.core.errors import (
-    BudgetExceeded,
-    BudgetUnavailable,
-    PhaseCause,
-    RuntimeErrors,
-    root_cause,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.kernel.context import KernelContext, Stop, Verdict, applies_where, between_turns
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
@@ -57,7 +51,9 @@ def budget_reached_by_run(limits: BudgetConfig, account: UsageAccount) -> str | 
     return budget_reached(limits, account.total.tokens, account.total.cost_usd)
 
 
-def budget_refusal(error: RuntimeErrors | PhaseCause) -> BudgetExceeded | BudgetUnavailable | None:
+def budget_refusal(
+    error: errors.RuntimeErrors | errors.PhaseCause,
+) -> errors.BudgetExceeded | errors.BudgetUnavailable | None:
     """Return the budget error below an error, if there is one."""
-    cause = root_cause(error)
-    return cause if isinstance(cause, BudgetExceeded | BudgetUnavailable) else None
+    cause = errors.root_cause(error)
+    return cause if isinstance(cause, errors.BudgetExceeded | errors.BudgetUnavailable) else None

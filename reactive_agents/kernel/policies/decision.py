@@ -33,6 +33,7 @@ from reactive_agents.kernel.embedded_calls import results_of_written_calls
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
 from reactive_agents.kernel.policies import (
     abstention,
+    answers,
     budget,
     diminishing_returns,
     loop_detection,
@@ -40,13 +41,6 @@ from reactive_agents.kernel.policies import (
     progress,
     required_tools,
     synthesis,
-)
-from reactive_agents.kernel.policies.answers import (
-    cut_off,
-    failed_call,
-    text_answer,
-    unsupported,
-    written_call,
 )
 from reactive_agents.kernel.policies.budgets import budget_reached_by_kernel, turns_left
 from reactive_agents.kernel.state import KernelState
@@ -232,14 +226,14 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     no_tool_service,
     budget,
     loop_detection,
-    cut_off,
+    answers.cut_off,
     required_tools,
     empty_reply,
-    written_call,
-    failed_call,
-    text_answer,
+    answers.written_call,
+    answers.failed_call,
+    answers.text_answer,
     abstention,
-    unsupported,
+    answers.unsupported,
     out_of_reach,
     diminishing_returns,
     synthesis,

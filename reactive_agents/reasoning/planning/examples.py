@@ -9,13 +9,7 @@ from collections.abc import Sequence
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing.argument_schema import (
-    branches,
-    choices_of,
-    properties_of,
-    required_of,
-    types_of,
-)
+from reactive_agents.kernel.call_parsing import argument_schema
 from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, LLMPlanStep
 
 _DEEPEST = 8
@@ -48,15 +42,17 @@ def example_arguments(parameters: JsonObject) -> JsonObject:
 
 
 def _fields(schema: JsonObject, root: JsonObject, depth: int) -> JsonObject:
-    known, required = properties_of(schema), required_of(schema)
+    known, required = argument_schema.properties_of(schema), argument_schema.required_of(schema)
     return {name: _value(known.get(name, {}), root, name, depth + 1) for name in known if name in required}
 
 
 def _value(schema: Json, root: JsonObject, name: str, depth: int) -> Json:
     """Return a value of the first form that is not null."""
-    forms = [each for each in branches(schema, root) if types_of(each) != {"null"}]
+    forms = [
+        each for each in argument_schema.branches(schema, root) if argument_schema.types_of(each) != {"null"}
+    ]
     form: JsonObject = forms[0] if forms else {}
-    choices, kinds = choices_of(form), types_of(form)
+    choices, kinds = argument_schema.choices_of(form), argument_schema.types_of(form)
     if choices:
         return choices[0]
     if "properties" in form and depth < _DEEPEST:

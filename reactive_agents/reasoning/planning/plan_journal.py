@@ -25,14 +25,7 @@ from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import PlanStore
-from reactive_agents.reasoning.planning.schemas import (
-    LLMPlanOutput,
-    LLMPlanStep,
-    hydrate_step,
-    hydrate_steps,
-    next_number,
-    next_position,
-)
+from reactive_agents.reasoning.planning import schemas
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import StrategyMeasure, StrategyServices
 
@@ -143,13 +136,13 @@ class PlanJournal:
 # --- Changes of a plan while it runs. Pure, and none of them touches a step that is completed ---
 
 
-def apply_patch(plan: Plan, failed_id: str, replacement: LLMPlanStep, now: datetime) -> Plan:
+def apply_patch(plan: Plan, failed_id: str, replacement: schemas.LLMPlanStep, now: datetime) -> Plan:
     """Return the plan with one step rewritten, pending again under the same id.
 
     A plan without that step, and one in which it is completed, stays as it is.
     """
     changed = tuple(
-        hydrate_step(replacement, step_id=step.id, seq=step.seq)
+        schemas.hydrate_step(replacement, step_id=step.id, seq=step.seq)
         if step.id == failed_id and step.status != "completed"
         else step
         for step in plan.steps
@@ -157,7 +150,7 @@ def apply_patch(plan: Plan, failed_id: str, replacement: LLMPlanStep, now: datet
     return plan if changed == plan.steps else _changed(plan, changed, now)
 
 
-def replace_remaining(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
+def replace_remaining(plan: Plan, output: schemas.LLMPlanOutput, now: datetime) -> Plan:
     """Return the plan with new steps in place of all that are not completed.
 
     The new steps get ids that the plan did not have before.
@@ -166,14 +159,14 @@ def replace_remaining(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
     return _changed(plan, kept + _added(plan, output), now)
 
 
-def apply_augment(plan: Plan, output: LLMPlanOutput, now: datetime) -> Plan:
+def apply_augment(plan: Plan, output: schemas.LLMPlanOutput, now: datetime) -> Plan:
     """Return the plan with supplementary steps at its end."""
     return _changed(plan, plan.steps + _added(plan, output), now)
 
 
-def _added(plan: Plan, output: LLMPlanOutput) -> tuple[PlanStep, ...]:
-    first, position = next_number(plan.steps), next_position(plan.steps)
-    return hydrate_steps(output.steps, first=first, position=position)
+def _added(plan: Plan, output: schemas.LLMPlanOutput) -> tuple[PlanStep, ...]:
+    first, position = schemas.next_number(plan.steps), schemas.next_position(plan.steps)
+    return schemas.hydrate_steps(output.steps, first=first, position=position)
 
 
 def _changed(plan: Plan, steps: tuple[PlanStep, ...], now: datetime) -> Plan:

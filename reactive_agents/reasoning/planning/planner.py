@@ -15,21 +15,10 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
+from reactive_agents.reasoning.planning import prompts
 from reactive_agents.reasoning.planning.context import PlanningContext, evidence_of_composites, needs_left
 from reactive_agents.reasoning.planning.examples import example_plan, example_step
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
-from reactive_agents.reasoning.planning.prompts import (
-    augment_instructions,
-    change_content,
-    described_tools,
-    order_rules,
-    patch_instructions,
-    plan_instructions,
-    replan_instructions,
-    shown_results,
-    step_rules,
-    with_requirements,
-)
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, LLMPlanStep, hydrate_plan, next_number
 from reactive_agents.reasoning.planning.validation import find_problems, with_known_names
@@ -58,7 +47,7 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
 
     needs = needs_left(progress, context)
     rules = _rules("s1", context, mode)
-    instructions = with_requirements(plan_instructions(rules), needs)
+    instructions = prompts.with_requirements(prompts.plan_instructions(rules), needs)
     shape = _of_steps(hydrated, context, first=1)
     made = await _ask(shape, instructions, given.task_description, "plan", context)
     return made.map(lambda plan: evolve(with_required_calls(plan, needs, context.tools, now), version=1))
@@ -80,7 +69,7 @@ async def patch_step(
 
     shape = _shape(LLMPlanStep, read, example_step(context.tools), context)
     completed = next((step.id for step in plan.steps if step.status == "completed"), "")
-    instructions = patch_instructions(failed.id, _rules(completed, context))
+    instructions = prompts.patch_instructions(failed.id, _rules(completed, context))
     return await _ask_change(shape, instructions, "patch-plan", plan, progress, context)
 
 
@@ -91,7 +80,7 @@ async def replan(
     now, first = context.services.kernel.clock.now(), next_number(plan.steps)
     shape = _of_steps(lambda output: replace_remaining(plan, output, now), context, first=first)
     rules = _rules(f"s{first}", context, plan.mode)
-    instructions = replan_instructions(f"s{first}", rules)
+    instructions = prompts.replan_instructions(f"s{first}", rules)
     return await _ask_change(shape, instructions, "replan", plan, progress, context, missing)
 
 
@@ -102,7 +91,7 @@ async def augment(
     now, first = context.services.kernel.clock.now(), next_number(plan.steps)
     shape = _of_steps(lambda output: apply_augment(plan, output, now), context, first=first)
     rules = _rules(f"s{first}", context, plan.mode)
-    instructions = augment_instructions(f"s{first}", rules)
+    instructions = prompts.augment_instructions(f"s{first}", rules)
     return await _ask_change(shape, instructions, "augment-plan", plan, progress, context, missing)
 
 
@@ -116,18 +105,18 @@ async def _ask_change(
     missing: tuple[str, ...] = (),
 ) -> Result[Plan, StructuredOutputError]:
     profile = profile_of(context.input, context.services)
-    results = shown_results(plan, profile, context.input.settings.compression)
-    instructions = with_requirements(instructions, needs_left(progress, context))
+    results = prompts.shown_results(plan, profile, context.input.settings.compression)
+    instructions = prompts.with_requirements(instructions, needs_left(progress, context))
     found = evidence_of_composites(plan, progress, context)
-    content = change_content(plan.goal, results, missing, found)
+    content = prompts.change_content(plan.goal, results, missing, found)
     return await _ask(shape, instructions, content, purpose, context)
 
 
 def _rules(reference: str, context: PlanningContext, mode: PlanMode | None = None) -> str:
     """Return the rules for steps; with a mode also those for their order."""
     tier, with_tools = profile_of(context.input, context.services).tier, bool(context.tools)
-    rules = step_rules(reference, tier, with_tools=with_tools)
-    return rules if mode is None else f"{rules}\n{order_rules(mode, with_tools=with_tools)}"
+    rules = prompts.step_rules(reference, tier, with_tools=with_tools)
+    return rules if mode is None else f"{rules}\n{prompts.order_rules(mode, with_tools=with_tools)}"
 
 
 def _shape(
@@ -189,7 +178,7 @@ def _checked(
 async def _ask(
     shape: Shape[T], instructions: str, content: str, purpose: str, context: PlanningContext
 ) -> Result[T, StructuredOutputError]:
-    tools = described_tools(context.tools)
+    tools = prompts.described_tools(context.tools)
     question = Question(shape, instructions, content, purpose, about_answer=True, background=tools)
     asked = await attempt(ask_structured(question, context.input, context.services))
     return asked.map(lambda answer: answer.value)

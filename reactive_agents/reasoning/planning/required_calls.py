@@ -14,14 +14,8 @@ from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of, types_of
+from reactive_agents.reasoning.planning import schemas
 from reactive_agents.reasoning.planning.references import references_in
-from reactive_agents.reasoning.planning.schemas import (
-    LLMPlanStep,
-    hydrate_step,
-    hydrate_steps,
-    next_number,
-    next_position,
-)
 
 _QUESTIONS = frozenset({"prompt", "q", "query", "question", "search", "task", "text", "topic"})
 """Names of arguments that the task itself is a value for."""
@@ -84,32 +78,32 @@ def _with_calls(
 ) -> tuple[PlanStep, ...]:
     made = _missing_steps(steps, missing, definition, goal)
     place = len(steps) if definition.output else _place_of_user(steps, known)
-    added = hydrate_steps(made, first=next_number(steps), position=1)
+    added = schemas.hydrate_steps(made, first=schemas.next_number(steps), position=1)
     users = steps[place:] if definition.output else _with_user(steps[place:], added)
-    position = next_position(steps[:place])
+    position = schemas.next_position(steps[:place])
     placed = tuple(evolve(step, seq=seq) for seq, step in enumerate((*added, *users), position))
     return steps[:place] + placed
 
 
 def _missing_steps(
     steps: Sequence[PlanStep], missing: int, definition: ToolDefinition, goal: str
-) -> list[LLMPlanStep]:
+) -> list[schemas.LLMPlanStep]:
     name = definition.name
     title, calls = f"Call {name}", "one call" if missing == 1 else f"{missing} calls"
     instruction = f"Make {calls} of {name} that the task needs."
     arguments = _derived(definition, goal)
     others = [step for step in steps if step.tool_name == name]
     if arguments == {}:
-        return [LLMPlanStep(title, instruction, "tool_call", name)] * missing
+        return [schemas.LLMPlanStep(title, instruction, "tool_call", name)] * missing
     if arguments is not None and missing == 1 and not others:
-        return [LLMPlanStep(title, instruction, "tool_call", name, arguments)]
+        return [schemas.LLMPlanStep(title, instruction, "tool_call", name, arguments)]
     if others and not definition.output:
         made = "\n".join(f"- {name}: {_without_references(step)}" for step in others)
         instruction += f" Ask for what these other steps do not ask for:\n{made}"
     to_deliver = [step.id for step in steps if step.status not in ("failed", "skipped")]
     if definition.output and to_deliver:
         instruction += f" Deliver this:\n{{{{from_step:{to_deliver[-1]}}}}}"
-    return [LLMPlanStep(title, instruction, "composite", tool_hints=(name,))]
+    return [schemas.LLMPlanStep(title, instruction, "composite", tool_hints=(name,))]
 
 
 def _without_references(step: PlanStep) -> str:
@@ -143,14 +137,14 @@ def _using(step: PlanStep, results: str) -> PlanStep:
         planned = json.dumps(step.tool_args, ensure_ascii=False)
         instruction += f"\nCall {step.tool_name} once. The arguments planned until now:\n{planned}"
         kind, hints = "composite", (step.tool_name or "",)
-    content = LLMPlanStep(
+    content = schemas.LLMPlanStep(
         step.title,
         f"{instruction}\nUse these results too:\n{results}",
         kind,
         tool_hints=hints,
         depends_on=step.depends_on,
     )
-    return hydrate_step(content, step_id=step.id, seq=step.seq)
+    return schemas.hydrate_step(content, step_id=step.id, seq=step.seq)
 
 
 def _derived(definition: ToolDefinition, goal: str) -> JsonObject | None:

@@ -17,19 +17,8 @@ from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import (
-    AuthenticationFailed,
-    BudgetExceeded,
-    BudgetUnavailable,
-    ControllerError,
-    ExecutionError,
-    ModelTimeout,
-    ModelUnavailable,
-    RateLimited,
-    ReasoningErrors,
-    root_cause,
-)
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.results import (
@@ -172,20 +161,20 @@ def _record_in_words(record: StrategyEffectiveness | None) -> str:
 
 
 EXTERNAL_FAILURES = (
-    AuthenticationFailed,
-    BudgetExceeded,
-    BudgetUnavailable,
-    ControllerError,
-    ModelTimeout,
-    ModelUnavailable,
-    RateLimited,
+    errors.AuthenticationFailed,
+    errors.BudgetExceeded,
+    errors.BudgetUnavailable,
+    errors.ControllerError,
+    errors.ModelTimeout,
+    errors.ModelUnavailable,
+    errors.RateLimited,
 )
 """Failures that say nothing about the strategy; they are not learned from."""
 
 
-def is_own_failure(error: ReasoningErrors) -> bool:
+def is_own_failure(error: errors.ReasoningErrors) -> bool:
     """Return whether a failure tells something about the strategy."""
-    return not isinstance(root_cause(error), EXTERNAL_FAILURES)
+    return not isinstance(errors.root_cause(error), EXTERNAL_FAILURES)
 
 
 def tracker_of(
@@ -228,5 +217,5 @@ async def learn(
     run_events = events.value_or(None)
     if isinstance(recorded, Failure) and run_events is not None:
         cause = recorded.failure()
-        error = ExecutionError(cause.message, task_id, "memory-flush", cause)
+        error = errors.ExecutionError(cause.message, task_id, "memory-flush", cause)
         run_events.publish(ExecutionPhaseFailed, phase="memory-flush", error=error, fatal=False)

@@ -13,28 +13,15 @@ from attrs import evolve
 from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    MemoryErrors,
-    ReasoningError,
-    ReasoningErrors,
-    ServiceFailed,
-    StrategyExecutionError,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus, ReasoningStrategy
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import BY_STATUS
-from reactive_agents.reasoning.passes import (
-    Pass,
-    begin_progress,
-    calls_left_of_run,
-    limit_reached,
-    note_step,
-    run_pass,
-)
 from reactive_agents.reasoning.planning.answers import is_answer
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import (
@@ -63,7 +50,7 @@ from reactive_agents.reasoning.strategy import (
     reasoning_result,
 )
 
-Outcome: TypeAlias = Result[ReasoningResult, ReasoningErrors]
+Outcome: TypeAlias = Result[ReasoningResult, errors.ReasoningErrors]
 
 
 @effect
@@ -75,7 +62,7 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
     ``ReasoningError`` when that plan cannot be had, and with ``StrategyExecutionError`` when the model fails
     before there is anything to show.
     """
-    measure, progress = begin_measure(services), begin_progress(strategy_input, services)
+    measure, progress = begin_measure(services), passes.begin_progress(strategy_input, services)
     context = planning_context(strategy_input, services)
     if strategy_input.plan_id is not None:
         stored = await stored_plan(strategy_input.plan_id, services)
@@ -89,7 +76,7 @@ async def plan_execute(strategy_input: StrategyInput, services: StrategyServices
     made = await make_plan(progress, context)
     if isinstance(made, Failure):
         why = f"{NAME} made no plan: {made.failure().message}"
-        progress = note_step(progress, "plan", why, services, strategy=NAME, label=f"{NAME}:plan")
+        progress = passes.note_step(progress, "plan", why, services, strategy=NAME, label=f"{NAME}:plan")
         return await _hand_over(PlanEnd("no_plan", why), None, progress, measure, context)
     return await _work_on(made.unwrap(), progress, measure, context, resumed=False)
 
@@ -99,7 +86,7 @@ async def _work_on(
 ) -> Outcome:
     journal = PlanJournal.of(plan, measure, context.services)
     await journal.begin(resumed=resumed)
-    progress = note_step(
+    progress = passes.note_step(
         progress, "plan", plan_in_lines(plan), context.services, strategy=NAME, label=f"{NAME}:plan"
     )
     worked = await reach_goal(progress, journal, context)
@@ -112,12 +99,12 @@ async def _work_on(
 # --- The plan that a run begins with: a new one, or a stored one that goes on ---
 
 
-async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Plan, ReasoningError]:
+async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Plan, errors.ReasoningError]:
     """Return the plan of that id. Fails with ``ReasoningError``, with the reason."""
     store = services.plans.value_or(None)
     if store is None:
         return _unavailable(plan_id, "this agent keeps no plans: give it a memory")
-    found: Result[Maybe[Plan], MemoryErrors | ServiceFailed] = await call_service(
+    found: Result[Maybe[Plan], errors.MemoryErrors | errors.ServiceFailed] = await call_service(
         "plan store.get", store.get, Maybe, plan_id
     )
     if isinstance(found, Failure):
@@ -129,8 +116,8 @@ async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Pla
             return _unavailable(plan_id, "there is no such plan")
 
 
-def _unavailable(plan_id: PlanId, reason: str) -> Failure[ReasoningError]:
-    return Failure(ReasoningError(f"The plan {plan_id!r} cannot be resumed: {reason.rstrip('.')}."))
+def _unavailable(plan_id: PlanId, reason: str) -> Failure[errors.ReasoningError]:
+    return Failure(errors.ReasoningError(f"The plan {plan_id!r} cannot be resumed: {reason.rstrip('.')}."))
 
 
 # --- the answer -----------------------------------------------------------------------------------------
@@ -150,7 +137,7 @@ async def conclude_plan(
     await journal.end(_plan_status(end))
     output = output or best_so_far(plan)
     if output is None and end.error is not None:
-        return Failure(StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
+        return Failure(errors.StrategyExecutionError(NAME, end.why, progress.iterations, end.error))
     status: ReasoningStatus = "completed" if end.reached else "partial"
     return Success(_result(NAME, output, status, end, progress, journal.measure, context))
 
@@ -169,7 +156,7 @@ async def _hand_over(
         if events is not None:
             events.publish(StrategySelected, strategy=strategy, reason=end.why)
     asked = answer_pass(plan, end, progress, context)
-    ran = await attempt(run_pass(asked, progress, strategy, context.input, services))
+    ran = await attempt(passes.run_pass(asked, progress, strategy, context.input, services))
     if isinstance(ran, Failure):
         return ran
     state = ran.unwrap()
@@ -177,12 +164,12 @@ async def _hand_over(
     output = state.output or (best_so_far(plan) if plan is not None else None)
     if status == "failed":
         if output is None:
-            error = StrategyExecutionError(strategy, state.reason, progress.iterations, state.error)
+            error = errors.StrategyExecutionError(strategy, state.reason, progress.iterations, state.error)
             return Failure(error)
         status = "partial"
     if status != "completed" or not end.reached:
         missing = " Missing: the whole answer." if status == "partial" else ""
-        limit = limit_reached(context.input, services)
+        limit = passes.limit_reached(context.input, services)
         by = "answer_failed" if end.reached and status == "partial" else state.terminated_by
         by = by if limit is None or status != "partial" else limit.name
         end = evolve(end, terminated_by=by, why=f"{end.why} {state.reason.rstrip('.')}.{missing}")
@@ -262,7 +249,7 @@ def best_so_far(plan: Plan) -> str | None:
     return None
 
 
-def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: PlanningContext) -> Pass:
+def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: PlanningContext) -> passes.Pass:
     """Return the reactive run that writes the answer and finds what is missing."""
     given, options = context.input, context.input.config.strategies.reactive
     task, instructions = given.task_description, ""
@@ -271,10 +258,10 @@ def answer_pass(plan: Plan | None, end: PlanEnd, progress: Progress, context: Pl
         missing = judged.missing if judged is not None and not end.reached else ()
         results = shown_results(plan, profile, given.settings.compression, progress.tool_results)
         task = change_content(plan.goal, results, missing, evidence_of_composites(plan, progress, context))
-        left = calls_left_of_run(progress, given, context.services)
+        left = passes.calls_left_of_run(progress, given, context.services)
         with_tools = any(left.get(tool.name, 1) for tool in context.tools)
         instructions = answer_instructions(with_tools=with_tools)
-    return Pass(
+    return passes.Pass(
         f"{NAME}:answer",
         "answer.",
         task,

@@ -19,20 +19,13 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
+from reactive_agents.adapters.governance.guardrails import injection_words
 from reactive_agents.adapters.governance.guardrails.checks import Check
 from reactive_agents.adapters.governance.guardrails.disguised_texts import (
     Disguised,
     encoded_texts,
     hidden_texts,
     spelt_texts,
-)
-from reactive_agents.adapters.governance.guardrails.injection_words import (
-    CLOSED_UP,
-    DISCUSSED,
-    FRAMES,
-    IMPERATIVES,
-    MARKUP,
-    Lexicon,
 )
 from reactive_agents.adapters.governance.guardrails.text_folding import Folded, count_invisible, fold
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
@@ -42,8 +35,8 @@ DEFAULT_THRESHOLD = 0.6
 LEAST_SCORE = 0.35
 """Findings below are not reported."""
 
-_LEXICON = Lexicon()
-_FRAMES = tuple((name, tuple(needed.split()), score) for name, needed, score in FRAMES)
+_LEXICON = injection_words.Lexicon()
+_FRAMES = tuple((name, tuple(needed.split()), score) for name, needed, score in injection_words.FRAMES)
 _NEAR = 240
 _LONGEST_WINDOW = 40
 """In words; a longer sentence is looked at in parts that overlap by half."""
@@ -154,7 +147,7 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
 def _unmasked(disguised: Disguised, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
     read = fold(disguised.text).text
     found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
-    if disguised.how == "spaced letters" and CLOSED_UP.search(re.sub(r"\W", "", read)):
+    if disguised.how == "spaced letters" and injection_words.CLOSED_UP.search(re.sub(r"\W", "", read)):
         found.append(_Said(0, len(read), "override", 0.8))
     for each in found:
         start, end = disguised.start, disguised.end
@@ -176,7 +169,7 @@ def _said(text: str) -> list[_Said]:
     """The orders of a folded text, each with its score in its place."""
     found = [
         _Said(*match.span(), "markup", 0.45 * _weight_of_place(text, *match.span()))
-        for match in MARKUP.finditer(text)
+        for match in injection_words.MARKUP.finditer(text)
     ]
     for window in _windows(text):
         strongest: dict[str, _Said] = {}
@@ -224,7 +217,7 @@ def _meanings(text: str, words: Sequence[re.Match[str]]) -> tuple[list[_Meaning]
             if rest and not _follows(rest, read, place + 1):
                 continue
             start, end = words[place].start(), words[last].end()
-            weight = _imperative(text, words, place) if name in IMPERATIVES else 1.0
+            weight = _imperative(text, words, place) if name in injection_words.IMPERATIVES else 1.0
             found.append((place, _Meaning(name.removesuffix("!"), start, end, weight, name.endswith("!"))))
             if name == "model" and text[end : end + 1] in _VOCATIVE:
                 found.append((place, _Meaning("vocative", start, end)))
@@ -302,8 +295,8 @@ def _weight_of_place(text: str, start: int, end: int) -> float:
         same_line.count(pair[0]) > same_line.count(pair[1]) and pair[1] in after for pair in _WIDE_QUOTES
     )
     if quoted:
-        return 0.4 if DISCUSSED.search(before) else 0.72
-    return 0.65 if DISCUSSED.search(before.rpartition("\n")[2]) else 1.0
+        return 0.4 if injection_words.DISCUSSED.search(before) else 0.72
+    return 0.65 if injection_words.DISCUSSED.search(before.rpartition("\n")[2]) else 1.0
 
 
 def _combined(found: Sequence[_Said]) -> list[_Said]:

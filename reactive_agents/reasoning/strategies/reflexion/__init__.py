@@ -11,17 +11,10 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.answer_check import Seen
 from reactive_agents.kernel.prompt import stable_prefix
+from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import failures_in
-from reactive_agents.reasoning.passes import (
-    Limit,
-    Pass,
-    begin_progress,
-    has_tools,
-    limit_reached,
-    note_step,
-    run_pass,
-)
 from reactive_agents.reasoning.progress import Progress, evidence_of_run
+from reactive_agents.reasoning.strategies.reflexion import prompts
 from reactive_agents.reasoning.strategies.reflexion.attempts import (
     Attempt,
     Critique,
@@ -30,15 +23,6 @@ from reactive_agents.reasoning.strategies.reflexion.attempts import (
     is_stagnant,
     read_critique,
     verdict_of,
-)
-from reactive_agents.reasoning.strategies.reflexion.prompts import (
-    critic_content,
-    critic_instructions,
-    critique_text,
-    first_instructions,
-    generate_task,
-    improve_task,
-    next_instructions,
 )
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
@@ -87,7 +71,7 @@ async def reflexion(
     counted: a critique takes one call, and two more where its replies cannot be read.
     """
     measure = begin_measure(services)
-    trial, end = _Trial(begin_progress(strategy_input, services)), None
+    trial, end = _Trial(passes.begin_progress(strategy_input, services)), None
     while end is None:
         trial, end = await _attempt_once(trial, strategy_input, services)
     verdict = verdict_of(
@@ -124,7 +108,7 @@ async def _attempt_once(
 ) -> tuple[_Trial, _End | None]:
     """Return the trial with one more attempt and its critique, and its end, if any."""
     each = _next_pass(trial, strategy_input, services)
-    ran = await attempt(run_pass(each, trial.progress, NAME, strategy_input, services))
+    ran = await attempt(passes.run_pass(each, trial.progress, NAME, strategy_input, services))
     if isinstance(ran, Failure):
         return trial, _End("attempt_failed", ran.failure().message, ran.failure())
     state = ran.unwrap()
@@ -135,35 +119,35 @@ async def _attempt_once(
     made = _attempt_of(state, trial.progress, strategy_input)
     if made is not None and (confirmed := _confirmed(trial, made)) is not None:
         return confirmed
-    limit = limit_reached(strategy_input, services)
+    limit = passes.limit_reached(strategy_input, services)
     if limit is not None:
         return _with_attempt(trial, made), _ended_by(limit)
     judged = await _judge(made, state, trial.progress, strategy_input, services)
     if isinstance(judged, Failure):
         error = judged.failure()
-        limit = limit_reached(strategy_input, services)
+        limit = passes.limit_reached(strategy_input, services)
         end = _End("critique_failed", error.message) if limit is None else _ended_by(limit)
         return _with_attempt(trial, made), end
     trial = _with_critique(trial, made, judged.unwrap(), services)
     end = _end_by_critique(trial, made, strategy_input)
-    return trial, end or _ended_by(limit_reached(strategy_input, services))
+    return trial, end or _ended_by(passes.limit_reached(strategy_input, services))
 
 
-def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> Pass:
+def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyServices) -> passes.Pass:
     task, number = strategy_input.task_description, len(trial.critiques) + 1
     if number == 1:
         lessons = strategy_input.memory.prior_critiques if strategy_input.memory is not None else ()
-        pass_task, instructions = generate_task(task, lessons), first_instructions(lessons)
+        pass_task, instructions = prompts.generate_task(task, lessons), prompts.first_instructions(lessons)
     else:
         best = best_of(trial.attempts)
-        instructions = next_instructions(best)
+        instructions = prompts.next_instructions(best)
         others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
-        pass_task = improve_task(
+        pass_task = prompts.improve_task(
             task, best, others, evidence_of_run(trial.progress, strategy_input, services)
         )
     label = f"{NAME}:{'generate' if number == 1 else 'improve'}"
     turns = strategy_input.config.strategies.reflexion.kernel_max_iterations
-    return Pass(label, f"a{number}.", pass_task, turns, instructions=instructions, user_task=task)
+    return passes.Pass(label, f"a{number}.", pass_task, turns, instructions=instructions, user_task=task)
 
 
 def _attempt_of(state: KernelState, progress: Progress, strategy_input: StrategyInput) -> Attempt | None:
@@ -205,9 +189,9 @@ async def _judge(
     found = evidence_of_run(progress, strategy_input, services)
     question = Question(
         shape_read_by(Critique, read_critique, example=_CRITIQUE),
-        critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
-        critic_content(
-            strategy_input.task_description, made, found, with_tools=bool(found) or has_tools(services)
+        prompts.critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
+        prompts.critic_content(
+            strategy_input.task_description, made, found, with_tools=bool(found) or passes.has_tools(services)
         ),
         "critique",
         about_answer=True,
@@ -225,10 +209,10 @@ def _with_critique(
 ) -> _Trial:
     judged = None if made is None else made.judged(critique)
     final = critique if judged is None or judged.critique is None else judged.critique
-    progress = note_step(
+    progress = passes.note_step(
         trial.progress,
         "critique",
-        critique_text(final),
+        prompts.critique_text(final),
         services,
         strategy=NAME,
         label=f"{NAME}:critique",
@@ -249,5 +233,5 @@ def _end_by_critique(trial: _Trial, made: Attempt | None, strategy_input: Strate
     return None
 
 
-def _ended_by(limit: Limit | None) -> _End | None:
+def _ended_by(limit: passes.Limit | None) -> _End | None:
     return None if limit is None else _End(limit.name, limit.reason)

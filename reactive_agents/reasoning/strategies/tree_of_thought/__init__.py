@@ -10,14 +10,8 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import results
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError
-from reactive_agents.core.results import (
-    ReasoningResult,
-    ReasoningStatus,
-    StepMetadata,
-    ThoughtNode,
-    ThoughtTree,
-)
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
@@ -34,7 +28,7 @@ from reactive_agents.reasoning.strategy import (
 
 NAME = "tree-of-thought"
 
-_FINAL: Mapping[ReasoningStatus | None, ReasoningStatus] = {
+_FINAL: Mapping[results.ReasoningStatus | None, results.ReasoningStatus] = {
     "completed": "completed",
     "abstained": "abstained",
 }
@@ -49,14 +43,14 @@ class _Worked:
     """One pass along a path; ``number`` from 1, ``path`` empty without a path."""
 
     number: int
-    path: tuple[ThoughtNode, ...]
+    path: tuple[results.ThoughtNode, ...]
     state: KernelState
 
 
 @effect
 async def tree_of_thought(
     strategy_input: StrategyInput, services: StrategyServices
-) -> Result[ReasoningResult, ReasoningErrors]:
+) -> Result[results.ReasoningResult, ReasoningErrors]:
     """Search a tree of thoughts for an approach, then follow the best path.
 
     A pass that neither completes the task nor finds it impossible is followed by one along the next best
@@ -90,7 +84,7 @@ async def tree_of_thought(
     if best.state.status == "failed":
         state = best.state
         return Failure(StrategyExecutionError(NAME, state.reason, progress.iterations, state.error))
-    status: ReasoningStatus = _FINAL.get(best.state.outcome, "partial")
+    status: results.ReasoningStatus = _FINAL.get(best.state.outcome, "partial")
     return Success(
         reasoning_result(
             NAME,
@@ -105,13 +99,13 @@ async def tree_of_thought(
             results=progress.tool_results,
             rejections=progress.rejections,
             task=strategy_input.task_description,
-            tree=ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
+            tree=results.ThoughtTree(searched.nodes, tuple(node.id for node in best.path)),
         )
     )
 
 
 def _pass_along(
-    path: tuple[ThoughtNode, ...], number: int, found: str, strategy_input: StrategyInput
+    path: tuple[results.ThoughtNode, ...], number: int, found: str, strategy_input: StrategyInput
 ) -> Pass:
     return Pass(
         f"{NAME}:path-{number}",
@@ -122,10 +116,12 @@ def _pass_along(
     )
 
 
-def _note_path(progress: Progress, path: tuple[ThoughtNode, ...], services: StrategyServices) -> Progress:
+def _note_path(
+    progress: Progress, path: tuple[results.ThoughtNode, ...], services: StrategyServices
+) -> Progress:
     if not path:
         return progress
-    known = StepMetadata(confidence=path[-1].score)
+    known = results.StepMetadata(confidence=path[-1].score)
     label = f"{NAME}:search"
     return note_step(
         progress, "plan", thoughts_on(path), services, strategy=NAME, label=label, metadata=known
