@@ -177,18 +177,14 @@ async def _run_all(
                             scope.cancel()
         except anyio.get_cancelled_exc_class():
             raise
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - raised below: sys.exit() in a task ends its event loop
             raised.append(error)
-            raise
+            scope.cancel()
 
-    try:
-        async with anyio.create_task_group() as group:
-            for _ in range(min(limit, len(effects))):
-                group.start_soon(work_off, group.cancel_scope)
-    except BaseExceptionGroup:
-        if not raised:
-            raise
-    if raised:  # outside of the handler, which would write the group into its context
+    async with anyio.create_task_group() as group:
+        for _ in range(min(limit, len(effects))):
+            group.start_soon(work_off, group.cancel_scope)
+    if raised:
         raise raised[0]
     return tuple(result for result in results if result is not None)
 

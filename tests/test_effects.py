@@ -324,3 +324,16 @@ async def test_effects_of_other_makers_are_gathered_too() -> None:
 
     ready = FutureResult[int, str].from_value(1)
     assert await gather([ready, plain(lambda: Trace().work(1))], limit=1) == (Success(1), Success(2))
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt])
+async def test_an_exit_out_of_an_effect_is_raised_by_gather_and_leaves_the_event_loop_running(
+    kind: type[BaseException],
+) -> None:
+    @effect
+    async def leave() -> Result[int, str]:
+        raise kind
+
+    with pytest.raises(kind):
+        await gather([leave(), leave()])
+    await anyio.lowlevel.checkpoint()
