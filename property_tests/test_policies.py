@@ -382,6 +382,10 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "written_call": ([say("<tool_call>"), answer("So.")], {}),
     "failed_call": ([call("broken"), answer("So."), answer("So.")], {}),
     "text_answer": ([say("I think so."), answer("So.")], {}),
+    "left_out": (
+        [call("look", at="a"), answer("So."), answer("So.")],
+        {"task": "Look at the places a, b and c."},
+    ),
     "abstention": ([GIVES_UP, call("look"), answer("So.")], NEEDS_LOOK),
     "unsupported": ([answer("It is 4711."), answer("So.")], {}),
 }

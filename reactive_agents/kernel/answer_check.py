@@ -159,7 +159,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     if sign is not None:
         doubtful = True
     elif seen.results:
-        doubtful = not (clause.denies or _words(clause.text) & _words(results))
+        doubtful = False
     else:
         doubtful, asked = False, subjects_in(seen.task)
         for tool in known:

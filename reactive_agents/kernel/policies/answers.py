@@ -25,7 +25,10 @@ from reactive_agents.kernel.context import (
     about_answers,
     applies_where,
 )
+from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
+from reactive_agents.kernel.ledger import has_side_effects
+from reactive_agents.kernel.open_items import open_items
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
@@ -35,6 +38,7 @@ CUT_OFF = "cut_off"
 WRITTEN_CALL = "written_call"
 TEXT_ANSWER = "text_answer"
 FAILED_CALL = "failed_call"
+LEFT_OUT = "left_out"
 UNSUPPORTED = "unsupported"
 MOST_CUT_OFF = 2
 """Turns of a run that are asked again because they were cut off at the output limit."""
@@ -152,6 +156,44 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
         "another tool. If it cannot be done, say in the answer what failed and what is missing.",
     )
+
+
+@_where_tools_answer
+@about_answers
+def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Question an answer that comes before all items of a list were looked up, once.
+
+    Of the tools that change something nothing is asked: what they were not called for may be meant so.
+    """
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or proposal.could_not or _was_told(state, LEFT_OUT):
+        return None
+    if not _can_ask(context) or not turns_left(state, context):
+        return None
+    calls = [step.content for step in state.steps if step.type == "action"]
+    asked = [text for call in calls for text in _texts_asked(call, context)]
+    if not asked:
+        return None
+    items = open_items(context.input.asked, asked, "\n".join((*calls, *_results(state))))
+    if not items:
+        return None
+    named = ", ".join(items[:_MOST_NAMED])
+    return Redirect(
+        LEFT_OUT,
+        f"The task also names: {named}. Nothing was looked up about it. Call the tools for it first; if that "
+        "is not needed, give the answer again.",
+    )
+
+
+def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
+    """Return the texts among the arguments of a call that only looks something up."""
+    described = json_value(call)
+    if not isinstance(described, dict):
+        return ()
+    definition, arguments = context.toolset.definition(str(described.get("tool"))), described.get("arguments")
+    if definition is None or has_side_effects(definition) or not isinstance(arguments, dict):
+        return ()
+    return tuple(value for value in arguments.values() if isinstance(value, str))
 
 
 @_where_tools_answer

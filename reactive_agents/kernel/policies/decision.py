@@ -231,6 +231,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     empty_reply,
     answers.written_call,
     answers.failed_call,
+    answers.left_out,
     answers.text_answer,
     abstention,
     answers.unsupported,

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 from attrs import evolve
 
+from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.events import GuidanceGiven
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.kernel import KernelState, Proposal, Redirect, Stop
+from reactive_agents.kernel.open_items import open_items
 from reactive_agents.kernel.policies.answers import (
     MOST_CUT_OFF,
     MOST_TEXTS,
@@ -19,7 +22,7 @@ from reactive_agents.kernel.policies.answers import (
     unsupported,
     written_call,
 )
-from reactive_agents.testing import Turn, answer, call, forever, say
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.moments import around, moment
 
@@ -125,11 +128,12 @@ def test_a_text_without_results_is_the_answer_at_once_unless_it_is_about_the_spe
     assert text_answer(texts("I think so.", "I think so."), CONTEXT) is None
 
 
-def test_beside_results_a_text_that_tells_nothing_of_them_is_asked_twice() -> None:
-    assert text_answer(texts("It is so.", found="450 coins"), CONTEXT) == NO_CALL
-    assert text_answer(texts(*["It is so."] * 2, found="450 coins"), CONTEXT) == NO_CALL
-    assert text_answer(texts(*["It is so."] * 2, found="450 coins", iteration=5), CONTEXT) is None
-    assert text_answer(texts(*["It is so."] * 3, found="450 coins"), CONTEXT) is None
+def test_beside_results_a_text_about_the_speaker_that_tells_nothing_of_them_is_asked_twice() -> None:
+    assert text_answer(texts("It is so.", found="450 coins"), CONTEXT) is None
+    assert text_answer(texts("I think so.", found="450 coins"), CONTEXT) == NO_CALL
+    assert text_answer(texts(*["I think so."] * 2, found="450 coins"), CONTEXT) == NO_CALL
+    assert text_answer(texts(*["I think so."] * 2, found="450 coins", iteration=5), CONTEXT) is None
+    assert text_answer(texts(*["I think so."] * 3, found="450 coins"), CONTEXT) is None
 
 
 def test_announcements_are_never_the_answer() -> None:
@@ -235,3 +239,73 @@ async def test_the_last_turn_says_so_and_offers_the_answer_alone() -> None:
     assert [tool.name for tool in bench.llm.requests[2].tools] == ["final-answer"]
     assert "This is your last turn." in bench.shown(2)
     assert "This is your last turn." not in bench.shown(1)
+
+
+# --- items of a list that nothing was asked about ---------------------------------------------------------
+
+
+DEPOTS = "How many crates are there in the depots Harlow, Tavy and Liskeard taken together?"
+LISTS = [
+    (DEPOTS, "Liskeard", ("Harlow", "Tavy")),
+    (DEPOTS, "Tavy", ("Harlow", "Liskeard")),
+    ("Look up the prices of lamp, desk and chair, and tell me their sum.", "lamp", ("desk", "chair")),
+    ("Look up the prices of lamp, desk and chair, and tell me their sum.", "chair", ("lamp", "desk")),
+    ("Which of Oslo, Rome and Paris has the largest population?", "Rome", ("Oslo", "Paris")),
+    ("Compare P-12 and P-77.", "P-12", ("P-77",)),
+    ("Wie viel kosten Lampe, Tisch und Stuhl zusammen?", "Tisch", ("Lampe", "Stuhl")),
+    ("¿Cuánto cuestan lámpara, mesa y silla?", "mesa", ("lámpara", "silla")),
+    ("Find Ines Boyle and Gus Ferro, then tell me who is older.", "Ines Boyle", ("Gus Ferro",)),
+    ("Add:\n- New York\n- Los Angeles\n- Rome", "New York", ("Los Angeles", "Rome")),
+    ("Read notes.md and summarize it.", "notes.md", ()),
+    ("What is the weather in Oslo and should I take a coat?", "Oslo", ()),
+    ("Send Bob the report and the invoice.", "Bob", ()),
+    ("What is the price of the lamp?", "lamp", ()),
+    ("Look up the lamp, then write a poem.", "lamp", ()),
+    ("Tell me about Ada Lovelace, who wrote the first program.", "Ada Lovelace", ()),
+]
+
+
+@pytest.mark.parametrize(("task", "asked", "left"), LISTS)
+def test_items_beside_what_was_looked_up_are_known_by_their_form(
+    task: str, asked: str, left: tuple[str, ...]
+) -> None:
+    assert open_items(task, [asked], f"{asked}: 179") == left
+    assert open_items(task, [asked], f"{asked}: 179 {' '.join(left)}") == ()
+    assert open_items(task, [], "") == ()
+
+
+def looked_up(*items: str) -> list[Turn]:
+    return [call("count", depot=item) for item in items]
+
+
+def count(depot: str) -> int:
+    """Count the crates of a depot."""
+    return {"Harlow": 700, "Tavy": 21, "Liskeard": 179}[depot]
+
+
+@pytest.mark.parametrize("deliver", [say, answer])
+def test_an_answer_before_all_items_of_a_list_were_looked_up_is_questioned_once(
+    deliver: Callable[[str], Turn],
+) -> None:
+    early = deliver("Liskeard holds 179 crates.")
+    model = ScriptedLLM(*looked_up("Liskeard"), early, *looked_up("Harlow", "Tavy"), answer("900 crates."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(count).build()
+    result = agent.run_sync(DEPOTS)
+    assert (result.status, result.output) == ("completed", "900 crates.")
+    asked = next(each for each in model.requests if "The task also names" in each.messages[-1].content)
+    assert "Harlow, Tavy" in asked.messages[-1].content
+
+    model = ScriptedLLM(*looked_up("Liskeard"), early, early)
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    assert agent.build().run_sync(DEPOTS).output == "Liskeard holds 179 crates."
+
+
+def test_nothing_is_asked_about_items_that_a_tool_with_effects_was_not_called_for() -> None:
+    @tool(risk="high")
+    def book(name: str) -> str:
+        """Book a seat."""
+        return "booked"
+
+    model = ScriptedLLM(call("book", name="Ann"), answer("Ann has a seat; Bob did not want one."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(book)
+    assert agent.build().run_sync("Book a seat for Ann and Bob.").metadata.model_calls == 2

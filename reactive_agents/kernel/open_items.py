@@ -1,0 +1,107 @@
+"""Items that a task lists and that a run has asked nothing about.
+
+A model that stops early has looked up one of several things, and answers with that. Which things a task is
+about is told by its form: what was looked up stands in a list of the task, between commas or a word such as
+"and", and so do the others. That needs no knowledge of the tools, and no verbs of any language. Where the
+form leaves it open, nothing is an item.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+_WORDS = r"(?:and|und|et|y|e|en|or|oder|ou|o|i|ve|и)"
+_COMMA = r"[,;、，]"
+_BETWEEN = (
+    rf"(?:\s*{_COMMA}?\s+(?P<last>{_WORDS}|&)\s+|\s*{_COMMA}\s*|\s*(?P<last_unspaced>[和及と])\s*"
+    r"|\n\s*(?:[-*•]|\d{1,2}[.)])\s+)"
+)
+"""What stands between two items of a list, in some twelve languages; a word stands before the last one."""
+_SEPARATOR = re.compile(_BETWEEN)
+_PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_LONGEST_ITEM = 60
+_MOST_ITEMS = 20
+_LONGEST_NAME = 4
+_INNER_MARK = "\0"
+
+
+def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
+    """Return items in one list with something asked about that were left out.
+
+    Args:
+        task: in the user's words.
+        asked: the texts that tools were given as arguments.
+        seen: everything that the calls and their results say.
+    """
+    if _SEPARATOR.search(task) is None:
+        return ()
+    known, lists = seen.casefold(), list(_lists(task))
+    found: dict[str, None] = {}
+    for item in dict.fromkeys(each.strip() for each in asked):
+        if 0 < len(item) <= _LONGEST_ITEM:
+            for parts in lists:
+                beside = _beside(parts, item)
+                found |= dict.fromkeys(each for each in beside if each.casefold() not in known)
+    return tuple(found)[:_MOST_ITEMS]
+
+
+def _lists(task: str) -> Iterator[list[str]]:
+    """Yield the parts of each list; the one after a word such as "and" is its last."""
+    task = re.sub(r"(?<=\w)[.:](?=\w)", _INNER_MARK, task)  # within a name, a number or a time
+    for place in _PART.finditer(task):
+        parts, start, is_last = list[str](), 0, False
+        for between in (*_SEPARATOR.finditer(place[0]), None):
+            end = len(place[0]) if between is None else between.start()
+            parts.append(place[0][start:end].replace(_INNER_MARK, ".").strip())
+            if between is None or is_last:
+                yield parts
+                parts, is_last = [], False
+            if between is not None:
+                start, is_last = between.end(), bool(between["last"] or between["last_unspaced"])
+
+
+def _beside(parts: list[str], item: str) -> Iterator[str]:
+    """Yield the other parts of a list that has the item, as far as they have its form."""
+    words, size = item.split(), len(item.split())
+    folded = item.casefold()
+    at = next((n for n, part in enumerate(parts) if _has(part, folded, n, len(parts))), None)
+    if at is None:
+        return
+    named = all(map(_is_name, words))
+    for number, part in enumerate(parts):
+        given, is_edge = part.split(), number in (0, len(parts) - 1)
+        if number == at or not given:
+            continue
+        if named and len(given) <= _LONGEST_NAME and all(map(_is_name, given)):
+            yield part
+        elif len(given) == size or (len(given) > size and is_edge and (named or len(parts) > 2)):
+            chosen = given[-size:] if number == 0 else given[:size]
+            if _alike(words, chosen):
+                yield " ".join(chosen)
+
+
+def _has(part: str, folded: str, number: int, count: int) -> bool:
+    """Return whether a part is the item, or has it at the inner end of the list."""
+    text = part.casefold()
+    if text == folded:
+        return True
+    if number == 0 and re.search(rf"(?<!\w){re.escape(folded)}\Z", text):
+        return True
+    return number == count - 1 and re.match(rf"{re.escape(folded)}(?!\w)", text) is not None
+
+
+def _is_name(word: str) -> bool:
+    return word[:1].isupper() or any(map(str.isdigit, word))
+
+
+def _alike(words: list[str], others: list[str]) -> bool:
+    """Return whether two items have one form: names, numbers, marks and length."""
+    return all(
+        _is_name(one) == _is_name(other)
+        and any(map(str.isdigit, one)) == any(map(str.isdigit, other))
+        and {*re.sub(r"\w", "", one)} == {*re.sub(r"\w", "", other)}
+        and (_UNSPACED.search(other) is None or len(other) <= 2 * len(one) + 2)
+        for one, other in zip(words, others, strict=True)
+    )
