@@ -9,6 +9,10 @@ or an address beside an English verb.
 A tool that looks something up is required by its subject beside something particular: "What is the price of
 Kelto?". A tool that does something is required by an imperative with its verb: "Send an email to Bob". How
 often is counted in the enumeration that the subject belongs to.
+
+An act that was not asked for may harm, and cannot be taken back. A tool that changes the world is therefore
+required only by a task of nothing but orders: one negation, correction, condition, question, quotation or
+piece of text to be written anywhere in it, and the model is left to judge what is meant.
 """
 
 from __future__ import annotations
@@ -46,7 +50,9 @@ _CONNECTING = _set(
 """Words that may stand between a verb and its subject."""
 _DOING = _set(
     "send email mail book order place create delete remove write save store append run roll post publish add "
-    "cancel pay buy schedule weigh move rename submit start stop close"
+    "cancel pay buy schedule weigh move rename submit start stop close refund notify reboot restart reset "
+    "transfer upload reserve invite unlock register hire deploy update approve reject archive install "
+    "uninstall terminate withdraw revoke confirm"
 )
 _STARTS = _READING | _DOING | _set("use call calculate compute tell make then add")
 _POLITE = _set("please now then also first finally next and kindly just")
@@ -70,10 +76,33 @@ _BLOCKED = re.compile(
 )
 """Signs that a sentence explains its subject, forbids, supposes or tells it."""
 _ABOUT = re.compile(
-    r"\b(?:example|poem|story|novel|song|essay|joke|slogan|function|code|script|program|class|regex)\b",
+    r"\b(?:checklist|example|poem|story|novel|song|essay|joke|slogan|function|code|script|program|class|regex)\b",
     re.IGNORECASE,
 )
 """Works that a sentence asks for, which may be about anything."""
+_UNSURE = re.compile(
+    r"\b(?:no|nothing|none|nobody|cannot|except|wait|actually|sorry|forget|oops|scratch|undo|ignore|skip|"
+    r"leave|keep|hold|kidding|jok\w+|mind|mistake|once|when|whenever|until|till|after|before|while|soon|case|"
+    r"provided|assuming|otherwise|only|maybe|perhaps|possibly|yet|or|alternatively|as\s+though|like|"
+    r"says?|said|writes|wrote|asks|asked|tells|told|reads|following|below|above|quote\w*|"
+    r"(?:cancel|delete|remove|stop|close|reject|revoke)\s+(?:that|this|it|them|everything|all)\b(?!\s+to\b))\b"
+    r"|[?\"“”„«»]|(?<!\w)'[^'\n]+'(?!\w)|(?<!\w)`[^`]+`|```|^\s*(?:[-*•]|\d+[.)])\s",
+    re.IGNORECASE | re.MULTILINE,
+)
+"""Signs anywhere in a task that an act may not be meant: corrections, conditions, questions, quotations."""
+_WORKS = _set(
+    "checklist list step instruction note letter plan sentence question form template prompt text dialogue "
+    "message procedure manual guide command policy phrase title heading headline caption button menu rule "
+    "scene dialog lyric quiz exercise proverb subtitle summary reply answer test label script example "
+    "schedule agenda"
+)
+"""Stems of texts that a task may ask to be written, of which an order may be a part."""
+_WRITING = _set("write make draft compose tell ask give list say put turn show describe name remind return")
+"""Verbs after which another imperative may belong to what is written."""
+_DETERMINERS = _set("a an the one all every this each your")
+_COURTESY = _set("thanks thank hello hi hey cheers")
+_COLON = re.compile(r":(?!//|\d)")
+_INFINITIVE = re.compile(r"\bto\s+([a-z]+)\b")
 _NO_BLOCK = re.compile(r"\bwhether\s+(?:it|he|she|they|that|this)\b|\bhow\s+(?:much|many)\b", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"(?<=[.!?;])\s+|\n+")
 _QUOTED = re.compile(r"\"[^\"]*\"|'[^'\n]{12,}'|“[^”]*”|«[^»]*»|```.*?```", re.DOTALL)
@@ -161,8 +190,7 @@ def _signs_of_tool(definition: ToolDefinition) -> Iterable[str]:
     yield re.escape(definition.name)
     for stem in _subjects_of(definition):
         yield re.escape(stem.removesuffix("y"))  # "city" is the stem of "cities"
-    acts = has_side_effects(definition) or definition.requires_approval
-    yield from map(re.escape, verbs if acts else verbs & _DOING)
+    yield from map(re.escape, verbs if _changes(definition) else verbs & _DOING)
     if "url" in parameters:
         yield "http"
     if "path" in parameters:
@@ -188,7 +216,8 @@ def requirements_in(task: str, definitions: Sequence[ToolDefinition]) -> ToolNee
     sentences = tuple(_sentences(task))
     found: dict[str, int] = {}
     for definition in definitions:
-        calls = max((_calls_in(sentence, definition, task) for sentence in sentences), default=0)
+        judged = _ordering(task, definition) if _acts(definition) else sentences
+        calls = max((_calls_in(sentence, definition, task) for sentence in judged), default=0)
         if calls:
             found[definition.name] = min(calls, MOST_CALLS)
     found = {name: calls for name, calls in found.items() if not _has_rival(name, definitions)}
@@ -208,7 +237,53 @@ def _has_rival(name: str, definitions: Sequence[ToolDefinition]) -> bool:
 def _looks_up(definition: ToolDefinition) -> bool:
     """Return whether a tool changes nothing, and takes no file or address."""
     special = definition.name in ("calculator", _WEB_SEARCH)
-    return not (special or has_side_effects(definition) or {"path", "url"} & _parameters(definition))
+    return not (special or _acts(definition) or {"path", "url"} & _parameters(definition))
+
+
+def _changes(definition: ToolDefinition) -> bool:
+    return has_side_effects(definition) or definition.requires_approval
+
+
+def _acts(definition: ToolDefinition) -> bool:
+    """Return whether a tool may change the world, by its definition or its verb."""
+    if _changes(definition) or _verbs_of(definition) & _DOING:
+        return True
+    name, words = re.split(r"[_\W]+", definition.name.lower()), definition.description.lower().split()
+    return len(words) > 1 and words[0] == name[0] and words[0] not in _READING and words[1] in _DETERMINERS
+
+
+def _ordering(task: str, definition: ToolDefinition) -> tuple[_Sentence, ...]:
+    """Return the sentences of a task that plainly orders an act.
+
+    None where there is a doubt.
+
+    What comes after a colon may be a text, and orders nothing.
+    """
+    plain = _NO_BLOCK.sub(" ", task.replace(f"`{definition.name}`", definition.name))
+    without_paths = _PATH.sub(" ", _URL.sub(" ", plain))
+    if _UNSURE.search(without_paths) or _BLOCKED.search(without_paths):
+        return ()
+    own = _verbs_of(definition)
+    words = {_stem(word.lower()) for word in _WORD.findall(without_paths)}
+    if not _writes(definition) and words & (_WORKS - _subjects_of(definition) - own):
+        return ()
+    every = tuple(_sentences(_COLON.split(plain, maxsplit=1)[0]))
+    starts = _STARTS | _INTO_FILES | _OPENING | _COURTESY | own
+    if any(_first_verb(sentence.text) not in starts for sentence in every):
+        return ()
+    if len(every) < sum(1 for part in _SENTENCE_END.split(plain) if part.strip()) and not _COLON.search(
+        plain
+    ):
+        return ()
+    return tuple(_Sentence(each.text, _orders_of(each), each.is_about) for each in every)
+
+
+def _orders_of(sentence: _Sentence) -> tuple[str, ...]:
+    """Return the clauses that cannot belong to what an earlier one writes."""
+    for at, clause in enumerate(sentence.clauses, 1):
+        if _first_verb(clause) in _WRITING or set(_INFINITIVE.findall(clause)) & _STARTS:
+            return sentence.clauses[:at]
+    return sentence.clauses
 
 
 def stems(text: str) -> frozenset[str]:
@@ -275,8 +350,12 @@ def _calls_in(sentence: _Sentence, definition: ToolDefinition, task: str) -> int
         return len({url for clause in read for url in _URL.findall(clause)}) or int(named)
     if "path" in parameters:
         return _calls_with_paths(sentence, definition, parameters) or int(named)
-    if has_side_effects(definition) or definition.requires_approval:
+    if _changes(definition):
         return int(any(_does(clause, definition) for clause in sentence.clauses)) or int(named)
+    if _acts(definition):
+        done = max((_times_done(clause, definition) for clause in sentence.clauses), default=0)
+        is_object = _subjects_of(definition) and any(_does(each, definition) for each in sentence.clauses)
+        return done or int(bool(is_object or named))
     return max(
         (_look_ups(clause, sentence, definition, task) for clause in sentence.clauses), default=0
     ) or int(named)
@@ -353,18 +432,25 @@ def _is_object(rest: str, subjects: frozenset[str]) -> bool:
     return any(_stem(word.lower()) in subjects and "of" not in words[:at] for at, word in enumerate(words))
 
 
+def _times_done(clause: str, definition: ToolDefinition) -> int:
+    """Return how often a clause orders what a tool without side effects is named by.
+
+    "weigh the Kelto", "roll a dice three times".
+    """
+    verb, subjects = _first_verb(clause), _subjects_of(definition)
+    if verb not in _verbs_of(definition) & _DOING:
+        return 0
+    rest = clause[clause.lower().find(verb) + len(verb) :]
+    is_meant = (
+        _is_object(rest, subjects) if subjects else re.match(r"\s+(?:(?:the|one)\s+)?[A-Z]\w*\b(?!')", rest)
+    )
+    return _often(clause) if is_meant else 0
+
+
 def _look_ups(clause: str, sentence: _Sentence, definition: ToolDefinition, task: str) -> int:
     """Return how many look-ups of a tool's subject a clause asks for."""
     verb = _first_verb(clause)
     subjects = _subjects_of(definition)
-    if verb in _verbs_of(definition) & _DOING:  # a verb that names the tool: "weigh the Kelto", "roll a dice"
-        rest = clause[clause.lower().find(verb) + len(verb) :]
-        is_meant = (
-            _is_object(rest, subjects)
-            if subjects
-            else re.match(r"\s+(?:(?:the|one)\s+)?[A-Z]\w*\b(?!')", rest)
-        )
-        return _often(clause) if is_meant else 0
     counted = _COUNTED.match(clause)
     if counted and _stem(counted["subject"].lower()) in subjects:
         return len(_split(counted["items"])) if _takes_one(definition) else 1
