@@ -386,6 +386,7 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
         [call("look", at="a"), answer("So."), answer("So.")],
         {"task": "Look at the places a, b and c."},
     ),
+    "refusal": ([answer("I cannot do that."), answer("So.")], {}),
     "abstention": ([GIVES_UP, call("look"), answer("So.")], NEEDS_LOOK),
     "unsupported": ([answer("It is 4711."), answer("So.")], {}),
 }

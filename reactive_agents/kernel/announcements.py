@@ -58,6 +58,12 @@ _NEGATION = _table(
     "not no nothing none nobody never cannot can't couldn't don't doesn't didn't won't unable nicht "
     "kein keine keinen pas non ne não nada niet geen nie değil yok не нет"
 )
+_ABILITY = _table(
+    "can can't cannot could couldn't unable able won't kann können konnte konnten peux pouvons puis pu "
+    "puedo podemos pude posso possiamo consigo kan kunnen kon mogę możemy могу можем смог"
+)
+"""Auxiliaries and adjectives of being able and willing."""
+_LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
     "you your you'd you're sie ihnen ihr vous usted ustedes você u jij siz вы вам ти pan pani lei"
 )
@@ -149,6 +155,19 @@ def sign_of(clause: Clause, acts: Set[str], task: str, results: str = "") -> Sig
     if speaks or ordered or _INTENT & told or is_act or _NUMBERED.match(clause.text):
         return "faint"
     return None
+
+
+def denies(text: str) -> bool:
+    """Return whether a text has a negation."""
+    return read_clause(text).denies
+
+
+def refuses(clause: str) -> bool:
+    """Return whether the speaker says not to be able to do something."""
+    read = read_clause(clause)
+    speaks = bool(_SPEAKER & read.words and read.denies)
+    text = clause.lower().replace("’", "'")
+    return speaks and bool(_ABILITY & read.words or _LACKING.search(text))
 
 
 def act_of(description: str) -> str:

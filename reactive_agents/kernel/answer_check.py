@@ -20,7 +20,14 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.kernel.announcements import act_of, is_courtesy, read_clause, sign_of, subjects_in
+from reactive_agents.kernel.announcements import (
+    act_of,
+    is_courtesy,
+    read_clause,
+    refuses,
+    sign_of,
+    subjects_in,
+)
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
@@ -104,6 +111,36 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
         return True
     added = _words(clause) - _words(known_before)
     return 2 * len(added & _words(results)) >= max(1, len(added))
+
+
+def explains(text: str, task: str, errors: Sequence[str]) -> bool:
+    """Return whether a text says why the tools failed, and claims nothing else.
+
+    Its figures all occur in the errors or the task. It shares words of the errors that the task does not
+    have: half of what its last clause adds to the task, or, where it denies something, any.
+    """
+    shown = "\n".join((task, *errors))
+    if not all(_occurs(figure, shown) for figure in _numbers_and_names(text)):
+        return False
+    told = _words("\n".join(errors)) - _words(task)
+    added = _words(_last_clause(text)) - _words(task)
+    if read_clause(text).denies and told & _words(text):
+        return True
+    return bool(added) and 2 * len(added & told) >= len(added)
+
+
+def is_refusal(text: str, seen: Seen) -> bool:
+    """Return whether a text says only that the speaker cannot do the task.
+
+    Each clause of more than two words denies something, and one of them is about the speaker's ability. It
+    has no evidence, and no figure besides those of the task.
+    """
+    clauses = [each for each in _clauses(text) if not is_courtesy(each) and len(each.split()) > 2]
+    if not any(map(refuses, clauses)) or not all(read_clause(each).denies for each in clauses):
+        return False
+    if any(not _occurs(figure, seen.task) for figure in _numbers_and_names(text)):
+        return False
+    return not ends_with_evidence(text, seen)
 
 
 def is_supported(answer: str, seen: Seen) -> bool:

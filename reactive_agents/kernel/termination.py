@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Coroutine
+from collections.abc import Awaitable, Coroutine, Mapping
 from math import inf
 from typing import Any, TypeVar
 
@@ -62,9 +62,21 @@ def proposed_answer(calls: tuple[ToolCall, ...]) -> Proposal | None:
 
 def _reason_given(value: object) -> str:
     """Return a reason that the model gave; empty for "none" and other placeholders."""
-    text = value.strip() if isinstance(value, str) else ""
+    text = "; ".join(_texts_in(value))
     is_sentence = len(text.split()) >= _LEAST_WORDS or (len(text) >= _LEAST_WORDS and not text.isascii())
     return text if is_sentence else ""
+
+
+def _texts_in(value: object) -> list[str]:
+    """Return the texts of a value; weak models give a list or an object."""
+    match value:
+        case str():
+            return [value.strip()] if value.strip() else []
+        case Mapping():
+            return [text for each in value.values() for text in _texts_in(each)]
+        case list() | tuple():
+            return [text for each in value for text in _texts_in(each)]
+    return []
 
 
 def refused_answer(call: ToolCall, calls: tuple[ToolCall, ...]) -> ToolResult:

@@ -255,9 +255,7 @@ def _acts(definition: ToolDefinition) -> bool:
 def _ordering(task: str, definition: ToolDefinition) -> tuple[_Sentence, ...]:
     """Return the sentences of a task that plainly orders an act.
 
-    None where there is a doubt.
-
-    What comes after a colon may be a text, and orders nothing.
+    None where there is a doubt. What comes after a colon may be a text, and orders nothing.
     """
     plain = _NO_BLOCK.sub(" ", task.replace(f"`{definition.name}`", definition.name))
     without_paths = _PATH.sub(" ", _URL.sub(" ", plain))
@@ -270,10 +268,6 @@ def _ordering(task: str, definition: ToolDefinition) -> tuple[_Sentence, ...]:
     every = tuple(_sentences(_COLON.split(plain, maxsplit=1)[0]))
     starts = _STARTS | _INTO_FILES | _OPENING | _COURTESY | own
     if any(_first_verb(sentence.text) not in starts for sentence in every):
-        return ()
-    if len(every) < sum(1 for part in _SENTENCE_END.split(plain) if part.strip()) and not _COLON.search(
-        plain
-    ):
         return ()
     return tuple(_Sentence(each.text, _orders_of(each), each.is_about) for each in every)
 

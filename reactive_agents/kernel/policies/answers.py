@@ -63,7 +63,7 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask a turn that was cut off at the output limit again, twice at most.
 
     After that a text is partial, by the policy ``final_answer``, and an empty turn ends the run. What a
-    content filter has cut off is not asked again.
+    content filter has cut off is not asked again, whatever is still required.
     """
     proposal = state.proposal
     if proposal is None or proposal.finish_reason not in ("length", "content_filter"):
@@ -73,7 +73,10 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
         advice = "Make the next call, or give the whole answer in fewer words."
         return Redirect(CUT_OFF, f"Your last reply was cut off at the output limit. {advice}")
     if proposal.text.strip():
-        return None
+        if by_length:
+            return None
+        reason = "The provider's content filter cut the answer off. Missing: the rest of the answer."
+        return Stop("final_answer", "partial", proposal.text, reason)
     where = "at its output limit" if by_length else "by the provider's content filter"
     reason = f"The model's reply was cut off {where} before it said anything. Missing: a final answer."
     return Stop(CUT_OFF, "partial", last_words(state), reason)

@@ -39,6 +39,7 @@ from reactive_agents.kernel.policies import (
     loop_detection,
     out_of_reach,
     progress,
+    refusal,
     required_tools,
     synthesis,
 )
@@ -232,6 +233,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     answers.written_call,
     answers.failed_call,
     answers.left_out,
+    refusal,
     answers.text_answer,
     abstention,
     answers.unsupported,

@@ -20,7 +20,7 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
-from reactive_agents.kernel.policies.abstentions import ABSTENTION, explained_by_failure
+from reactive_agents.kernel.policies.abstentions import ABSTENTION, abstains, explained_by_failure
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.policies.repetition import IDLE_TURNS
 from reactive_agents.kernel.state import KernelState
@@ -52,7 +52,7 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     if not context.input.needs.required:
         return None
     proposal, impatient = state.proposal, _patience_is_over(state)
-    if proposal is not None and proposal.could_not:
+    if proposal is not None and abstains(proposal, state, context):
         return None  # the policy for abstention judges it
     if proposal is not None and proposal.text.strip():
         now = requirements_of(state, context)

@@ -70,7 +70,9 @@ def test_what_is_cut_off_again_is_partial_and_an_empty_turn_ends_the_run() -> No
 
 
 def test_a_filtered_turn_is_not_asked_again() -> None:
-    assert cut_off(cut("half", "content_filter"), CONTEXT) is None
+    part = cut_off(cut("half", "content_filter"), CONTEXT)
+    assert isinstance(part, Stop)
+    assert (part.outcome, part.output) == ("partial", "half")
     verdict = cut_off(cut("", "content_filter"), CONTEXT)
     assert isinstance(verdict, Stop)
     assert "content filter" in verdict.reason
