@@ -38,6 +38,15 @@ _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
 _CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|\s[-–—]+\s|;|\n")
 _WORD = re.compile(r"[^\W_]{4,}")
+_SHORT_WORD = re.compile(r"[^\W_]{3,}|\d+")
+_UNTELLING_WORDS = """
+the and for are was has had have this that these those with from into what which who how why when where you
+your our its his her their them they tell give find look make call use get need needs please about all any can
+will would should could may not out one now then next first
+"""
+_ENGLISH = frozenset(["the", "is", "are", "what", "how", "who", "when", "where", "why", "does", "did", "of"])
+_UNTELLING = frozenset(_UNTELLING_WORDS.split())
+"""Words that a text and a task have in common by chance."""
 _OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 _CALL_SIGNS = re.compile(
     r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
@@ -176,7 +185,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         clauses.pop()
     clause, results = read_clause(clauses[-1]), "\n".join(seen.results)
     known = [_read_tool(name, description) for name, description in tools.items()]
-    acts = {tool.act for tool in known if tool.act}
+    acts = {tool.act for tool in known if tool.act and not results}
     sign = sign_of(clause, acts, seen.task, results)
     if sign == "plain":
         return "announcement"
@@ -196,12 +205,33 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     if sign is not None:
         doubtful = True
     elif seen.results:
-        doubtful = False
+        doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{results}"))
     else:
         doubtful, asked = False, subjects_in(seen.task)
         for tool in known:
             doubtful = doubtful or bool(tool.subjects & asked)
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
+
+
+def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
+    """Return whether an English task plainly has nothing to do with the tools.
+
+    Args:
+        tools: descriptions of the tools by their names.
+    """
+    asked = subjects_in(task)
+    if _NUMBER.search(task) or _ENGLISH.isdisjoint(task.lower().split()):
+        return False  # with figures there may be something to work out
+    return not any(_read_tool(name, description).subjects & asked for name, description in tools.items())
+
+
+def _is_about(text: str, shown: str) -> bool:
+    """Return whether a text shares a telling word or a number with what was shown."""
+    return not _telling(text).isdisjoint(_telling(shown))
+
+
+def _telling(text: str) -> set[str]:
+    return set(_SHORT_WORD.findall(text.lower())) - _UNTELLING
 
 
 def unmade_call(text: str) -> str | None:

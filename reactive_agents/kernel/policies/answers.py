@@ -215,6 +215,9 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
+    described = _described(state, context)
+    if not state.ledger.counted.attempts and answer_check.is_beside_tools(context.input.asked, described):
+        return None  # the model answers from what it knows, as it has to
     figures = answer_check.unsupported_figures(proposal.text, _seen(state, context))
     if not figures:
         return None

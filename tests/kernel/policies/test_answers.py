@@ -130,8 +130,9 @@ def test_a_text_without_results_is_the_answer_at_once_unless_it_is_about_the_spe
     assert text_answer(texts("I think so.", "I think so."), CONTEXT) is None
 
 
-def test_beside_results_a_text_about_the_speaker_that_tells_nothing_of_them_is_asked_twice() -> None:
-    assert text_answer(texts("It is so.", found="450 coins"), CONTEXT) is None
+def test_beside_results_a_text_that_tells_nothing_of_them_or_the_task_is_asked_twice() -> None:
+    assert text_answer(texts("The coins are there.", found="450 coins"), CONTEXT) is None
+    assert text_answer(texts("It is so.", found="450 coins"), CONTEXT) == NO_CALL
     assert text_answer(texts("I think so.", found="450 coins"), CONTEXT) == NO_CALL
     assert text_answer(texts(*["I think so."] * 2, found="450 coins"), CONTEXT) == NO_CALL
     assert text_answer(texts(*["I think so."] * 2, found="450 coins", iteration=5), CONTEXT) is None
@@ -311,3 +312,21 @@ def test_nothing_is_asked_about_items_that_a_tool_with_effects_was_not_called_fo
     model = ScriptedLLM(call("book", name="Ann"), answer("Ann has a seat; Bob did not want one."))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(book)
     assert agent.build().run_sync("Book a seat for Ann and Bob.").metadata.model_calls == 2
+
+
+@pytest.mark.parametrize(
+    ("task", "reply", "calls"),
+    [
+        ("When did the Berlin Wall fall?", "It fell on 9 November 1989.", 1),
+        ("How many crates does Harlow hold?", "It holds 1989.", 2),
+        ("Wann fiel die Berliner Mauer?", "Sie fiel 1989.", 2),
+    ],
+)
+def test_figures_are_not_questioned_where_no_tool_has_to_do_with_the_task(
+    task: str, reply: str, calls: int
+) -> None:
+    model = ScriptedLLM(say(reply), answer(reply), answer(reply))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    assert agent.build().run_sync(task).metadata.model_calls >= calls
+    if calls == 1:
+        assert model.remaining == 2
