@@ -1,6 +1,6 @@
 """Abstention: a run that finds its task impossible ends with the reason.
 
-That is neither a success nor a failure. The model says so with ``could_not`` of ``final-answer``, or by an
+That is neither a success nor a failure. The model states it with ``could_not`` of ``final-answer``, or by an
 answer that repeats why the tools failed that the task requires, or by saying twice that it cannot. It is held
 to two things before: a required tool that was never called has to be tried, and a call that failed, to be
 made once more.
