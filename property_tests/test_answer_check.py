@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Callable
 from types import FrameType
 from typing import Any
 
 import anyio
+from attrs import evolve
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.answer_check import (
     Seen,
     ends_with_evidence,
@@ -17,8 +23,9 @@ from reactive_agents.kernel.answer_check import (
     unmade_call,
     unsupported_figures,
 )
+from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
-from reactive_agents.testing import call, forever, say
+from reactive_agents.testing import FakeTools, Turn, call, forever, say
 from tests.support.kernels import add, kernel_bench
 from tests.support.profiles import examples
 
@@ -132,3 +139,110 @@ def test_a_model_that_goes_on_answering_by_text_has_a_bounded_number_of_turns(
     assert len(bench.llm.requests) <= min(turns, len(first) + MOST_TEXTS + 1)
     if state.outcome == "completed":
         assert state.output == text
+
+
+# --- calls in any spelling ------------------------------------------------------------------------------
+
+names = st.sampled_from(["reserve", "reserve_table", "file-write", "getPrice", "book"])
+parameters = st.sampled_from(["restaurant_id", "guests", "path", "item", "when", "to"])
+values = st.one_of(st.integers(0, 999), st.sampled_from(["r979", "Alto", "a/b.txt", "7 May", "x"]))
+calls = st.tuples(names, st.dictionaries(parameters, values, min_size=1, max_size=4))
+Spelling = Callable[[str, dict[str, Any]], str]
+
+
+def pairs(arguments: dict[str, Any], form: str, between: str) -> str:
+    return between.join(form.format(key, json.dumps(value)) for key, value in arguments.items())
+
+
+SPELLINGS: dict[str, Spelling] = {
+    "label": lambda name, given: f"{name}: {json.dumps(given)}",
+    "beside": lambda name, given: f"{name} {json.dumps(given, indent=1)}",
+    "bold": lambda name, given: f"**{name}**\n```json\n{json.dumps(given)}\n```",
+    "sentence": lambda name, given: f"Calling `{name}` with {json.dumps(given)}.",
+    "key": lambda name, given: json.dumps({name: given}),
+    "tag": lambda name, given: f"<{name}>{pairs(given, '<{0}>{1}</{0}>', '')}</{name}>",
+    "tag with object": lambda name, given: f"<{name}>\n{json.dumps(given)}\n</{name}>",
+    "tool and arguments": lambda name, given: f"Tool: {name}\nArguments: {pairs(given, '{}={}', ', ')}",
+    "list": lambda name, given: f"{name}\n{pairs(given, '- {}: {}', chr(10))}",
+    "positions": lambda name, given: f"I call {name}({', '.join(map(json.dumps, given.values()))})",
+    "keywords": lambda name, given: f"Step 2: {name}({pairs(given, '{}={}', ', ')})",
+    "upper case": lambda name, given: f"{name.upper()}: {json.dumps(given)}",
+    "broken off": lambda name, given: f"{name}: {json.dumps(given)[:-1]}",
+}
+ALONE: dict[str, Spelling] = {
+    "alone": lambda name, given: json.dumps(given),
+    "fenced": lambda name, given: f"```json\n{json.dumps(given)}\n```",
+}
+
+
+def tool_of(name: str, arguments: dict[str, Any]) -> ToolDefinition:
+    properties: JsonObject = {key: {} for key in arguments}
+    return ToolDefinition(
+        name, "Does something.", {"type": "object", "properties": properties, "required": [*arguments]}
+    )
+
+
+def run_of(*turns: Turn, tool: ToolDefinition) -> KernelState:
+    other, found = tool_of("look", {"place": "x"}), '{"id": "r979", "name": "Alto"}'
+    tools = FakeTools({"look": found, tool.name: "done"}, definitions=(other, evolve(tool, risk="high")))
+    return anyio.run(lambda: kernel_bench(call("look", place="x"), *turns, tools=tools).run(max_iterations=8))
+
+
+@given(calls, st.sampled_from(sorted(SPELLINGS)), st.booleans())
+@examples(150)
+def test_a_call_in_any_spelling_is_never_the_answer(
+    made: tuple[str, dict[str, Any]], spelling: str, delivers: bool
+) -> None:
+    text = SPELLINGS[spelling](*made)
+    turn = call("final-answer", answer=text) if delivers else say(text)
+    state = run_of(forever(turn), tool=tool_of(*made))
+    assert state.outcome != "completed"
+    observed = [each.metadata.tool_used for each in state.steps if each.metadata and each.metadata.success]
+    assert made[0] not in observed
+
+
+@given(calls, st.sampled_from(sorted(ALONE)))
+@examples(50)
+def test_arguments_alone_are_no_answer_before_they_are_delivered(
+    made: tuple[str, dict[str, Any]], spelling: str
+) -> None:
+    text = ALONE[spelling](*made)
+    assert run_of(forever(say(text)), tool=tool_of(*made)).outcome != "completed"
+    delivered = run_of(say(text), forever(call("final-answer", answer=text)), tool=tool_of(*made))
+    assert (delivered.outcome, delivered.output) == ("completed", text)
+
+
+@given(
+    calls,
+    st.dictionaries(st.sampled_from(["id", "total", "name"]), values, min_size=1),
+    st.sampled_from(sorted(ALONE)),
+)
+@examples(80)
+def test_data_with_other_keys_is_an_answer(
+    tool: tuple[str, dict[str, Any]], data: dict[str, Any], spelling: str
+) -> None:
+    text = ALONE[spelling]("", {"id": "r979", **data})
+    state = run_of(forever(call("final-answer", answer=text)), tool=tool_of(*tool))
+    assert (state.outcome, state.output) == ("completed", text)
+    assert unmade_call(text, (tool_of(*tool),)) is None
+
+
+@given(st.sampled_from(sorted({*SPELLINGS, "alone"} - {"broken off", "positions", "list"})), st.booleans())
+@examples(60)
+def test_an_answer_in_any_spelling_of_its_tool_is_delivered(spelling: str, delivers: bool) -> None:
+    text = {**SPELLINGS, **ALONE}[spelling]("final-answer", {"answer": "Alto has the id r979."})
+    turn = call("final-answer", answer=text) if delivers else say(text)
+    state = run_of(forever(turn), tool=tool_of("book", {"when": 1}))
+    assert (state.outcome, state.output) == ("completed", "Alto has the id r979.")
+
+
+@given(texts, st.lists(calls, max_size=4))
+@examples(300)
+def test_every_text_is_looked_through_for_calls_without_an_error(
+    text: str, tools: list[tuple[str, dict[str, Any]]]
+) -> None:
+    definitions = [tool_of(*each) for each in tools]
+    found = spelled_calls(text, definitions)
+    assert all(0 <= each.start < each.end <= len(text) for each in found)
+    spelled_answer(text, whole=False)
+    lone_answer(text)

@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.announcements import (
     act_of,
     is_courtesy,
@@ -28,6 +29,7 @@ from reactive_agents.kernel.announcements import (
     sign_of,
     subjects_in,
 )
+from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
@@ -56,6 +58,8 @@ _CALL_SIGNS = re.compile(
 _ARGUMENTS = re.compile(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
 _NO_LETTERS = re.compile(r"[\W_]+")
 _TAG = re.compile(r"</?[\w|]{1,20}>")
+_LONGEST_LABEL = 3
+"""Words before a delivered call: "Step 2:", "I call"."""
 _SMALL = 10
 """Whole numbers below this are counts that need no source: parts, steps, choices."""
 _SHORT_RESULTS = 200
@@ -234,15 +238,45 @@ def _telling(text: str) -> set[str]:
     return set(_SHORT_WORD.findall(text.lower())) - _UNTELLING
 
 
-def unmade_call(text: str) -> str | None:
+def unmade_call(
+    text: str,
+    tools: Sequence[ToolDefinition] = (),
+    seen: Seen = Seen(""),
+    *,
+    told: str = "",
+    delivered: bool = False,
+) -> str | None:
     """Return the name in what looks like a tool call written as text.
 
-    Empty when it has none.
+    Empty when it has none, ``None`` when the text holds nothing of the kind: a call that prose goes on after
+    is an example, and an object with a name and without arguments is data, as is one that was asked for as
+    JSON. For texts of which no call could be read: of a tool that does not exist, broken off, or spelled in
+    another way.
 
-    ``None`` when the text holds nothing of the kind: a call that prose goes on after is an example, and an
-    object with a name and without arguments is data. For texts of which no call could be read: of a tool that
-    does not exist, or broken off.
+    Args:
+        tools: those that are offered.
+        told: the instructions; a form of the answer stands there.
+        delivered: whether the text came with ``final-answer``, where a call is all of it.
     """
+    if not delivered and (name := _signed(text)) is not None:
+        return name
+    asked = f"{seen.task}\n{told}"
+    found = [
+        each
+        for each in spelled_calls(text, tools)
+        if each.tool != FINAL_ANSWER and (each.named or not _is_asked_for(each.keys, asked))
+    ]
+    if not found:
+        return None
+    lead, rest = text[: found[0].start], _TAG.sub("", text[found[-1].end :])
+    if delivered and (len(lead.split()) > _LONGEST_LABEL or _WORD.search(rest)):
+        return None
+    goes_on = ends_with_evidence(rest, seen) if seen.results else _WORD.search(rest)
+    return None if goes_on and re.search(r"\w", rest) else found[0].tool
+
+
+def _signed(text: str) -> str | None:
+    """Return the name in a call in one of the forms that models are trained for."""
     sign = _CALL_SIGNS.search(text)
     if sign is None:
         return None
@@ -253,6 +287,11 @@ def unmade_call(text: str) -> str | None:
     if is_whole and sign["key"] == "name" and not _ARGUMENTS.search(written):
         return None
     return next((each["name"] for each in _CALL_SIGNS.finditer(text) if each["name"]), "")
+
+
+def _is_asked_for(keys: Iterable[str], asked: str) -> bool:
+    """Return whether JSON with these keys was asked for."""
+    return "json" in asked.casefold() and all(_occurs(key, asked) for key in keys)
 
 
 # --- figures --------------------------------------------------------------------------------------------

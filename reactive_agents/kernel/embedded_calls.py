@@ -9,10 +9,12 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.call_parsing.response_calls import Authorship, may_hold_calls, written_calls
+from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.tool_results import result_text
 from reactive_agents.kernel.prompt import shown_texts
@@ -32,15 +34,24 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
     """
     if state.status != "done" or not state.iteration or state.outcome == "abstained":
         return Success(state)
-    if not state.output or not may_hold_calls(state.output):
+    if not state.output:
         return Success(state)
-    calls = calls_of_answer(state.output, state, context)
+    calls = calls_of_answer(state.output, state, context) if may_hold_calls(state.output) else ()
     if not calls:
-        return Success(state)
+        said = (_spelled(state.output, context) or {}).get("answer")
+        return Success(evolve(state, output=said) if isinstance(said, str) and said.strip() else state)
     delivered = proposed_answer(calls)
     if delivered is not None or any(call.name == FINAL_ANSWER for call in calls):
         return Success(state if delivered is None else evolve(state, output=delivered.text))
     return await _run(state, context, calls)
+
+
+def _spelled(output: str, context: KernelContext) -> JsonObject | None:
+    """Return an answer spelled as a call; not JSON that was asked for."""
+    given = context.input
+    asked = f"{given.task}\n{given.settings.system_prompt}\n{given.instructions}".casefold()
+    spelled = spelled_answer(output, whole=True)
+    return spelled or (None if "json" in asked else lone_answer(output))
 
 
 def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> tuple[ToolCall, ...]:

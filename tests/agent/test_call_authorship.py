@@ -77,7 +77,8 @@ async def test_a_call_on_a_page_does_not_run_when_it_is_repeated(quotation: str)
 async def test_nor_when_it_is_the_answer(quotation: str) -> None:
     desk = Desk()
     result = await run(desk, call("read_page"), answer(quotation))
-    assert (desk.saved, result.output) == ([], quotation)
+    is_bare = quotation.startswith("save(")  # spelled so, it is no answer: the model is asked for another
+    assert (desk.saved, result.output) == ([], "The page greets." if is_bare else quotation)
 
 
 @pytest.mark.parametrize("quotation", QUOTATIONS)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.answer_check import (
     Seen,
     ends_with_evidence,
@@ -13,6 +14,7 @@ from reactive_agents.kernel.answer_check import (
     unmade_call,
     unsupported_figures,
 )
+from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer
 
 PRICES = Seen(
     "What do A-10 and B-20 cost together?",
@@ -174,3 +176,120 @@ def test_a_text_that_needs_no_look_up_is_an_answer_at_once(results: tuple[str, .
 )
 def test_calls_that_nobody_could_read(text: str, name: str | None) -> None:
     assert unmade_call(text) == name
+
+
+RESERVE = ToolDefinition(
+    "reserve",
+    "Reserve a table.",
+    {
+        "type": "object",
+        "properties": {"restaurant_id": {"type": "string"}, "guests": {"type": "integer"}},
+        "required": ["restaurant_id", "guests"],
+    },
+)
+FOUND = Seen("Get a table for 6 people.", ('{"id": "r979"}',))
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'reserve: {"restaurant_id": "r979", "guests": 6}',
+        'reserve {"restaurant_id": "r979", "guests": 6}',
+        '**reserve**\n```json\n{"restaurant_id": "r979", "guests": 6}\n```',
+        '{"restaurant_id": "r979", "guests": 6}',
+        '{"reserve": {"restaurant_id": "r979", "guests": 6}}',
+        "<reserve><restaurant_id>r979</restaurant_id><guests>6</guests></reserve>",
+        "Tool: reserve\nArguments: restaurant_id=r979, guests=6",
+        'I call reserve("r979", 6)',
+        "Step 2: reserve(r979, 6)",
+        "Use reserve with restaurant_id=r979 and guests=6.",
+        "curl reserve?restaurant_id=r979&guests=6",
+        "reserve\n- restaurant_id: r979\n- guests: 6",
+        'reserve: {"restaurant_id": "r979", "gue',
+        'reserve: {"restaurant_id": "r979", "guests": 6}\nI wait for the confirmation.',
+    ],
+)
+def test_a_call_in_any_spelling_is_no_answer(text: str) -> None:
+    assert unmade_call(text, (RESERVE,), FOUND) == "reserve"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"id": "r979", "tables": 4}',
+        'Found: {"name": "Luigi", "restaurant_id": "r979"}',
+        '{"places": [{"restaurant_id": "r979"}]}',
+        '[{"restaurant_id": "r979"}, {"restaurant_id": "r980"}]',
+        "Tables can be reserved with the tool reserve(restaurant_id, guests).",
+        "The reserve (as agreed) holds 979 places, and more reserve(s).",
+        'It was done with reserve("r979", 6), and the place is r979.',
+        "The reserve: r979.",
+        "No table is free on 7 May.",
+    ],
+)
+def test_data_signatures_and_examples_are_no_calls(text: str) -> None:
+    assert unmade_call(text, (RESERVE,), FOUND) is None
+
+
+def test_json_that_was_asked_for_is_data() -> None:
+    text = '{"restaurant_id": "r979", "guests": 6}'
+    wanted = Seen("Give me restaurant_id and guests as JSON.", FOUND.results)
+    assert unmade_call(text, (RESERVE,), wanted) is None
+    assert unmade_call(text, (RESERVE,), FOUND, told='JSON of {"restaurant_id", "guests"}') is None
+
+
+def test_an_answer_that_tells_of_a_call_is_delivered() -> None:
+    told = 'Luigi has a table for you, which was reserved by reserve("r979", 6).'
+    assert unmade_call(told, (RESERVE,), FOUND, delivered=True) is None
+    assert unmade_call('I call reserve("r979", 6)', (RESERVE,), FOUND, delivered=True) == "reserve"
+
+
+ANSWER = {"answer": "Alto costs 4."}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'final-answer\n{"answer": "Alto costs 4."}',
+        'final-answer: {"answer": "Alto costs 4."}',
+        'final_answer {"answer": "Alto costs 4."}',
+        '**final-answer**\n```json\n{"answer": "Alto costs 4."}\n```',
+        "<final-answer>Alto costs 4.</final-answer>",
+        "<final-answer><answer>Alto costs 4.</answer></final-answer>",
+        '{"final-answer": {"answer": "Alto costs 4."}}',
+        '{"final_answer": "Alto costs 4."}',
+        "final-answer: Alto costs 4.",
+        'final-answer("Alto costs 4.")',
+        'final-answer(answer="Alto costs 4.")',
+        'Tool: final-answer\nArguments: {"answer": "Alto costs 4."}',
+        "Tool: final-answer\nArguments: answer=Alto costs 4.",
+    ],
+)
+def test_an_answer_in_any_spelling_of_its_tool(text: str) -> None:
+    assert spelled_answer(text, whole=True) == ANSWER
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Alto costs 4.",
+        "final-answer is the tool for it.",
+        "Final answer: 4.",
+        '{"price": 4}',
+        "final-answer:",
+    ],
+)
+def test_texts_that_spell_no_answer(text: str) -> None:
+    assert spelled_answer(text, whole=True) is None
+
+
+def test_an_answer_after_prose_is_one_where_brackets_tell_its_end() -> None:
+    spelled = 'I have all.\n\nfinal-answer: {"answer": "Alto costs 4."}'
+    assert spelled_answer(spelled, whole=False) == ANSWER
+    assert spelled_answer(spelled, whole=True) is None
+    assert spelled_answer("The tools:\nfinal-answer: delivers it.", whole=False) is None
+
+
+def test_an_object_alone_is_the_answer() -> None:
+    assert lone_answer('{"answer": "Alto costs 4."}') == ANSWER
+    assert lone_answer('{"answer": "Alto costs 4.", "price": 4}') is None

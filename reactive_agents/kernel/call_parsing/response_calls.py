@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
 
 if TYPE_CHECKING:
@@ -75,11 +75,36 @@ def read_calls(
                 tool_calls=written.calls,
                 finish_reason=finish,
             )
+    if not unmade and not response.tool_calls:
+        response, unmade = _with_answer(response, definitions, author)
     for call in response.tool_calls:
         if not fits_exactly(call, definitions):
             repaired = tuple(_repaired(each, definitions) for each in response.tool_calls)
             return evolve(response, tool_calls=repaired), unmade
     return response, unmade
+
+
+def _with_answer(
+    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
+) -> tuple[ModelResponse, str]:
+    """Return the response with the answer of a ``final-answer`` in its text.
+
+    One that was shown to the model is not made by it.
+    """
+    text = response.content
+    if "final-answer" not in text.casefold().replace("_", "-"):
+        return response, ""
+    from reactive_agents.kernel.call_parsing.shown_calls import is_shown
+    from reactive_agents.kernel.call_parsing.spelled_calls import spelled_answer
+
+    arguments = spelled_answer(text, whole=False)
+    if arguments is None or not any(each.name == FINAL_ANSWER for each in definitions):
+        return response, ""
+    note = "The call was written as text (spelled)."
+    call = ToolCall(CallId(""), FINAL_ANSWER, arguments, repairs=(note,), written=True)
+    if is_shown(call, author.shown()):
+        return response, FINAL_ANSWER
+    return evolve(response, content="", tool_calls=(call,), finish_reason="tool_calls"), ""
 
 
 def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Authorship) -> WrittenCalls:

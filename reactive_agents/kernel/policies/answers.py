@@ -17,6 +17,8 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
+from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
+from reactive_agents.kernel.call_parsing.tool_names import squash
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
@@ -85,22 +87,38 @@ def cut_off(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @about_answers
 def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Reject a text that holds what looks like a call, and name the tools.
+    """Reject a text that is what looks like a call, and name the tools.
 
-    The fourth text in a row ends the run as partial.
+    The fourth in a row ends the run as partial. So it is with a call that is delivered as the answer and is
+    not run; arguments without a tool's name are asked about once there.
     """
-    text = _text_proposed(state, context)
-    unmade = state.proposal.unmade if state.proposal else ""
-    name = unmade or answer_check.unmade_call(text) if text else None
-    if name is None:
+    proposal = state.proposal
+    if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
-    texts = _texts_in_a_row(state)
+    text, delivered, offered = proposal.text, proposal.call_id is not None, _offered(state, context)
+    name = proposal.unmade or answer_check.unmade_call(
+        text,
+        offered,
+        _seen(state, context) if spelled_calls(text, offered) else answer_check.Seen(""),
+        told=f"{context.input.settings.system_prompt}\n{context.input.instructions}",
+        delivered=delivered,
+    )
+    if name is None or (delivered and may_hold_calls(text) and calls_of_answer(text, state, context)):
+        return None
+    texts = state.ledger.told.get(WRITTEN_CALL, 0) + 1 if delivered else _texts_in_a_row(state)
+    is_nameless = squash(name) not in squash(text)
+    if delivered and is_nameless and texts > 1:
+        return None
     if texts >= MOST_TEXTS:
         reason = f"The model wrote in {texts} turns calls that cannot be run, and did not answer."
-        return Stop(WRITTEN_CALL, "partial", None, f"{reason} Missing: a final answer.")
+        return Stop(
+            WRITTEN_CALL, "partial", text if is_nameless else None, f"{reason} Missing: a final answer."
+        )
     tools = ", ".join(_names(state, context))
     unknown = f"There is no tool {name!r}. " if name and not context.toolset.permits(name) else ""
     advice = f"{unknown}The tools are: {tools}. Make the call with the tool call, if you mean it."
+    if is_nameless:
+        advice = f"{advice} If this is your answer, deliver it with {FINAL_ANSWER}."
     return Redirect(WRITTEN_CALL, f"No tool was called: your reply holds a call as text. {advice}")
 
 
