@@ -24,9 +24,7 @@ def offline(item: str) -> str:
     raise LookupError("catalogue offline, code 17")
 
 
-def run(
-    tool: Any, *turns: Turn, task: str = TASK, required: bool = True
-) -> tuple[TaskResult[Any], ScriptedLLM]:
+def run(tool: Any, *turns: Turn, task: str = TASK, required: bool = True) -> tuple[TaskResult, ScriptedLLM]:
     llm = ScriptedLLM(*turns)
     builder = ReactiveAgents.create().with_llm(llm).with_tools(tool).with_reasoning(tool_classifier="off")
     if required:
@@ -62,7 +60,7 @@ def test_an_answer_that_says_what_failed_is_one(honest: str) -> None:
     "why",
     [["There is no Lumo in", "the catalogue"], {"reason": "There is no Lumo here", "needed": "a newer list"}],
 )
-def test_a_list_or_an_object_is_a_reason_as_well(why: object) -> None:
+def test_a_list_or_an_object_is_a_reason_as_well(why: Any) -> None:
     given = call("final-answer", answer="None.", could_not=why)
     result, _ = run(price, call("price", item="Luma"), given)
     assert result.status == "abstained"
