@@ -23,7 +23,17 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import PlanId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.reasoning import StrategyRegistry
-from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, Turn, call, calls, say
+from reactive_agents.testing import (
+    EventRecorder,
+    FakeClock,
+    ScriptedLLM,
+    Turn,
+    answer,
+    call,
+    calls,
+    forever,
+    say,
+)
 from tests.support.command_line import command
 from tests.support.plans import (
     ANALYSING,
@@ -76,6 +86,7 @@ def test_a_plan_is_shown_while_it_runs() -> None:
         steps(analysis_step("Read the end."), when=AUGMENTING),
         say("Read it all.", when=ANALYSING),
         satisfied("s3"),
+        *[answer("Read it all.")] * 2,
     )[1:]
     assert re.fullmatch(r"plan \w+ begins: 2 steps, linear", begun)
     assert listed == "plan s1 (tool_call: fetch): Call fetch s2 (analysis): Think"
@@ -101,6 +112,7 @@ def test_a_plan_that_does_not_reach_its_goal_is_shown_with_what_went_wrong() -> 
         "plan-execute-reflect",
         plan(analysis_step("Read."), analysis_step("{{from_step:s1}}")),
         *[say("", when=ANALYSING)] * 2,
+        forever(answer("Nothing could be read.")),
     )
     assert any(line.startswith("step s1 failed: ") for line in said)
     assert "step s2 skipped: Skipped: it depends on s1, which is failed." in said
