@@ -31,6 +31,7 @@ from property_tests.strategies import (
 from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
+from reactive_agents.core.persistent import PersistentList, PersistentSet
 from reactive_agents.kernel.state import KernelState
 from tests.support.profiles import examples
 
@@ -175,6 +176,7 @@ def spots(data: Any, kind: Any, path: str = "$") -> Iterator[Spot]:
 
 
 PROBES = (None, True, 7, 1.5, "no", ["no"], {"no": 1})
+ARRAYS = (tuple, frozenset, PersistentList, PersistentSet)
 
 
 def fits(data: Any, kind: Any) -> bool:
@@ -185,11 +187,11 @@ def fits(data: Any, kind: Any) -> bool:
         return any(fits(data, member) for member in members)
     if supertype := getattr(kind, "__supertype__", None):
         return fits(data, supertype)
-    if attrs.has(kind) or get_origin(kind) not in (None, tuple, frozenset, Literal):
+    if attrs.has(kind) or get_origin(kind) not in (None, *ARRAYS, Literal):
         return isinstance(data, dict)
     if get_origin(kind) is Literal:
         return data in get_args(kind)
-    if get_origin(kind) in (tuple, frozenset):
+    if get_origin(kind) in ARRAYS:
         return isinstance(data, list) and fits("no", get_args(kind)[0])
     if kind is float:
         return type(data) in (int, float)
