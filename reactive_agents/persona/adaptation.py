@@ -69,7 +69,9 @@ _EXCEPTIONS: dict[ErrorKind, str] = {
     "access_denied": "PermissionError",
     "network": "ConnectionError ConnectionRefusedError ConnectionResetError BrokenPipeError gaierror",
 }
-_OF_EXCEPTION = {name: kind for kind, names in _EXCEPTIONS.items() for name in names.split()}
+_OF_EXCEPTION: dict[str, ErrorKind] = {
+    name: kind for kind, names in _EXCEPTIONS.items() for name in names.split()
+}
 _WORDS: tuple[tuple[ErrorKind, tuple[str, ...]], ...] = (
     ("rate_limit", ("rate limit", "too many requests", "429")),
     ("timeout", ("timeout", "timed out", "time limit", "did not end within")),

@@ -113,11 +113,12 @@ class SqliteSessions:
         Fails with ``SessionRefused`` when the session is that of another user.
         """
         self._hold(run_id)
-        begun: Result[History, SessionErrors] | None = None
+        has_turn = False
         try:
             begun = await self._history_in_turn(key, run_id, size, earlier)
+            has_turn = isinstance(begun, Success)
         finally:
-            if not isinstance(begun, Success):
+            if not has_turn:
                 with anyio.CancelScope(shield=True):
                     await self.end(key, run_id, None)
         return begun
@@ -239,7 +240,10 @@ class SqliteSessions:
         """Copy a session, or its first turns, into a new one of the same user."""
         work = partial(_fork, agent=agent, session=session, into=into, turns=turns, now=self._now())
         forked = await self._write("fork", work)
-        return forked.bind(lambda refused: Success(None) if refused is None else Failure(refused))
+        if isinstance(forked, Failure):
+            return forked
+        refused = forked.unwrap()
+        return Success(None) if refused is None else Failure(refused)
 
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
