@@ -5,17 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
-from functools import partial
 from typing import Annotated
 
 import anyio
 import typer
 from attrs import define, evolve
 
-from reactive_agents.adapters.governance.approvals import ApprovalDesk
-from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent, read_config
-from reactive_agents.agent.assembly import assemble_agent
-from reactive_agents.agent.description import AgentComponents
+from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
@@ -26,10 +22,12 @@ from reactive_agents.cli.run import (
     StrategyOption,
     ToolsOption,
     WorkspaceOption,
+    build_agent,
     override,
+    read_config_file,
 )
 from reactive_agents.cli.sessions import SessionsOption, UserOption, default_sessions_file
-from reactive_agents.core.config import IN_PROCESS, ReasoningConfig, SessionsConfig
+from reactive_agents.core.config import IN_PROCESS, SessionsConfig
 from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.events import TaskCompleted, TaskFailed
@@ -73,18 +71,11 @@ def chat(
     Messages are read from standard input, answers go to standard output, all else to standard error.
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
-    approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
-    source = AgentConfig(reasoning=ReasoningConfig()) if config is None else config
-    files = () if config is None else (config.resolve(),)
     built = (
-        read_config(source, allow_tools_from=output.names(allow_tools_from))
+        read_config_file(config, allow_tools_from)
         .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations))
         .map(lambda known: _with_file(known, str(sessions) if sessions is not None else None))
-        .bind(
-            lambda known: assemble_agent(
-                known, AgentComponents(tools=known.tools, approver=approver, config_files=files)
-            )
-        )
+        .bind(lambda known: build_agent(known, view, config))
     )
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet)

@@ -122,13 +122,18 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
-    source = AgentConfig(reasoning=ReasoningConfig()) if config is None else config
-    configured = read_config(source, allow_tools_from=output.names(allow_tools_from)).map(
+    configured = read_config_file(config, allow_tools_from).map(
         lambda known: override(known, model, strategy, tools, workspace, max_iterations)
     )
-    files = () if config is None else (config.resolve(),)
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
-    raise typer.Exit(run_task(configured, task, view, files, as_json=as_json))
+    built = configured.bind(lambda known: build_agent(known, view, config))
+    raise typer.Exit(run_task(built, task, view, as_json=as_json))
+
+
+def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
+    """Return the configuration of a file, or the one of an agent that reasons if there is no file."""
+    source = AgentConfig(reasoning=ReasoningConfig()) if path is None else path
+    return read_config(source, allow_tools_from=output.names(allow_tools_from))
 
 
 def override(
@@ -158,21 +163,23 @@ def override(
     return evolve(config, **changes)
 
 
-def run_task(
-    configured: Result[AgentConfig, ConfigErrors],
-    task: str,
-    view: View,
-    files: tuple[Path, ...] = (),
-    *,
-    as_json: bool,
-) -> output.ExitCode:
-    """Build the agent, run the task, print its outcome and return the exit code."""
+def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[ReactiveAgent, ConfigErrors]:
+    """Return the agent; on a terminal, its user is asked for approvals.
+
+    Args:
+        config: of the agent.
+        view: asks the user.
+        file: the one of the configuration, which no tool of the agent may write.
+    """
     approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
-    built = configured.bind(
-        lambda config: assemble_agent(
-            config, AgentComponents(tools=config.tools, approver=approver, config_files=files)
-        )
-    )
+    files = () if file is None else (file.resolve(),)
+    return assemble_agent(config, AgentComponents(tools=config.tools, approver=approver, config_files=files))
+
+
+def run_task(
+    built: Result[ReactiveAgent, ConfigErrors], task: str, view: View, *, as_json: bool
+) -> output.ExitCode:
+    """Run the task on the agent, print its outcome and return the exit code."""
     if isinstance(built, Failure):
         error = built.failure()
         _print_failure(error_document(error), error.message, as_json=as_json)

@@ -27,8 +27,8 @@ from reactive_agents.kernel.context_window.history import (
     fit_history,
     history_size,
 )
-from reactive_agents.kernel.context_window.window import merge_profile, profile_for
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
+from reactive_agents.kernel.service_calls import CheckedCounter, call_service
 
 _log = logging.getLogger("reactive_agents")
 
@@ -126,8 +126,8 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
 
 
 def _window_tokens(services: EngineServices) -> int:
-    """Return the window by the configuration, else the provider, else the profile."""
+    """Return the window of the model that answers, as far as it is chosen yet."""
     overrides = services.settings.context_profile
-    counter = services.ports.counter.value_or(None)
-    known = overrides.window_tokens or (counter.window(None) if counter is not None else None)
-    return known or merge_profile(profile_for(services.llm.model), overrides).window_tokens
+    profile = merge_profile(profile_for(services.llm.model), overrides)
+    counter = services.ports.counter.map(CheckedCounter)
+    return model_window(overrides, profile, counter, None).tokens

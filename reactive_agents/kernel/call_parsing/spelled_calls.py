@@ -23,7 +23,6 @@ from reactive_agents.kernel.toolset import SameTools
 
 _FIRST_KEY = re.compile(r"\{\s*[\"']?(?P<key>[\w-]{1,64})[\"']?\s*:")
 _EMPTY_OBJECT = re.compile(r"[\s:=>*_`\"']{0,8}(?:```\w*\s*)?\{\s*\}")
-_LIST = re.compile(r"\[\s*(?=\{)")
 _LITERAL = re.compile(r"[\"'\d={\[,]|\A\s*\w{3,}\s*\Z")
 _CLOSED = re.compile(r"[^<>]{0,40}>")
 _WORD = re.compile(r"[^\W\d_]{4,}")

@@ -8,6 +8,7 @@ from functools import cache
 from typing import TypeAlias
 
 from attrs import asdict, evolve, frozen
+from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import CONTEXT_PROFILES, ContextProfile, ContextProfileOverrides, ContextTier
@@ -19,6 +20,7 @@ from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, fixed_size, message_size
 from reactive_agents.kernel.state import KernelState
+from reactive_agents.ports import TokenCounter
 
 _NO_OVERRIDES = ContextProfileOverrides()
 _LOCAL_RUNNERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile"})
@@ -108,20 +110,34 @@ def nothing_counted(request: ModelRequest) -> int | None:
     return None
 
 
+def model_window(
+    overrides: ContextProfileOverrides,
+    profile: ContextProfile,
+    counter: Maybe[TokenCounter],
+    model: str | None,
+) -> Window:
+    """Return the window of a model by the configuration, else the provider, else the profile.
+
+    Args:
+        overrides: the configuration.
+        profile: of the model, with the overrides.
+        counter: knows the provider's windows.
+        model: ``None`` for the one that answers requests which name none.
+    """
+    known, asked = overrides.window_tokens, counter.value_or(None)
+    if known is None and asked is not None:
+        known = asked.window(model)
+    return Window(profile.window_tokens if known is None else known, known is not None)
+
+
 def window_of(context: KernelContext, estimate: TokenEstimate) -> Window:
-    """Return the window by the configuration, else the provider, else the profile.
+    """Return the window of a run's model.
 
     A smaller one that the provider stated when it refused a request has precedence.
     """
-    configured = context.input.settings.context_profile.window_tokens
-    counter = context.counter.value_or(None)
-    known = configured
-    if known is None and counter is not None:
-        known = counter.window(context.input.model)
-    tokens = context.profile.window_tokens if known is None else known
-    if estimate.limit:
-        return Window(min(tokens, estimate.limit), True)
-    return Window(tokens, known is not None)
+    given = context.input
+    window = model_window(given.settings.context_profile, context.profile, context.counter, given.model)
+    return Window(min(window.tokens, estimate.limit), True) if estimate.limit else window
 
 
 def budget_of(window_tokens: int, max_tokens: int | None) -> int:
