@@ -131,7 +131,7 @@ def run(
 
 
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
-    """Return the configuration of a file, or the one of an agent that reasons if there is no file."""
+    """Return the configuration of a file; without one, that of an agent that reasons."""
     source = AgentConfig(reasoning=ReasoningConfig()) if path is None else path
     return read_config(source, allow_tools_from=output.names(allow_tools_from))
 

@@ -116,7 +116,9 @@ def model_window(
     counter: Maybe[TokenCounter],
     model: str | None,
 ) -> Window:
-    """Return the window of a model by the configuration, else the provider, else the profile.
+    """Return the window of a model.
+
+    It is the one of the configuration, else of the provider, else of the profile.
 
     Args:
         overrides: the configuration.
