@@ -226,6 +226,10 @@ class PersistentSet(Set[_H], Generic[_H]):
         held = known._items if len(known._items) == known._length else known
         return [each for each in members if each not in held]
 
+    def added_to(self, earlier: PersistentSet[_H]) -> PersistentSet[_H]:
+        """Return the members added to an earlier set, or all if it is no ancestor."""
+        return PersistentSet(self._members.added_to(earlier._members))
+
     def __contains__(self, member: object) -> bool:
         return member in self._members
 

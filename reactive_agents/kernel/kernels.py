@@ -25,7 +25,7 @@ from reactive_agents.kernel.embedded_calls import authorship
 from reactive_agents.kernel.ledger import enter_answer, enter_calls
 from reactive_agents.kernel.model_call import ask
 from reactive_agents.kernel.reducers import absorb_response, absorb_results, record_actions, thought_of
-from reactive_agents.kernel.state import KernelState, transition_state
+from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import run_calls
 from reactive_agents.kernel.untrusted_arguments import mark_copied
@@ -73,13 +73,16 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
         context.hooks.on_action(state, call)
     proposal = proposed_answer(state.pending)
     if proposal is not None and context.toolset.permits(state.pending[0].name):
-        return transition_state(
+        return successor(
             state,
-            status="observing",
-            steps=steps,
-            pending=(),
-            proposal=proposal,
-            ledger=enter_answer(state.ledger, proposal.text),
+            replaced(
+                state,
+                status="observing",
+                steps=steps,
+                pending=(),
+                proposal=proposal,
+                ledger=enter_answer(state.ledger, proposal.text),
+            ),
         )
     results = await run_calls(state, context, calls)
     return Success(replaced(state, status="observing", steps=steps, pending=(), results=results))
@@ -137,12 +140,15 @@ def given_call_kernel(call: ToolCall) -> ThoughtKernel:
     async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
         match state.status:
             case "thinking":
-                return transition_state(
+                return successor(
                     state,
-                    status="acting",
-                    messages=(*state.messages, AssistantMessage(tool_calls=(call,))),
-                    ledger=enter_calls(state.ledger, (call,)),
-                    pending=(call,),
+                    replaced(
+                        state,
+                        status="acting",
+                        messages=(*state.messages, AssistantMessage(tool_calls=(call,))),
+                        ledger=enter_calls(state.ledger, (call,)),
+                        pending=(call,),
+                    ),
                 )
             case "acting":
                 return await attempt(act(state, context))
@@ -160,21 +166,27 @@ async def _end(state: KernelState, context: KernelContext) -> Result[KernelState
         return observed
     result = state.results[0]
     if result.success:
-        return transition_state(
+        return successor(
             observed.unwrap(),
-            status="done",
-            outcome="completed",
-            output=result_text(result.result),
-            terminated_by=ENDED_BY,
-            reason=f"The call of {result.tool_name} worked.",
+            replaced(
+                observed.unwrap(),
+                status="done",
+                outcome="completed",
+                output=result_text(result.result),
+                terminated_by=ENDED_BY,
+                reason=f"The call of {result.tool_name} worked.",
+            ),
         )
-    return transition_state(
+    return successor(
         observed.unwrap(),
-        status="failed",
-        outcome="failed",
-        error=KernelFailed(result.error, state.kernel_type),
-        terminated_by=ENDED_BY,
-        reason=result.error,
+        replaced(
+            observed.unwrap(),
+            status="failed",
+            outcome="failed",
+            error=KernelFailed(result.error, state.kernel_type),
+            terminated_by=ENDED_BY,
+            reason=result.error,
+        ),
     )
 
 

@@ -34,7 +34,7 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.embedded_calls import run_embedded_calls
 from reactive_agents.kernel.events import build_kernel_hooks
-from reactive_agents.kernel.kernels import react_kernel
+from reactive_agents.kernel.kernels import BUILT_IN_KERNELS, react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.budgets import budget_refusal
@@ -47,10 +47,14 @@ from reactive_agents.kernel.state import (
     Guidance,
     KernelState,
     check_successor,
+    checked_successor,
     initial_kernel_state,
 )
 from reactive_agents.kernel.toolset import toolset_for
 from reactive_agents.kernel.usage import UsageAccount
+
+_TRUSTED = tuple(BUILT_IN_KERNELS.values())
+"""Kernels whose states are of the declared types."""
 
 
 @effect
@@ -174,12 +178,21 @@ def _with_run_usage(state: KernelState, account: UsageAccount) -> KernelState:
 async def _checked_step(
     kernel: ThoughtKernel, kernel_type: str, state: KernelState, context: KernelContext
 ) -> Result[KernelState, errors.KernelErrors]:
-    """Return the kernel's result; ``KernelFailed`` when it breaks its contract."""
+    """Return the kernel's result, or an error that names the kernel.
+
+    ``KernelFailed`` when it breaks its contract, ``IllegalTransition`` when its state may not follow.
+    """
     outcome = await attempt_foreign(kernel, KernelState, state, context)
-    match outcome:
-        case BrokenContract(problem):
-            return Failure(errors.KernelFailed(f"The kernel {kernel_type} {problem}", kernel_type))
-    return outcome
+    if isinstance(outcome, BrokenContract):
+        return Failure(errors.KernelFailed(f"The kernel {kernel_type} {outcome.problem}", kernel_type))
+    if kernel in _TRUSTED or (isinstance(outcome, Success) and outcome.unwrap() is state):
+        return outcome
+    match outcome.bind(partial(checked_successor, state)):
+        case Failure(errors.IllegalTransition() as error):
+            message = f"The kernel {kernel_type} made an illegal state: {error.message}"
+            return Failure(evolve(error, message=message))
+        case checked:
+            return checked
 
 
 # --- steps ----------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ everything as it was.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from math import inf
 from types import MappingProxyType
@@ -36,6 +37,7 @@ from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
+from reactive_agents.kernel.state_values import wrong_value
 
 _E = TypeVar("_E")
 
@@ -54,6 +56,8 @@ LEGAL_TRANSITIONS: Mapping[KernelStatus, frozenset[KernelStatus]] = MappingProxy
         "failed": frozenset({"failed"}),
     }
 )
+_COUNTS = {"usage.cost_usd": "cost", "usage.usage.total_tokens": "tokens"}
+"""Names that :func:`transition_state` takes for members of ``usage``."""
 TERMINAL: frozenset[KernelStatus] = frozenset({"done", "failed"})
 
 
@@ -182,8 +186,9 @@ def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelStat
 
     ``tokens`` and ``cost`` may be given in place of ``usage``. Where messages are not only added, the counts
     of their tokens are forgotten, unless ``transcript`` is given too. Fails with ``IllegalTransition`` when
-    the status may not follow, when iteration, tokens or cost would decrease, when steps would be lost, when a
-    value has no JSON form, and when it is of a wrong type.
+    the status may not follow, when iteration, tokens or cost would decrease, when steps would be lost, and
+    when a changed value is of a wrong type or has no JSON form; the message names the value and what is
+    expected.
 
     Raises:
         TypeError: there is no field of that name.
@@ -192,11 +197,21 @@ def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelStat
         tokens, cost = changes.pop("tokens", state.tokens), changes.pop("cost", state.cost)
         counted = evolve(state.usage.usage, total_tokens=tokens)
         changes["usage"] = evolve(state.usage, usage=counted, cost_usd=cost)
-    return successor(state, replaced(state, **changes))
+    return checked_successor(state, replaced(state, **changes))
+
+
+def checked_successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
+    """Return a state that custom code made as the next one, with its values checked."""
+    wrong = wrong_value(old, new)
+    if wrong is None:
+        return successor(old, new)
+    field_name = _COUNTS.get(wrong.path) or re.split(r"[.\[]", wrong.path)[0]
+    message = f"{field_name}: {wrong.problem}" if wrong.path in _COUNTS else f"{wrong.path}: {wrong.problem}"
+    return Failure(IllegalTransition(message, field_name, old.status, str(new.status)))
 
 
 def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
-    """Return ``new`` as the next state, as :func:`check_successor` does."""
+    """Return ``new``, made by this package, as :func:`check_successor` does."""
     return check_successor(old, Success(new))
 
 

@@ -15,7 +15,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import within
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
-from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor, transition_state
+from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor
 from reactive_agents.kernel.toolset import COULD_NOT, FINAL_ANSWER
 
 _A = TypeVar("_A")
@@ -122,28 +122,34 @@ def stop_run(state: KernelState, stop: Stop) -> Result[KernelState, IllegalTrans
     messages = state.messages
     if state.proposal is not None and state.proposal.call_id is not None:
         messages = (*messages, ToolMessage(state.proposal.call_id, FINAL_ANSWER, ACCEPTED))
-    return transition_state(
+    return successor(
         state,
-        messages=messages,
-        status="failed" if stop.outcome == "failed" else "done",
-        outcome=stop.outcome,
-        output=stop.output,
-        terminated_by=stop.policy,
-        reason=stop.reason,
-        proposal=None,
-        guidance=(),
+        replaced(
+            state,
+            messages=messages,
+            status="failed" if stop.outcome == "failed" else "done",
+            outcome=stop.outcome,
+            output=stop.output,
+            terminated_by=stop.policy,
+            reason=stop.reason,
+            proposal=None,
+            guidance=(),
+        ),
     )
 
 
 def fail_run(state: KernelState, error: KernelErrors) -> Result[KernelState, IllegalTransition]:
     """Return the failed state after a kernel's error, with all results so far."""
-    return transition_state(
+    return successor(
         state,
-        status="failed",
-        outcome="failed",
-        error=error,
-        terminated_by="kernel_error",
-        reason=error.message,
+        replaced(
+            state,
+            status="failed",
+            outcome="failed",
+            error=error,
+            terminated_by="kernel_error",
+            reason=error.message,
+        ),
     )
 
 

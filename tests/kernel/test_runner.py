@@ -30,6 +30,7 @@ from reactive_agents.core.messages import ToolMessage, UserMessage
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, Usage
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     REACT_INSTRUCTIONS,
@@ -304,6 +305,25 @@ async def test_a_kernel_that_breaks_the_rules_is_a_typed_failure(change: dict[st
             raise AssertionError(state)
 
 
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"proposal": "an answer"}, "proposal: got 'an answer', expected Proposal or None"),
+        ({"meta": {"own": {1}}}, "meta['own']: got a set, expected a JSON value"),
+        ({"ledger": {}}, "ledger: got an object of 0 fields, expected CallLedger"),
+        ({"status": "observing"}, "status: thinking may not become observing"),
+    ],
+)
+async def test_a_bad_state_is_blamed_on_the_kernel_by_its_name(change: dict[str, Any], problem: str) -> None:
+    @effect
+    async def own(state: KernelState, _: KernelContext) -> Result[KernelState, KernelErrors]:
+        return Success(replaced(state, **change))
+
+    error = (await kernel_bench().attempt(own)).failure()
+    assert isinstance(error, IllegalTransition)
+    assert error.message == f"The kernel react made an illegal state: {problem}"
+
+
 async def test_a_kernel_whose_effect_decorator_was_forgotten_runs_all_the_same() -> None:
     async def plain(state: KernelState, _: KernelContext) -> Result[KernelState, KernelErrors]:
         return transition_state(state, status="done", output="ok")
@@ -388,6 +408,23 @@ async def test_a_policy_that_breaks_its_contract_fails_the_run_and_is_named(
     assert isinstance(state.error, PolicyFailed)
     assert (state.error.policy, state.error.problem[: len(problem)]) == (name, problem)
     assert state.reason == f"The policy {name} {state.error.problem}"
+
+
+@pytest.mark.parametrize(
+    ("verdict", "problem"),
+    [
+        (Stop("own", "good", "3", ""), "returned a Stop whose outcome is 'good', expected "),  # type: ignore[arg-type]
+        (Stop("own", "completed", 3, ""), "returned a Stop whose output is of type int, expected a text."),  # type: ignore[arg-type]
+        (Redirect("own", None), "returned a Redirect whose guidance is of type NoneType, expected a text."),  # type: ignore[arg-type]
+    ],
+)
+async def test_a_verdict_with_a_wrong_value_is_blamed_on_its_policy(verdict: Verdict, problem: str) -> None:
+    def own(*_: object) -> Verdict:
+        return verdict
+
+    state = await kernel_bench(say("3")).run(options={"policies": (own,)})
+    assert isinstance(state.error, PolicyFailed)
+    assert state.error.message.startswith(f"The policy own {problem}")
 
 
 async def test_a_policy_that_fails_after_a_redirect_is_named_too() -> None:

@@ -30,6 +30,7 @@ from reactive_agents.kernel import (
     transition_state,
 )
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, Transcript
+from reactive_agents.kernel.ledger import CallLedger
 from reactive_agents.kernel.state import check_successor
 from tests.support.kernels import new_state
 
@@ -154,6 +155,49 @@ def test_an_entry_that_is_added_to_a_map_is_checked_too() -> None:
     assert transition_state(state, scratchpad=state.scratchpad | wrong).failure().field == "scratchpad"
     assert transition_state(state, meta=state.meta | {"own": inf}).failure().field == "meta"
     assert transition_state(state, meta=state.meta | {"more": inf}).failure().field == "meta"
+
+
+CALL_OF_AN_OBJECT = ToolCall(CallId("c"), "add", {"a": object()})  # type: ignore[dict-item]
+CALL_OF_NAN = ToolCall(CallId("c"), "add", {"a": float("nan")})
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "message"),
+    [
+        ("id", 5, "id: got 5, expected a string"),
+        ("iteration", True, "iteration: got True, expected an integer"),
+        ("iteration", 1.5, "iteration: got 1.5, expected an integer"),
+        ("steps", (step(1), step(2, 5)), "steps[1].content: got 5, expected a string"),  # type: ignore[arg-type]
+        ("steps", ("no step",), "steps: got an array of 1 item, expected a PersistentList of ReasoningStep"),
+        ("messages", (UserMessage(5),), "messages[0].content: got 5, expected a string"),  # type: ignore[arg-type]
+        (
+            "messages",
+            (AssistantMessage("", (CALL_OF_NAN,)),),
+            "messages[0].tool_calls[0].arguments['a']: got nan, ",
+        ),
+        ("pending", (CALL_OF_AN_OBJECT,), "pending[0].arguments['a']: got a object, expected a JSON value"),
+        ("tools_used", frozenset({object()}), "tools_used[0]: got a object, expected a string"),
+        ("usage", RunUsage("", Usage("1")), "usage.usage.input_tokens: got '1', expected an integer"),  # type: ignore[arg-type]
+        ("transcript", None, "transcript: got None, expected Transcript"),
+        ("proposal", "an answer", "proposal: got 'an answer', expected Proposal or None"),
+        ("guidance", (Guidance("p", 5),), "guidance[0].text: got 5, expected a string"),  # type: ignore[arg-type]
+        ("ledger", CallLedger(novelty=inf), "ledger.novelty: got inf, expected a finite number"),
+        ("outcome", "good", "outcome: got 'good', expected one of 'completed', "),
+        ("meta", {"own": inf}, "meta['own']: got inf, expected a finite number"),
+    ],
+)
+def test_a_refused_value_is_named_with_its_place_and_what_is_expected(
+    field: str, value: Any, message: str
+) -> None:
+    error = transition_state(new_state(), **{field: value}).failure()
+    assert (error.field, error.message[: len(message)]) == (field, message)
+
+
+def test_only_the_new_part_of_what_grows_is_checked() -> None:
+    never_checked = UserMessage(5)  # type: ignore[arg-type]
+    state = replaced(new_state(), messages=(never_checked,))
+    assert len(transition_state(state, messages=(never_checked, UserMessage("new"))).unwrap().messages) == 2
+    assert transition_state(state, messages=(UserMessage("new"), never_checked)).failure().field == "messages"
 
 
 @pytest.mark.parametrize("name", ["scratchpad", "meta"])

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Coroutine
 from functools import partial
+from typing import get_args
 
 from returns.maybe import Nothing
 
 from reactive_agents.core.errors import PolicyFailed
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -51,6 +53,7 @@ STEPS_PER_ITERATION = 4
 """Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
 
 _PROCEED = Proceed()
+_OUTCOMES: tuple[ReasoningStatus, ...] = get_args(ReasoningStatus)
 
 
 def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict | PolicyFailed:
@@ -119,12 +122,31 @@ def _raised(policy: Policy, error: Exception) -> PolicyFailed:
 
 def _checked(policy: Policy, returned: object) -> Verdict | PolicyFailed:
     if isinstance(returned, Proceed | Redirect | Stop):
-        return returned
+        problem = _problem_of(returned)
+        return PolicyFailed(_name_of(policy), problem) if problem else returned
     expected = "expected a Proceed, Redirect or Stop, or None."
     if isinstance(returned, Coroutine):
         returned.close()
         expected = f"{expected} A policy is a plain function: it is not async."
     return PolicyFailed(_name_of(policy), f"returned {type(returned).__name__}, {expected}")
+
+
+def _problem_of(verdict: Verdict) -> str:
+    """Return which value of a verdict is of a wrong type; empty when none is."""
+    texts: tuple[str, ...] = ()
+    match verdict:
+        case Redirect():
+            texts = ("policy", "guidance")
+        case Stop():
+            if verdict.outcome not in _OUTCOMES:
+                return f"returned a Stop whose outcome is {verdict.outcome!r:.80}, expected {_OUTCOMES}."
+            texts = ("policy", "reason") if verdict.output is None else ("policy", "reason", "output")
+    for name in texts:
+        value = getattr(verdict, name)
+        if not isinstance(value, str):
+            kind = type(value).__name__
+            return f"returned a {type(verdict).__name__} whose {name} is of type {kind}, expected a text."
+    return ""
 
 
 def _name_of(policy: Policy) -> str:
