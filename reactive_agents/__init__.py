@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
+    from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext
 
@@ -38,6 +39,7 @@ _HOMES = {
     "Personas": "reactive_agents.agent.persona",
     "ReactiveAgent": "reactive_agents.agent",
     "ReactiveAgents": "reactive_agents.agent",
+    "RunContext": "reactive_agents.core.run_context",
     "RuntimeContainer": "reactive_agents.containers",
     "Task": "reactive_agents.core.tasks",
     "Tool": "reactive_agents.adapters.tools.decorator",
@@ -59,6 +61,7 @@ __all__ = [
     "Personas",
     "ReactiveAgent",
     "ReactiveAgents",
+    "RunContext",
     "RuntimeContainer",
     "Task",
     "Tool",

@@ -33,6 +33,7 @@ from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import Approver, Clock, EventBus, EventHandler, IdSource, SessionStore
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class ReactiveAgent(Generic[R]):
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        outcome = await self._conduct(self.new_task(task, **options))
+        outcome = await self._conduct(self.new_task(task, **options), options)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
@@ -138,7 +139,7 @@ class ReactiveAgent(Generic[R]):
         given = self._task(task, options)
         if isinstance(given, Failure):
             return given
-        outcome = await self._conduct(given.unwrap())
+        outcome = await self._conduct(given.unwrap(), options)
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
     async def stream(
@@ -154,7 +155,8 @@ class ReactiveAgent(Generic[R]):
         Raises:
             AgentError: the task is no text.
         """
-        async with aclosing(stream_events(self._engine, self.new_task(task, **options))) as events:
+        ready = self.new_task(task, **options)
+        async with aclosing(stream_events(self._engine, ready, _overrides(options))) as events:
             async for event in events:
                 yield event
 
@@ -360,8 +362,8 @@ class ReactiveAgent(Generic[R]):
             return Failure(errors.TaskError(problem, made.id))
         return Success(evolve(made, **_fields(options)) if options else made)
 
-    async def _conduct(self, task: Task) -> Result[TaskResult, TaskFailed]:
-        return await attempt(self._engine.conduct(task))
+    async def _conduct(self, task: Task, options: RunOptions) -> Result[TaskResult, TaskFailed]:
+        return await attempt(self._engine.conduct(task, overrides=_overrides(options)))
 
 
 def _inside_event_loop() -> bool:
@@ -374,4 +376,9 @@ def _inside_event_loop() -> bool:
 
 def _fields(options: RunOptions) -> dict[str, Any]:
     """Return the fields of the task that options set."""
-    return {**options, "history": tuple(options["history"] or ())} if "history" in options else {**options}
+    fields: dict[str, Any] = {name: given for name, given in options.items() if name != "deps"}
+    return {**fields, "history": tuple(options["history"] or ())} if "history" in options else fields
+
+
+def _overrides(options: RunOptions) -> RunOverrides:
+    return RunOverrides(options["deps"]) if "deps" in options else NO_OVERRIDES

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -20,11 +21,13 @@ class RunOptions(TypedDict, total=False):
         user: whose task it is, as the program names its users. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
             result; without a session. Those of the system are left out. ``None`` for none.
+        deps: the dependencies of tools and other functions that take a ``RunContext``.
     """
 
     session: str | None
     user: str | None
     history: Sequence[Message] | None
+    deps: Any
 
 
 def wrong_run(task: object, options: Mapping[str, object]) -> str | None:

@@ -19,6 +19,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import EventBus, EventHandler
 
 if TYPE_CHECKING:
@@ -81,7 +82,9 @@ class _Run:
     crash: BaseException | None = None
 
 
-async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[AgentEvent, None]:
+async def stream_events(
+    engine: ExecutionEngine, task: Task, overrides: RunOverrides = NO_OVERRIDES
+) -> AsyncGenerator[AgentEvent, None]:
     """Yield every event of a run; cancel and await the run when the consumer leaves."""
     run_id = RunId(engine.ports.ids.new())
     run = _Run()
@@ -90,7 +93,7 @@ async def stream_events(engine: ExecutionEngine, task: Task) -> AsyncGenerator[A
 
     async def conduct() -> None:
         try:
-            await attempt(engine.conduct(task, run_id=run_id, streaming=True))
+            await attempt(engine.conduct(task, run_id=run_id, streaming=True, overrides=overrides))
         except BaseException as error:  # noqa: BLE001 - raised again where the events are consumed
             run.crash = error
         finally:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import computed
 
@@ -102,6 +103,7 @@ class ToolScope:
         call_key: unique for this call and the same when the run is replayed: fit as an idempotency key.
         deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
         needs_approval: whether this call needs approval, also where its tool does not.
+        run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
     """
 
     run_id: RunId
@@ -111,6 +113,7 @@ class ToolScope:
     call_key: str
     deadline: float | None = None
     needs_approval: bool = False
+    run_context: Callable[[], RunContext[Any]] | None = field(default=None, eq=False, repr=False)
 
 
 @frozen

@@ -35,12 +35,14 @@ from reactive_agents.engine.run_result import run_metadata, steps_taken
 from reactive_agents.engine.run_tools import approver_of
 from reactive_agents.engine.services import (
     CALLER,
+    NO_OVERRIDES,
     Caller,
     ClosingProgress,
     EnginePorts,
     EngineServices,
     RunHandle,
     RunningTasks,
+    RunOverrides,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.usage import UsageAccount
@@ -82,15 +84,21 @@ class ExecutionEngine:
 
     @effect
     async def conduct(
-        self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
+        self,
+        task: Task,
+        *,
+        run_id: RunId | None = None,
+        streaming: bool = False,
+        overrides: RunOverrides = NO_OVERRIDES,
     ) -> Result[TaskResult, TaskFailed]:
-        """Run a task as :meth:`execute` does.
+        """Run a task as :meth:`execute` does, with live objects of this run alone.
 
         A failure also has the run's steps and usage.
 
         The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
         """
-        services = self._services(task, run_id or RunId(self.ports.ids.new()), streaming=streaming)
+        run_id = run_id or RunId(self.ports.ids.new())
+        services = self._services(task, run_id, overrides, streaming=streaming)
         handle, events = services.handle, services.events
         refused = self._begin(task, handle)
         account = USAGE_RECORDER.set(services.llm.add)
@@ -223,7 +231,9 @@ class ExecutionEngine:
             return Failure(ExecutionError(message, task_id, handle.phase))
         return Success(result)
 
-    def _services(self, task: Task, run_id: RunId, *, streaming: bool) -> EngineServices:
+    def _services(
+        self, task: Task, run_id: RunId, overrides: RunOverrides, *, streaming: bool
+    ) -> EngineServices:
         ports, settings = self.ports, self.settings
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
         control = ExecutionControl(events)
@@ -261,9 +271,8 @@ class ExecutionEngine:
             max_iterations=settings.iteration_limit,
             deadline=None if limit is None else started + limit,
         )
-        return EngineServices(
-            settings, ports, meter, events, RunHandle(context, meter, started, control), self._progress
-        )
+        handle = RunHandle(context, meter, started, control)
+        return EngineServices(settings, ports, meter, events, handle, self._progress, overrides)
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices

@@ -52,6 +52,9 @@ class RunTools:
         """
         handle = self._services.handle
         await handle.control.hold(f"call of {call.name}")
+        failed = handle.failed_calls.get(call.name, 0)
+        making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
+        scope = evolve(scope, run_context=making)
         try:
             executed = await self._execute(call, scope, approver)
         except BaseException:
@@ -60,6 +63,9 @@ class RunTools:
         error = _error_of(call, executed)
         if error is not None:
             handle.call_errors[scope.call_key] = error
+            handle.failed_calls[call.name] = handle.failed_calls.get(call.name, 0) + 1
+        elif failed:
+            handle.failed_calls.pop(call.name, None)
         return executed
 
     async def _execute(

@@ -15,6 +15,7 @@ from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolErrors
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
@@ -123,6 +124,7 @@ class RunHandle:
         interrupted_calls: keys of the tool calls that were cancelled with the run.
         call_errors: errors of failed tool calls by key, until their step is recorded.
         tool_results: the results of all tool calls until now.
+        failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
         failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
     """
@@ -139,6 +141,7 @@ class RunHandle:
     interrupted_calls: set[str] = field(factory=set)
     call_errors: dict[str, ToolErrors] = field(factory=dict)
     tool_results: PersistentList[ToolResult] = NO_ITEMS
+    failed_calls: dict[str, int] = field(factory=dict)
     failure: RuntimeErrors | None = None
     session: SessionKey | None = None
 
@@ -212,6 +215,20 @@ CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
 @frozen
+class RunOverrides:
+    """Live objects of one run, which are no data of its task.
+
+    Attributes:
+        deps: the dependencies of the program's functions.
+    """
+
+    deps: Any = field(default=None, repr=False)
+
+
+NO_OVERRIDES = RunOverrides()
+
+
+@frozen
 class EngineServices:
     """The services of one run: those of the engine, and those bound to the run."""
 
@@ -221,3 +238,21 @@ class EngineServices:
     events: RunEvents
     handle: RunHandle
     progress: ClosingProgress
+    overrides: RunOverrides = NO_OVERRIDES
+
+    def run_context(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
+        """Return the context for a function of the program, as it is now."""
+        context = self.handle.context
+        task = context.task
+        return RunContext(
+            deps=self.overrides.deps,
+            run_id=context.run_id,
+            task_id=task.id,
+            user=task.user,
+            session=task.session,
+            usage=self.llm.account.total,
+            retry=retry,
+            model=self.llm.answered_by or context.selected_model or self.llm.model,
+            tool_call_id=tool_call_id,
+            tags=task.tags,
+        )

@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, get_args, overload
+from typing import TYPE_CHECKING, Any, Generic, cast, get_args, overload
 from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
@@ -48,6 +48,8 @@ class _Contract:
     description: str
     schema: ArgumentSchema
     context_parameter: str | None
+    run_parameter: str | None
+    deps_type: Any
     definition: ToolDefinition | None = None
 
 
@@ -120,6 +122,16 @@ class Tool(Generic[_P, _R]):
         """The parameter that receives the ``ToolContext``, if there is one."""
         return self._contract.context_parameter
 
+    @property
+    def run_parameter(self) -> str | None:
+        """The parameter that receives the ``RunContext``, if there is one."""
+        return self._contract.run_parameter
+
+    @property
+    def deps_type(self) -> Any:
+        """The type of the dependencies in its ``RunContext``; ``Any`` where it takes any."""
+        return self._contract.deps_type
+
     @cached_property
     def _contract(self) -> _Contract:
         return _contract_of(self.name, self.signature)
@@ -159,9 +171,9 @@ def tool(
     """Make a tool of a typed function; used bare or with options.
 
     The model sees the function's name, its docstring (Google, numpy or reST style) and a JSON Schema of its
-    annotations. A parameter annotated ``ToolContext`` is filled in by the tool service and hidden from the
-    model. A plain function runs in a worker thread, an ``async`` one on the event loop. The function may
-    return any value, or a ``Result`` whose failure becomes the failure of the call.
+    annotations. Parameters annotated ``RunContext[…]`` or ``ToolContext`` are filled in by the tool service
+    and hidden from the model. A plain function runs in a worker thread, an ``async`` one on the event loop.
+    The function may return any value, or a ``Result`` whose failure becomes the failure of the call.
 
     Args:
         name: instead of the function's name; letters, digits, ``_`` and ``-``, at most 64 characters.
@@ -178,7 +190,13 @@ def tool(
     """
 
     def decorate(decorated: Callable[..., Any], frame: types.FrameType | None) -> Tool[..., Any]:
-        chosen = getattr(decorated, "__name__", "") if name is None else name
+        if not inspect.isroutine(decorated) and not isinstance(decorated, type):
+            default = type(decorated).__name__
+            if callable(decorated):
+                decorated = cast(Any, decorated).__call__
+        else:
+            default = getattr(decorated, "__name__", "")
+        chosen = default if name is None else name
         signature = read_signature(decorated, frame)
         _check_options(chosen, timeout_s, risk)
         return Tool(
@@ -224,7 +242,9 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
     documentation = read_docstring(inspect.getdoc(signature.function))
     resolved = resolve_signature(signature)
     schema = build_schema(name, resolved, documentation.arguments)
-    contract = _Contract(documentation.text, schema, resolved.context_parameter)
+    contract = _Contract(
+        documentation.text, schema, resolved.context_parameter, resolved.run_parameter, resolved.deps_type
+    )
     if not signature.enclosing:
         contracts[function] = contract
     return contract

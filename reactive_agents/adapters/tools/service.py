@@ -18,7 +18,7 @@ from reactive_agents.adapters.tools.call_checks import convert_arguments, malfor
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.execution import run_function, take_thread
 from reactive_agents.adapters.tools.schema import ArgumentSchema
-from reactive_agents.core.errors import ToolErrors, ToolNotFound, ToolTimedOut
+from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect
@@ -30,6 +30,7 @@ class _Entry:
     function: Callable[..., Any]
     schema: ArgumentSchema
     context_parameter: str | None
+    run_parameter: str | None
     definition: ToolDefinition
     on_loop: bool
 
@@ -72,7 +73,7 @@ class LocalToolService:
                 definition = attrs.evolve(definition, timeout_s=default_timeout_s)
             on_loop = inspect.iscoroutinefunction(tool.function)
             self._entries[tool.name] = _Entry(
-                tool.function, tool.schema, tool.context_parameter, definition, on_loop
+                tool.function, tool.schema, tool.context_parameter, tool.run_parameter, definition, on_loop
             )
         self._definitions = tuple(entry.definition for entry in self._entries.values())
 
@@ -95,6 +96,8 @@ class LocalToolService:
             return Failure(ToolNotFound(call.name, tuple(self._entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
+        if entry.run_parameter is not None and scope.run_context is None:
+            return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
         if needs_approval:  # nobody else holds the arguments that are approved, and then run
             call = attrs.evolve(call, arguments=deepcopy(call.arguments))
@@ -124,6 +127,8 @@ class LocalToolService:
         parameter = entry.context_parameter
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
+        if entry.run_parameter is not None and scope.run_context is not None:
+            arguments[entry.run_parameter] = scope.run_context()
         try:
             outcome, usage = await run_function(
                 call.name, entry.function, arguments, thread=thread, timeout_s=timeout_s

@@ -10,6 +10,7 @@ from typing import Any
 
 from attrs import field, frozen
 
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tools import ToolContext
 
 
@@ -40,12 +41,16 @@ class ResolvedSignature:
         parameters: those that the model fills in.
         annotations: the type of each of them; ``Any`` where there was no annotation.
         context_parameter: the one that receives the :class:`ToolContext`, if there is one.
+        run_parameter: the one that receives the :class:`RunContext`, likewise.
+        deps_type: of the dependencies in it; ``Any`` where it takes any.
         names: what the annotations of local classes may refer to.
     """
 
     parameters: tuple[inspect.Parameter, ...]
     annotations: Mapping[str, Any]
     context_parameter: str | None
+    run_parameter: str | None
+    deps_type: Any
     names: Mapping[str, Any] = field(repr=False)
 
 
@@ -91,7 +96,7 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
     try:
         hints = typing.get_type_hints(
             types.SimpleNamespace(__annotations__=annotated),
-            {"ToolContext": ToolContext, **getattr(function, "__globals__", {})},
+            {"ToolContext": ToolContext, "RunContext": RunContext, **getattr(function, "__globals__", {})},
             names,
             include_extras=True,
         )
@@ -100,14 +105,14 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
             f"{_name(function)} has an annotation that cannot be resolved: {error}. "
             "Define or import the type at module level (not only under TYPE_CHECKING)."
         ) from error
-    contexts = [name for name, hint in hints.items() if _is_context(hint)]
-    if len(contexts) > 1:
-        raise ToolDefinitionError(f"{_name(function)} has more than one ToolContext: {', '.join(contexts)}.")
-    visible = tuple(parameter for parameter in signature.parameters if parameter.name not in contexts)
+    context, run = (_only_one(function, kind, hints) for kind in (ToolContext, RunContext))
+    visible = tuple(each for each in signature.parameters if each.name not in (context, run))
     return ResolvedSignature(
         parameters=visible,
         annotations={parameter.name: hints.get(parameter.name, Any) for parameter in visible},
-        context_parameter=contexts[0] if contexts else None,
+        context_parameter=context,
+        run_parameter=run,
+        deps_type=Any if run is None else deps_type(hints[run]),
         names=names,
     )
 
@@ -136,12 +141,27 @@ def _is_in_class(function: Callable[..., Any]) -> bool:
     return bool(outer) and not outer.endswith("<locals>")
 
 
-def _is_context(hint: object) -> bool:
+def _only_one(function: Callable[..., Any], kind: type, hints: Mapping[str, Any]) -> str | None:
+    """Return the parameter of such a context, or ``None``."""
+    found = [name for name, hint in hints.items() if _context_in(hint)[0] is kind]
+    if len(found) > 1:
+        raise ToolDefinitionError(f"{_name(function)} has more than one {kind.__name__}: {', '.join(found)}.")
+    return found[0] if found else None
+
+
+def deps_type(hint: object) -> Any:
+    """Return the type of the dependencies in an annotated ``RunContext``."""
+    return next(iter(typing.get_args(_context_in(hint)[1])), Any)
+
+
+def _context_in(hint: object) -> tuple[object, object]:
+    """Return the class in an annotation, and the annotation of it alone."""
     if typing.get_origin(hint) is typing.Annotated:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):
-        return set(typing.get_args(hint)) == {ToolContext, type(None)}
-    return hint is ToolContext
+        kinds = [each for each in typing.get_args(hint) if each is not type(None)]
+        hint = kinds[0] if len(kinds) == 1 else hint
+    return typing.get_origin(hint) or hint, hint
 
 
 def _local_types(frame: types.FrameType | None) -> dict[str, Any]:
