@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta, timezone
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any, Literal, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin
 
 import attrs
 import pytest
@@ -104,6 +104,8 @@ def values_of(kind: Any) -> SearchStrategy[Any]:
         return _scalars[kind]
     if attrs.has(kind):
         return st.deferred(lambda: _instances(kind))
+    if isinstance(kind, TypeVar):
+        return values_of(kind.__default__)  # type: ignore[attr-defined]
     if members := union_members(kind):
         return st.one_of(*map(values_of, members))
     if supertype := getattr(kind, "__supertype__", None):

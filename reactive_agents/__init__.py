@@ -12,9 +12,12 @@ from reactive_agents.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.decorator import Tool, tool
     from reactive_agents.agent import (
+        AbstainedResult,
         AgentConfig,
         AgentError,
         AgentResult,
+        CompletedResult,
+        PartialResult,
         ReactiveAgent,
         ReactiveAgents,
         TypedResult,
@@ -31,9 +34,12 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "AbstainedResult": "reactive_agents.core.tasks",
     "AgentConfig": "reactive_agents.agent",
     "AgentError": "reactive_agents.agent",
     "AgentResult": "reactive_agents.agent",
+    "CompletedResult": "reactive_agents.core.tasks",
+    "PartialResult": "reactive_agents.core.tasks",
     "PersonaAgent": "reactive_agents.agent.persona",
     "PersonaConfig": "reactive_agents.agent.persona_config",
     "Personas": "reactive_agents.agent.persona",
@@ -53,9 +59,12 @@ _HOMES = {
 }
 
 __all__ = [
+    "AbstainedResult",
     "AgentConfig",
     "AgentError",
     "AgentResult",
+    "CompletedResult",
+    "PartialResult",
     "PersonaAgent",
     "PersonaConfig",
     "Personas",

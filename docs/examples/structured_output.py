@@ -33,9 +33,9 @@ def run(*turns: Turn) -> TypedResult[Invoice]:
 
 def main() -> None:
     answer = '{"customer": "Ada", "lines": [{"item": "tea", "cents": 450}, {"item": "cake", "cents": "320"}]}'
-    invoice = run(say(f"Here is the invoice:\n{answer}")).output
-    if invoice is not None:
-        print(f"{invoice}: {sum(line.cents for line in invoice.lines) / 100:.2f}")
+    done = run(say(f"Here is the invoice:\n{answer}"))
+    if done.status == "completed":  # a type checker knows now that there is an invoice
+        print(f"{done.output}: {sum(line.cents for line in done.output.lines) / 100:.2f}")
     result = run(say("I have lost the slip."), forever(say("There is no invoice.")))
     print(f"{result.status}: no invoice, but the text {result.text!r}")
 

@@ -14,12 +14,15 @@ from reactive_agents.agent.agent_tool import agent_tool
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.output_types import TypedResult
+from reactive_agents.core.tasks import AbstainedResult, CompletedResult, PartialResult, TypedResult
 
 __all__ = [
+    "AbstainedResult",
     "AgentConfig",
     "AgentError",
     "AgentResult",
+    "CompletedResult",
+    "PartialResult",
     "ReactiveAgent",
     "ReactiveAgents",
     "TypedResult",

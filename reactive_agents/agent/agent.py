@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Self
 
 import anyio
 from attrs import evolve
@@ -30,6 +30,7 @@ from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.model_profiles import ModelProfile
+from reactive_agents.core.tasks import AgentResult as AgentResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
 
 # --- The agent: runs tasks, and gives the result, the typed error, or the events ---
 
-
-AgentResult: TypeAlias = TaskResult
 
 R = TypeVar("R", default=AgentResult)
 """What a run of an agent gives: an ``AgentResult``, or a ``TypedResult`` of the agent's output type."""

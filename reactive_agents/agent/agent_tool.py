@@ -11,7 +11,6 @@ from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.execution import ToolReport
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.core.errors import ToolFailed, root_cause
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage
@@ -46,20 +45,20 @@ def agent_tool(
         except AgentError as error:
             failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
             return ToolReport(failed, _usage(error.metadata))
-        plain = result.result if isinstance(result, TypedResult) else result
-        return ToolReport(_answer(plain), _usage(plain.metadata))
+        return ToolReport(_answer(result), _usage(result.metadata))
 
     chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
     text = description or f"Give a task to the agent {agent.name} and get its answer."
     return tool(name=chosen, description=text, timeout_s=timeout_s, requires_approval=requires_approval)(ask)
 
 
-def _answer(result: TaskResult) -> str:
+def _answer(result: TaskResult[Any]) -> str:
+    text = result.text or ""
     if result.status == "completed":
-        return result.output or ""
+        return text
     if result.status == "abstained":
-        return f"{result.reason}\n\n{result.output or 'There is no text.'}"
-    return f"Only a {result.status} answer. {result.reason}\n\n{result.output or 'There is no text.'}"
+        return f"{result.reason}\n\n{text or 'There is no text.'}"
+    return f"Only a {result.status} answer. {result.reason}\n\n{text or 'There is no text.'}"
 
 
 def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:

@@ -5,18 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
 
 from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
+from typing_extensions import TypeForm
 
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.output_types import TypedResult
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_references import ToolLike, find_tool, tool_reference
 from reactive_agents.agent.validation import (
@@ -36,6 +36,7 @@ from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
+from reactive_agents.core.tasks import TypedResult
 from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.engine.hooks import wrong_hook
@@ -355,23 +356,18 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     # --- the result -------------------------------------------------------------------------------------
 
-    @overload
-    def with_output_type(self, output_type: type[_Output]) -> ReactiveAgents[TypedResult[_Output]]: ...
-
-    @overload
-    def with_output_type(self, output_type: Any) -> ReactiveAgents[TypedResult[Any]]: ...
-
-    def with_output_type(self, output_type: Any) -> ReactiveAgents[Any]:
-        """Return structured output: answers are values of a type in a ``TypedResult``.
+    def with_output_type(self, output_type: TypeForm[_Output]) -> ReactiveAgents[TypedResult[_Output]]:
+        """Return structured output: answers are values of a type.
 
         The model is shown the type; an answer that does not fit is converted by further model calls, and
         where that fails too the run is ``partial``, with the text kept.
 
         Args:
             output_type: an attrs class, a dataclass, a ``TypedDict``, a pydantic model, or a type like
-                ``list[int]``. Unions are accepted too, but type checkers then see ``Any``.
+                ``list[int]`` or ``City | Country``.
         """
-        return self._with_components(output_type=output_type)
+        changed: object = self._with_components(output_type=output_type)
+        return cast("ReactiveAgents[TypedResult[_Output]]", changed)
 
     def build(self) -> ReactiveAgent[R]:
         """Return the agent.

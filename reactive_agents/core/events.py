@@ -17,7 +17,7 @@ from reactive_agents.core.models import Usage
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
-from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 from reactive_agents.core.usage import RunUsage, answer_usage
 
@@ -228,7 +228,7 @@ class TaskStarted(Event):
 class TaskCompleted(Event):
     """A run ended with a result, which may be partial."""
 
-    result: TaskResult
+    result: AgentResult
 
 
 @frozen

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
 
 import attrs
+from typing_extensions import TypeVar
 
 from reactive_agents.core.codec import union_members
 from reactive_agents.core.json import Json, JsonObject
@@ -38,6 +39,7 @@ def json_schema(kind: Any) -> JsonObject:
         RecursionError: the class is recursive.
     """
     kind = getattr(kind, "__supertype__", kind)  # of a NewType
+    kind = kind.__default__ if isinstance(kind, TypeVar) else kind
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
     if kind in (Json, Any, object):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, cast
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
+from typing_extensions import TypeVar
 
 from reactive_agents.core import results
 from reactive_agents.core.governance import VerificationReport
@@ -89,13 +90,21 @@ class TaskResultMetadata:
     models: tuple[RunUsage, ...] = ()
 
 
-@frozen
-class TaskResult:
+Output = TypeVar("Output", covariant=True, default=str)
+"""The type of the answers: ``str`` without an output type."""
+
+
+@frozen(kw_only=True)
+class TaskResult(Generic[Output]):
     """The result of a run that did not fail.
 
+    It is a ``CompletedResult``, a ``PartialResult`` or an ``AbstainedResult``, by its status: so a comparison
+    of ``status`` tells a type checker what ``output`` is.
+
     Attributes:
-        output: the answer; with status ``partial`` what there is of it, ``None`` for nothing; with
-            ``abstained`` why there is none.
+        output: the answer, a text or a value of the agent's output type; with status ``partial`` what there
+            is of it, ``None`` for nothing; with ``abstained`` the text that says why there is none, and
+            ``None`` with an output type.
         success: true only with status ``completed``.
         reason: why the run ended, in a sentence; with ``partial`` also what is missing, with ``abstained``
             why the task cannot be done and what would be needed.
@@ -106,12 +115,13 @@ class TaskResult:
         new_messages: what the run adds to its conversation: the task, its calls and their results as the
             model saw them, the answer.
         history: the messages of the conversation that it continued.
+        output_text: with an output type the answer as text; ``None`` where ``output`` is that text.
     """
 
     task_id: TaskId
     run_id: RunId
     agent_id: AgentId
-    output: str | None
+    output: Output | None
     success: bool
     status: results.ReasoningStatus
     reason: str
@@ -124,8 +134,77 @@ class TaskResult:
     deliverables: tuple[results.Deliverable, ...] = ()
     new_messages: tuple[Message, ...] = ()
     history: tuple[Message, ...] = ()
+    output_text: str | None = None
+
+    if not TYPE_CHECKING:
+
+        def __new__(cls, **fields: Any) -> TaskResult[Any]:
+            """Return an instance of the class of the status."""
+            if cls is TaskResult:
+                cls = _CLASSES.get(fields.get("status"), cls)
+            return object.__new__(cls)
+
+    @property
+    def text(self) -> str | None:
+        """The answer as text, also where it is no value of the output type."""
+        if self.output_text is not None:
+            return self.output_text
+        return self.output if isinstance(self.output, str) else None
+
+    @property
+    def result(self) -> AgentResult:
+        """The same result with the answer as text, as events carry it."""
+        return cast("AgentResult", evolve(cast(Any, self), output=self.text, output_text=None))
 
     @property
     def messages(self) -> tuple[Message, ...]:
         """Return the conversation with this run, for the ``history`` of the next."""
         return self.history + self.new_messages
+
+
+@frozen(kw_only=True)
+class CompletedResult(TaskResult[Output]):
+    """The result of a run that has its answer: ``output`` is never ``None``."""
+
+    if TYPE_CHECKING:
+        output: Output
+        success: Literal[True]
+        status: Literal["completed"]
+
+
+@frozen(kw_only=True)
+class PartialResult(TaskResult[Output]):
+    """The result of a run that ended early: ``reason`` says what is missing.
+
+    The status is ``failed`` where a custom strategy says so.
+    """
+
+    if TYPE_CHECKING:
+        success: Literal[False]
+        status: Literal["partial", "failed"]
+
+
+@frozen(kw_only=True)
+class AbstainedResult(TaskResult[Output]):
+    """The result of a run that found its task impossible: ``reason`` says why."""
+
+    if TYPE_CHECKING:
+        success: Literal[False]
+        status: Literal["abstained"]
+
+
+_CLASSES: Mapping[Any, type[TaskResult[Any]]] = {
+    "completed": CompletedResult,
+    "partial": PartialResult,
+    "failed": PartialResult,
+    "abstained": AbstainedResult,
+}
+
+if TYPE_CHECKING:
+    AgentResult: TypeAlias = CompletedResult[str] | PartialResult[str] | AbstainedResult[str]
+    """The result of a run whose answer is a text."""
+
+    TypedResult: TypeAlias = CompletedResult[Output] | PartialResult[Output] | AbstainedResult[Output]
+    """The result of a run with an output type."""
+else:  # their common base, for isinstance and for what reads annotations
+    AgentResult = TypedResult = TaskResult

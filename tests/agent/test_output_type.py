@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import pickle
 from contextlib import aclosing
 from dataclasses import dataclass
 from datetime import date
@@ -16,7 +17,15 @@ from pydantic import BaseModel, Field
 from returns.io import IOSuccess
 from typing_extensions import TypedDict
 
-from reactive_agents import AgentError, ReactiveAgents, TypedResult, agent_tool
+from reactive_agents import (
+    AgentError,
+    AgentResult,
+    CompletedResult,
+    PartialResult,
+    ReactiveAgents,
+    TypedResult,
+    agent_tool,
+)
 from reactive_agents.agent.output_types import output_shape
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import ModelUnavailable
@@ -308,13 +317,21 @@ def test_a_typed_result_has_every_attribute_of_a_plain_one() -> None:
     agent = ReactiveAgents.create().with_llm(llm).with_output_type(list[int]).with_verification().build()
     result = agent.run_sync("Which primes are below 5?")
     assert result.verification is not None
-    for name in {field.name for field in attrs.fields(TaskResult)} - {"output"}:
+    assert isinstance(result, TaskResult)
+    assert (result.result.output, result.text) == ("[2, 3]", "[2, 3]")
+    for name in {field.name for field in attrs.fields(TaskResult)} - {"output", "output_text"}:
         assert getattr(result, name) == getattr(result.result, name), name
 
 
-def test_type_checkers_take_the_annotation_of_a_union() -> None:
-    agent = (
-        ReactiveAgents.create().with_llm(ScriptedLLM(say("[2]"))).with_output_type(list[int] | None).build()
-    )
-    result: TypedResult[list[int] | None] = agent.run_sync("Which primes are below 3?")
-    assert result.output == [2]
+def test_the_class_of_a_result_is_that_of_its_status() -> None:
+    done = agent(City, say(CITY)).run_sync("Which city?")
+    early = agent(City, forever(say("No."))).run_sync("Which city?")
+    plain = ReactiveAgents.create().with_llm(ScriptedLLM(say("Rome."))).build().run_sync("Which city?")
+    assert [type(each) for each in (done, early, plain)] == [CompletedResult, PartialResult, CompletedResult]
+    match done:
+        case CompletedResult(output=City() as city):
+            assert city == ROME
+        case _:
+            raise AssertionError(done)
+    assert type(decode(encode(plain), AgentResult).unwrap()) is CompletedResult
+    assert pickle.loads(pickle.dumps(done)) == done
