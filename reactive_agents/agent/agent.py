@@ -144,9 +144,7 @@ class ReactiveAgent(Generic[R]):
     async def stream(
         self, task: str | Task, **options: Unpack[RunOptions]
     ) -> AsyncGenerator[AgentEvent, None]:
-        """Run a task and yield its events as they happen, with the text in chunks.
-
-        An answer in a call of the ``final-answer`` tool is not streamed: it comes with ``TaskCompleted``.
+        """Run a task and yield its events as they happen, with the answer in deltas.
 
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.

@@ -534,31 +534,75 @@ class ModelCallAbandoned(Event):
 
 @frozen
 class ModelTextStreamed(Event):
-    """The next delta of an answer's text, while a run is streamed."""
+    """The next delta of a text that may be the answer, while a run is streamed.
+
+    That is the model's text, or the argument of ``final-answer`` that holds the answer. What has come since
+    the last ``ModelTextRetracted`` or ``ModelStreamRestarted`` is one text; at the end it is the answer.
+
+    Attributes:
+        model_call: the number of the model call in the run, from 1.
+    """
 
     purpose: str
     text: str
+    model_call: int = 0
+
+
+@frozen
+class ModelThinkingStreamed(Event):
+    """The next delta of what is not for the answer, while a run is streamed.
+
+    That is reasoning that the model exposes, and what it replies to other questions of the run than the task,
+    as of plans and critiques: those have their purpose.
+
+    Attributes:
+        model_call: as of ``ModelTextStreamed``.
+    """
+
+    purpose: str
+    text: str
+    model_call: int = 0
+
+
+@frozen
+class ToolArgumentsStreamed(Event):
+    """The next delta of the arguments of a tool call, while a run is streamed.
+
+    Attributes:
+        index: the position of the call among those of the model's turn, from 0.
+        tool_name: as the model writes it.
+        text: a part of the arguments' JSON text; empty where the call begins without one.
+        model_call: as of ``ModelTextStreamed``.
+    """
+
+    purpose: str
+    index: int
+    tool_name: str
+    text: str
+    model_call: int = 0
 
 
 @frozen
 class ModelStreamRestarted(Event):
-    """The stream broke and restarts.
+    """The stream broke and restarts: discard what was streamed of this model call.
 
-    Discard text since the last ``ModelCallCompleted``.
+    Attributes:
+        model_call: as of ``ModelTextStreamed``.
     """
 
     purpose: str
     reason: str
+    model_call: int = 0
 
 
 @frozen
 class ModelTextRetracted(Event):
-    """A text of the model was turned down and the model is asked again.
-
-    Discard the text of its last turn: it is not the answer.
+    """A text of the model is not the answer: discard what was streamed of it.
 
     Attributes:
-        policy: the policy that turned it down.
+        policy: the policy that turned it down, so that the model is asked again. Of a streamed run also
+            ``calls`` for a text beside tool calls, ``superseded`` by a later text, ``result`` where the
+            result of the run is another text, and ``failed`` where there is none.
     """
 
     policy: str
@@ -596,6 +640,8 @@ RunEvent: TypeAlias = (
     | ModelCallCompleted
     | ModelCallAbandoned
     | ModelTextStreamed
+    | ModelThinkingStreamed
+    | ToolArgumentsStreamed
     | ModelStreamRestarted
     | ModelTextRetracted
     | MemoryBootstrapped

@@ -16,6 +16,9 @@ FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filte
 Purpose: TypeAlias = str
 """Why a model is called: ``think`` for a kernel's turn, else the name of the part that asks."""
 
+ANSWERING = frozenset({"think", "output-type"})
+"""The purposes of calls whose text may be the answer to the task."""
+
 
 @frozen
 class ModelRequest:

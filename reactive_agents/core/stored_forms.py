@@ -166,9 +166,10 @@ _TAGGED: Mapping[str, str] = {
         ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed
         ExecutionStopped FinalAnswerProduced GuardrailTriggered GuidanceGiven MemoryBootstrapped
         MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted ModelRouted
-        ModelStreamRestarted ModelTextRetracted ModelTextStreamed PlanCreated PlanEnded PlanRevised
-        PlanStepChanged PlanStoreFailed ReasoningStepCompleted ResultVerified StrategySelected TaskCompleted
-        TaskFailed TaskStarted ToolCallCompleted ToolNeedsFound VerificationActed
+        ModelStreamRestarted ModelTextRetracted ModelTextStreamed ModelThinkingStreamed PlanCreated PlanEnded
+        PlanRevised PlanStepChanged PlanStoreFailed ReasoningStepCompleted ResultVerified StrategySelected
+        TaskCompleted TaskFailed TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolNeedsFound
+        VerificationActed
     """,
     "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",

@@ -286,6 +286,8 @@ class ExecutionEngine:
                 await end_turn(result, services)
                 await learn_from(handle.context, services)
             finally:
+                if events.answer is not None:
+                    events.answer.settle(result.output or "", "result")
                 events.publish(TaskCompleted, result)
             return Success(result)
         error = outcome.failure()
@@ -309,6 +311,8 @@ class ExecutionEngine:
             steps=steps_taken(context, services),
             metadata=run_metadata(context, services),
         )
+        if services.events.answer is not None:
+            services.events.answer.retract("failed")
         redactor = self.ports.redactor
         if redactor is not None:  # the caller gets it as well, not only the bus
             failed = ValueRedactor(redactor).redacted(failed)

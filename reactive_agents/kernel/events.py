@@ -30,6 +30,7 @@ from reactive_agents.ports import Clock, EventBus
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
+    from reactive_agents.kernel.streamed_answer import AnswerStream
 
 _P = ParamSpec("_P")
 _log = logging.getLogger("reactive_agents")
@@ -40,15 +41,19 @@ class RunEvents:
 
     Each event takes the next number, from 1 and without gaps. It is made only for subscribers: a bus with
     ``has_subscribers`` is asked before.
+
+    Attributes:
+        answer: the text of a streamed run that stands for its answer; ``None`` where nothing is streamed.
     """
 
-    __slots__ = ("_bus", "_clock", "_has_subscribers", "_sequence", "run_id", "task_id")
+    __slots__ = ("_bus", "_clock", "_has_subscribers", "_sequence", "answer", "run_id", "task_id")
 
     def __init__(self, bus: EventBus, clock: Clock, run_id: RunId, task_id: TaskId) -> None:
         self._clock = clock
         self._has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
         self._sequence = 0
         self._bus = bus
+        self.answer: AnswerStream | None = None
         self.run_id = run_id
         self.task_id = task_id
 
@@ -121,8 +126,10 @@ class KernelHooks:
         on_error: the run failed.
         on_compacted: the transcript was made smaller.
         on_context_lost: the model read only so many tokens of a request of so many bytes.
-        on_guidance: the model is told something before its next turn.
-        on_retracted: a policy turned down a text of the model.
+        on_guidance: the model is steered before its next turn.
+        on_retracted: a policy turned down an answer that the model proposed.
+        on_turn: the model had a turn, with the answer that it proposes, or an empty text; ``None`` where
+            nothing is streamed.
     """
 
     on_thought: Callable[[KernelState, str], None]
@@ -133,7 +140,8 @@ class KernelHooks:
     on_compacted: Callable[[KernelState, Compaction], None] = _silence
     on_context_lost: Callable[[KernelState, int, int], None] = _silence
     on_guidance: Callable[[Guidance], None] = _silence
-    on_retracted: Callable[[str], None] = _silence
+    on_retracted: Callable[[KernelState, str], None] = _silence
+    on_turn: Callable[[str], None] | None = None
 
 
 noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
@@ -202,8 +210,12 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
     def on_guidance(guidance: Guidance) -> None:
         events.publish(GuidanceGiven, guidance.policy, guidance.text)
 
-    def on_retracted(policy: str) -> None:
-        events.publish(ModelTextRetracted, policy)
+    def on_retracted(state: KernelState, policy: str) -> None:
+        proposal = state.proposal
+        if events.answer is not None:
+            events.answer.retract(policy)
+        elif proposal is not None and proposal.call_id is None and proposal.text.strip():
+            events.publish(ModelTextRetracted, policy)
 
     return KernelHooks(
         on_thought,
@@ -215,4 +227,5 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         on_context_lost,
         on_guidance,
         on_retracted,
+        None if events.answer is None else events.answer.settle,
     )

@@ -61,7 +61,15 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)
+    _publish_turn(following, context)
     return Success(following)
+
+
+def _publish_turn(state: KernelState, context: KernelContext) -> None:
+    publish = context.hooks.on_turn
+    if publish is not None:
+        proposal = state.proposal or proposed_answer(state.pending)
+        publish("" if proposal is None else proposal.text)
 
 
 @effect
@@ -120,6 +128,7 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     thought = thought_of(response)
     if thought:
         context.hooks.on_thought(following, thought)
+    _publish_turn(following, context)
     return Success(following)
 
 

@@ -33,8 +33,6 @@ from reactive_agents.core.events import (
     BudgetWarning,
     ModelCallAbandoned,
     ModelCallCompleted,
-    ModelStreamRestarted,
-    ModelTextStreamed,
 )
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import ToolCall
@@ -46,7 +44,9 @@ from reactive_agents.core.models import (
     StreamCompleted,
     StreamRestarted,
     TextDelta,
+    ThinkingDelta,
     TokenPrice,
+    ToolCallDelta,
 )
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.requirements import BudgetConfig
@@ -59,7 +59,7 @@ from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
 if TYPE_CHECKING:
-    from reactive_agents.core.redaction import StreamRedactor
+    from reactive_agents.kernel.streamed_answer import AnswerStream
 
 
 @frozen
@@ -332,9 +332,9 @@ Hold: TypeAlias = Callable[[str], Awaitable[None]]
 class MeteredLLM:
     """A model service for one run: adds up usage, publishes events, keeps budgets.
 
-    With ``streaming`` the answers are streamed, and each delta of text is an event; with a redactor no secret
-    is in the deltas, also none that is split. With a budget each call is reserved before it is made, and not
-    made when it would exceed the budget.
+    With ``streaming`` the answers are streamed while the events have subscribers, each delta an event; with a
+    redactor no secret is in the deltas, also none that is split. With a budget each call is reserved before
+    it is made, and not made when it would exceed the budget.
 
     Args:
         hold: awaited before each call, which waits as long as the run is paused.
@@ -353,7 +353,6 @@ class MeteredLLM:
         "_hold",
         "_llm",
         "_redactor",
-        "_streaming",
         "account",
         "answered_by",
         "refusal",
@@ -375,9 +374,12 @@ class MeteredLLM:
         self._hold = hold
         self._events = events
         self._clock = clock
-        self._streaming = streaming
         self._budget = budget
         self._redactor = redactor
+        if streaming:
+            from reactive_agents.kernel.streamed_answer import AnswerStream
+
+            events.answer = AnswerStream(events, redactor)
         self.account = account or UsageAccount()
         self.answered_by = ""
         self.refusal: BudgetExceeded | BudgetUnavailable | None = None
@@ -472,11 +474,12 @@ class MeteredLLM:
         yield answer.map(StreamCompleted)
 
     async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        if not self._streaming:
+        answer = self._events.answer
+        if answer is None or not self._events.are_read():
             outcome = await attempt_foreign(self._llm.complete, ModelResponse, request)
             return self._broken(request, outcome.problem) if isinstance(outcome, BrokenContract) else outcome
         try:
-            return await self._streamed(request)
+            return await self._streamed(request, answer)
         except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
             return self._broken(request, f"raised {type(error).__name__}: {error}")
 
@@ -508,22 +511,30 @@ class MeteredLLM:
             with anyio.move_on_after(_SETTLING_S, shield=True):  # what a call has cost is known now, or never
                 await self._budget.settle(reservation, answer)
 
-    async def _streamed(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        pieces = _Deltas(request.purpose, self._events, self._redactor)
+    async def _streamed(
+        self, request: ModelRequest, answer: AnswerStream
+    ) -> Result[ModelResponse, LLMErrors]:
+        from reactive_agents.kernel.streamed_answer import ModelDeltas
+
+        deltas = ModelDeltas(request, self._events, answer, self._redactor)
         async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
-            async for chunk in chunks:
-                match chunk:
-                    case Success(TextDelta(text)):
-                        pieces.publish(text)
-                    case Success(StreamRestarted(reason)):
-                        pieces.restart(reason)
-                    case Success(StreamCompleted(response)):
-                        pieces.end()
-                        return Success(response)
-                    case Failure(error):
-                        pieces.end()
-                        return Failure(error)
-        pieces.end()
+            try:
+                async for chunk in chunks:
+                    match chunk:
+                        case Success(TextDelta(text)):
+                            deltas.add_text(text)
+                        case Success(ThinkingDelta(text)):
+                            deltas.add_thinking(text)
+                        case Success(ToolCallDelta() as delta):
+                            deltas.add_arguments(delta)
+                        case Success(StreamRestarted(reason)):
+                            deltas.restart(reason)
+                        case Success(StreamCompleted(response)):
+                            return Success(response)
+                        case Failure(error):
+                            return Failure(error)
+            finally:
+                deltas.end()
         return self._unfinished()
 
     def _cut_off(self, request: ModelRequest) -> ModelUnavailable:
@@ -580,41 +591,3 @@ def response_problem(response: ModelResponse) -> str | None:
     else:
         return None
     return f"returned a response with the {name} {getattr(response, name)!r:.80}, expected {expected}."
-
-
-class _Deltas:
-    """The pieces of one answer on their way to the events."""
-
-    def __init__(self, purpose: str, events: RunEvents, redactor: Redactor | None) -> None:
-        self._purpose = purpose
-        self._events = events
-        self._redactor = redactor
-        self._stream = _stream_redactor(redactor)
-
-    def publish(self, text: str) -> None:
-        """Tell the text, as far as it may be told by now."""
-        self._tell(text if self._stream is None else self._stream.feed(text))
-
-    def restart(self, reason: str) -> None:
-        """Forget the answer up to here."""
-        self._stream = _stream_redactor(self._redactor)
-        events = self._events
-        events.publish(ModelStreamRestarted, purpose=self._purpose, reason=reason)
-
-    def end(self) -> None:
-        """Tell what was held back."""
-        if self._stream is not None:
-            self._tell(self._stream.finish())
-
-    def _tell(self, text: str) -> None:
-        if text:
-            events = self._events
-            events.publish(ModelTextStreamed, purpose=self._purpose, text=text)
-
-
-def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:
-    if redactor is None:
-        return None
-    from reactive_agents.core.redaction import StreamRedactor  # its library takes a while to import
-
-    return StreamRedactor(redactor)

@@ -93,9 +93,8 @@ async def run_kernel(
                 following = await _take_step(step, state, context)
                 kernel_steps += 1
             case Redirect() as redirect:
-                proposal = state.proposal
-                if proposal is not None and proposal.call_id is None and proposal.text.strip():
-                    context.hooks.on_retracted(redirect.policy)
+                if state.proposal is not None:
+                    context.hooks.on_retracted(state, redirect.policy)
                 context.hooks.on_guidance(Guidance(redirect.policy, redirect.guidance))
                 following = termination.redirect_run(state, redirect)
             case Stop() as stop:

@@ -37,6 +37,7 @@ from reactive_agents.testing.scripted_llm import (
     forever,
     malformed_call,
     say,
+    streamed,
 )
 from reactive_agents.testing.tools import FakeTools
 
@@ -67,4 +68,5 @@ __all__ = [
     "forever",
     "malformed_call",
     "say",
+    "streamed",
 ]

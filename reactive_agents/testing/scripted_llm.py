@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator
 from typing import Never, assert_never
 
 import anyio
+import anyio.lowlevel
 from attrs import evolve, field, frozen
 from attrs.validators import ge
 from returns.future import FutureResult
@@ -55,6 +56,7 @@ class Turn:
         usage: the tokens that the turn reports.
         cost_usd: US dollars; ``None`` for a model whose price is unknown.
         endless: stays in the script when it is taken.
+        chunks: what a stream yields before the whole answer; by default a word at a time.
     """
 
     text: str = ""
@@ -67,6 +69,7 @@ class Turn:
     usage: models.Usage = TURN_USAGE
     cost_usd: float | None = 0.0
     endless: bool = False
+    chunks: tuple[models.ModelChunk, ...] | None = None
 
 
 def say(
@@ -192,6 +195,20 @@ def fail(error: LLMErrors, *, when: str = "", delay: float = 0.0) -> Turn:
     return Turn(error=error, when=when, delay=delay)
 
 
+def streamed(turn: Turn, *chunks: models.ModelChunk | str) -> Turn:
+    """Return the turn with the chunks that it is streamed in, as they are.
+
+    >>> streamed(say("It is 3."), "It ", "is 3.").chunks
+    (TextDelta(text='It '), TextDelta(text='is 3.'))
+
+    Args:
+        chunks: such as ``ToolCallDelta(0, "final-answer", '{"answer": "It')``. A text is a delta of the
+            turn's text. The whole answer follows, as the turn says it.
+    """
+    given = (models.TextDelta(each) if isinstance(each, str) else each for each in chunks)
+    return evolve(turn, chunks=tuple(given))
+
+
 def forever(turn: Turn) -> Turn:
     """Return the turn as one that answers every request that it fits.
 
@@ -223,8 +240,8 @@ class ScriptedLLM:
     concurrent runs of one event loop.
 
     Args:
-        turns: the script, from :func:`say`, :func:`answer`, :func:`call`, :func:`calls`, :func:`fail` and
-            :func:`forever`.
+        turns: the script, from :func:`say`, :func:`answer`, :func:`call`, :func:`calls`, :func:`fail`,
+            :func:`streamed` and :func:`forever`.
         model: the model's name, for requests that name none.
         price: the price of a token of any model; ``None`` for an unknown price, which no budget in dollars
             allows.
@@ -270,17 +287,30 @@ class ScriptedLLM:
 
         Fails as the turn says, or with ``ScriptExhausted`` when none fits.
         """
-        return FutureResult(self._play(request))
+        return FutureResult(self._answer(request))
+
+    async def _answer(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
+        return await self._play(request, self._take(request))
 
     async def stream(
         self, request: models.ModelRequest
     ) -> AsyncIterator[Result[models.ModelChunk, LLMErrors]]:
-        """Yield the next turn that fits in deltas of a word, then the full response."""
-        played = await self._play(request)
+        """Yield the next turn that fits in its chunks, then the full response.
+
+        The chunks are those of :func:`streamed`, or of a word each.
+        """
+        turn = self._take(request)
+        played = await self._play(request, turn)
+        for chunk in () if turn is None or turn.chunks is None else turn.chunks:
+            await anyio.lowlevel.checkpoint()  # as where it comes over a network
+            yield Success(chunk)
         if isinstance(played, Failure):
             yield Failure(played.failure())
             return
         response = played.unwrap()
+        if turn is None or turn.chunks is not None:
+            yield Success(models.StreamCompleted(response))
+            return
         for word in _WORD.findall(response.thinking):
             yield Success(models.ThinkingDelta(word))
         for word in _WORD.findall(response.content):
@@ -292,9 +322,9 @@ class ScriptedLLM:
             yield Success(models.ToolCallDelta(index, "", text[middle:]))
         yield Success(models.StreamCompleted(response))
 
-    async def _play(self, request: models.ModelRequest) -> Result[models.ModelResponse, LLMErrors]:
-        self.requests.append(request)
-        turn = self._take(request)
+    async def _play(
+        self, request: models.ModelRequest, turn: Turn | None
+    ) -> Result[models.ModelResponse, LLMErrors]:
         if turn is None:
             return Failure(self._exhausted(request))
         if turn.delay:
@@ -314,6 +344,7 @@ class ScriptedLLM:
         )
 
     def _take(self, request: models.ModelRequest) -> Turn | None:
+        self.requests.append(request)
         prompt: str | None = None
         for position, turn in enumerate(self._unused):
             if turn.when:

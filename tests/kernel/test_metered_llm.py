@@ -18,6 +18,7 @@ from reactive_agents.core.events import (
     ModelCallCompleted,
     ModelStreamRestarted,
     ModelTextStreamed,
+    ModelThinkingStreamed,
 )
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall, UserMessage
@@ -40,6 +41,7 @@ from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
 REQUEST = ModelRequest((UserMessage("Go on."),), purpose="plan", model="m/1")
+THINK = evolve(REQUEST, purpose="think")
 BUSY = RateLimited("Later.", "m/1")
 UNKNOWN = Usage(reported=False)
 
@@ -116,10 +118,22 @@ async def test_the_model_is_the_services_own() -> None:
 
 async def test_a_streamed_answer_is_told_piece_by_piece_and_counted_once() -> None:
     meter, recorder = metered(ScriptedLLM(say("one two", thinking="hm")), streaming=True)
-    assert (await attempt(meter.complete(REQUEST))).unwrap().content == "one two"
+    assert (await attempt(meter.complete(THINK))).unwrap().content == "one two"
     assert [event.text for event in recorder.of(ModelTextStreamed)] == ["one", " two"]
+    assert [event.text for event in recorder.of(ModelThinkingStreamed)] == ["hm"]
     assert recorder.tags()[-1] == "ModelCallCompleted"
     assert meter.usage.calls == len(recorder.of(ModelCallCompleted)) == 1
+
+
+async def test_replies_to_other_questions_than_the_task_are_no_text_of_the_answer() -> None:
+    meter, recorder = metered(ScriptedLLM(say("a plan")), streaming=True)
+    await attempt(meter.complete(REQUEST))
+    assert recorder.of(ModelTextStreamed) == []
+    thought = recorder.of(ModelThinkingStreamed)
+    assert ("".join(each.text for each in thought), {each.purpose for each in thought}) == (
+        "a plan",
+        {"plan"},
+    )
 
 
 async def test_a_restarted_stream_says_so_and_is_closed() -> None:

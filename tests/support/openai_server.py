@@ -42,6 +42,7 @@ class Answer:
         finish_reason: empty for the one that fits.
         delay_s: seconds before the answer, and in a stream before each piece.
         cut_after: pieces of the stream to send before the connection is dropped.
+        stalls_after: pieces to send before nothing more comes.
         choices: false for an answer without any choice.
     """
 
@@ -53,6 +54,7 @@ class Answer:
     model: str = "gpt-4o-mini"
     delay_s: float = 0.0
     cut_after: int | None = None
+    stalls_after: int | None = None
     choices: bool = True
 
     @property
@@ -270,7 +272,8 @@ class OpenAIServer:
                     if reply.cut_after == sent:
                         self.close_connection = True
                         return
-                    if self._client_leaves_within(reply.delay_s):
+                    silence_s = 600.0 if reply.stalls_after == sent else reply.delay_s
+                    if self._client_leaves_within(silence_s):
                         return
                     self._send_event(json.dumps(piece))
                 self._send_event("[DONE]")

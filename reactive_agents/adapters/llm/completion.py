@@ -36,7 +36,7 @@ class PreparedRequest:
 
     Attributes:
         model: as ``provider/model``.
-        timeout_s: maximum seconds of waiting of one attempt.
+        timeout_s: maximum seconds of waiting for an answer, or for the next part of a stream.
         clients: the HTTP clients to use, by litellm's keys.
     """
 
@@ -82,16 +82,15 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
 async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
     """Yield the deltas of the answer, then the whole of it, or a failed attempt.
 
-    Only the time spent waiting for the provider counts towards the timeout.
+    The timeout limits each wait for the provider, not the whole stream: one that goes on is healthy.
     """
     assembly = chat_format.Assembly(
         prepared.model, calls_before=chat_format.count_tool_calls(prepared.request.messages)
     )
-    patience = _Patience(prepared)
     stream: Any = None
     try:
         try:
-            with patience.wait():
+            with _waiting(prepared):
                 stream = await litellm.acompletion(
                     **_arguments(prepared), stream=True, stream_options={"include_usage": True}
                 )
@@ -100,7 +99,7 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
             return
         while True:
             try:
-                with patience.wait():
+                with _waiting(prepared):
                     chunk = await anext(stream)
             except StopAsyncIteration:
                 break
@@ -153,22 +152,11 @@ def _usage_sent(stream: Any) -> tuple[Any, bool]:
     return sent[-1].usage, sent[-1] is stream.chunks[-1] and not sent[-1].choices
 
 
-class _Patience:
-    """The remaining timeout of one attempt."""
-
-    def __init__(self, prepared: PreparedRequest) -> None:
-        self._prepared = prepared
-        self._left_s = prepared.timeout_s
-
-    @contextmanager
-    def wait(self) -> Iterator[None]:
-        """Limit waiting for litellm; raises ``TimeoutError`` after the timeout."""
-        started = self._prepared.clock.monotonic()
-        try:
-            with anyio.fail_after(self._left_s), used_by_litellm(self._prepared.clients):
-                yield
-        finally:
-            self._left_s = max(0.0, self._left_s - (self._prepared.clock.monotonic() - started))
+@contextmanager
+def _waiting(prepared: PreparedRequest) -> Iterator[None]:
+    """Limit a wait for litellm; raises ``TimeoutError`` after the timeout."""
+    with anyio.fail_after(prepared.timeout_s), used_by_litellm(prepared.clients):
+        yield
 
 
 def _arguments(prepared: PreparedRequest) -> dict[str, Any]:

@@ -217,9 +217,18 @@ async def test_a_stream_that_is_none_is_malformed(reply: Reply) -> None:
     assert isinstance(chunk.failure(), MalformedResponse)
 
 
-async def test_a_stream_that_stalls_times_out() -> None:
-    *_, last = await streamed(Answer("hello", delay_s=0.12), timeout_s=0.2, max_attempts=1)
+@pytest.mark.parametrize("silent", [Answer("hello", delay_s=600), Answer("hello", stalls_after=2)])
+async def test_a_stream_that_stalls_times_out(silent: Answer) -> None:
+    *_, last = await streamed(silent, timeout_s=0.2, max_attempts=1)
     assert isinstance(last.failure(), ModelTimeout)
+
+
+async def test_the_time_limit_is_for_silence_and_not_for_the_whole_stream() -> None:
+    with OpenAIServer(Answer("hello")) as server:
+        llm = adapter(server, max_attempts=1, clock=FakeClock(step_s=4.0))
+        chunks = [chunk async for chunk in llm.stream(QUESTION)]
+        await llm.aclose()
+    assert completed(chunks[-1]).content == "hello"
 
 
 async def test_a_slow_reader_does_not_use_up_the_timeout() -> None:

@@ -1,0 +1,251 @@
+"""Deltas of a streamed run: its answer, its thinking, arguments of its calls.
+
+A reader prints one text, whichever way the answer comes: as the model's text, or as the argument of
+``final-answer`` while it grows. So one text stands at a time. A text of which a later one takes the place, or
+that the run does not take for its answer, is retracted by an event; and before the last event of a run what
+stands is brought in line with the result. Where nobody reads, none of this is made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol
+
+from reactive_agents.core.events import (
+    ModelStreamRestarted,
+    ModelTextRetracted,
+    ModelTextStreamed,
+    ModelThinkingStreamed,
+    ToolArgumentsStreamed,
+)
+from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.json_deltas import MemberText, PlainEscapes
+from reactive_agents.core.models import ANSWERING, ModelRequest, ToolCallDelta
+from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.redaction import StreamRedactor
+
+_P = ParamSpec("_P")
+
+ANSWER: Final = "answer"
+"""The argument of ``final-answer`` that holds an answer in words."""
+_BESIDE: Final = "calls"
+
+
+class Publisher(Protocol):
+    """Publishes the events of a run, as ``RunEvents`` does."""
+
+    def publish(
+        self,
+        kind: Callable[Concatenate[RunId, TaskId, int, datetime, _P], AgentEvent],
+        /,
+        *args: _P.args,
+        **kwargs: _P.kwargs,
+    ) -> None:
+        """Publish an event of the kind with these fields."""
+        ...
+
+
+class AnswerStream:
+    """The text of a streamed run that stands for its answer.
+
+    Of model calls side by side only one is streamed, since their texts would get mixed up.
+
+    Args:
+        events: where the deltas go.
+        redactor: removes the secrets, also those that are split.
+    """
+
+    def __init__(self, events: Publisher, redactor: Redactor | None) -> None:
+        self._events = events
+        self._redactor = redactor
+        self._standing: list[str] = []
+        self._origin = (0, "")
+        """The model call and the part of it that the standing text comes from."""
+        self._streaming = 0
+        """The model call that is being streamed; 0 for none."""
+        self._calls = 0
+
+    def begin_call(self) -> int:
+        """Return the number of a model call that begins."""
+        self._calls += 1
+        return self._calls
+
+    def add(self, text: str, purpose: str, model_call: int, part: str = "text") -> None:
+        """Publish a delta; the text of another origin that stands is retracted."""
+        if not text or self._streaming not in (0, model_call):
+            return
+        if self._origin != (model_call, part):
+            self.retract(_BESIDE if self._origin[0] == model_call else "superseded")
+            self._origin = (model_call, part)
+        self._streaming = model_call
+        self._standing.append(text)
+        self._events.publish(ModelTextStreamed, purpose, text, model_call)
+
+    def end_call(self, model_call: int) -> None:
+        """Let another model call be streamed."""
+        if self._streaming == model_call:
+            self._streaming = 0
+
+    def restart(self, purpose: str, reason: str, model_call: int) -> None:
+        """Publish that a model call starts from the beginning."""
+        if self._origin[0] == model_call:
+            self._standing.clear()
+        self._events.publish(ModelStreamRestarted, purpose, reason, model_call)
+
+    def retract(self, policy: str) -> None:
+        """Publish that the standing text is not the answer, if one stands."""
+        if self._standing:
+            self._standing.clear()
+            self._events.publish(ModelTextRetracted, policy)
+
+    def settle(self, text: str, otherwise: str = _BESIDE) -> None:
+        """Bring what stands in line with the text of a turn, or the result of the run.
+
+        Args:
+            text: empty for a turn or run without an answer.
+            otherwise: why another text is retracted.
+        """
+        if self._streaming:  # a kernel beside this one
+            return
+        shown = text if self._redactor is None else self._redactor.redact(text)
+        if "".join(self._standing).strip() == shown.strip():
+            return
+        self.retract(otherwise)
+        if shown.strip():
+            self._origin = (self._calls, otherwise)
+            self._standing.append(shown)
+            self._events.publish(ModelTextStreamed, otherwise, shown, self._calls)
+
+
+class ModelDeltas:
+    """The deltas of one model call on their way to the events.
+
+    Args:
+        answer: what the run's answer is streamed with.
+    """
+
+    def __init__(
+        self, request: ModelRequest, events: Publisher, answer: AnswerStream, redactor: Redactor | None
+    ) -> None:
+        self._purpose = request.purpose
+        self._events = events
+        self._answer = answer
+        self._redactor = redactor
+        self._answers = request.purpose in ANSWERING
+        self._has_text_argument = any(map(_has_text_argument, request.tools))
+        self._number = answer.begin_call()
+        self._begin()
+
+    def _begin(self) -> None:
+        self._text = _stream_redactor(self._redactor)
+        self._thinking = _stream_redactor(self._redactor)
+        self._calls: dict[int, _CallDeltas] = {}
+        self._delivering: int | None = None
+        """The index of the call of ``final-answer`` whose argument is streamed."""
+
+    def add_text(self, text: str) -> None:
+        """Publish a delta of the text, as far as it may be shown by now."""
+        self._say(text if self._text is None else self._text.feed(text))
+
+    def add_thinking(self, text: str) -> None:
+        """Publish a delta of the exposed reasoning, likewise."""
+        self._think(text if self._thinking is None else self._thinking.feed(text))
+
+    def add_arguments(self, delta: ToolCallDelta) -> None:
+        """Publish a delta of a tool call, likewise."""
+        call = self._calls.get(delta.index)
+        begins = call is None
+        if call is None:
+            self._end_text()
+            delivers = self._answers and self._delivering is None and _is_final_answer(delta.name)
+            if delivers:
+                self._delivering = delta.index
+            decoded = MemberText(ANSWER) if delivers and self._has_text_argument else PlainEscapes()
+            call = _CallDeltas(delta.name, delivers, decoded, _stream_redactor(self._redactor))
+            self._calls[delta.index] = call
+        self._publish(delta.index, call, call.feed(delta.arguments), begins=begins)
+
+    def restart(self, reason: str) -> None:
+        """Discard the answer up to here."""
+        self._begin()
+        self._answer.restart(self._purpose, reason, self._number)
+
+    def end(self) -> None:
+        """Publish what was held back."""
+        if self._thinking is not None:
+            self._think(self._thinking.finish())
+        self._end_text()
+        for index, call in self._calls.items():
+            self._publish(index, call, call.finish())
+        self._answer.end_call(self._number)
+
+    def _end_text(self) -> None:
+        if self._text is not None:
+            self._say(self._text.finish())
+
+    def _say(self, text: str) -> None:
+        if not self._answers:
+            self._think(text)
+        else:
+            self._answer.add(text, self._purpose, self._number)
+
+    def _think(self, text: str) -> None:
+        if text:
+            self._events.publish(ModelThinkingStreamed, self._purpose, text, self._number)
+
+    def _publish(self, index: int, call: _CallDeltas, text: str, *, begins: bool = False) -> None:
+        if call.delivers:
+            self._answer.add(text, self._purpose, self._number, FINAL_ANSWER)
+        elif text or begins:
+            events = self._events
+            events.publish(ToolArgumentsStreamed, self._purpose, index, call.name, text, self._number)
+
+
+class _CallDeltas:
+    """The arguments of one tool call, as they are shown."""
+
+    def __init__(
+        self,
+        name: str,
+        delivers: bool,
+        decoded: MemberText | PlainEscapes,
+        redacted: StreamRedactor | None,
+    ) -> None:
+        self.name = name
+        self.delivers = delivers
+        self._decoded = decoded
+        self._redacted = redacted
+
+    def feed(self, delta: str) -> str:
+        text = self._decoded.feed(delta)
+        return text if self._redacted is None else self._redacted.feed(text)
+
+    def finish(self) -> str:
+        rest = self._decoded.finish()
+        return rest if self._redacted is None else self._redacted.feed(rest) + self._redacted.finish()
+
+
+def _is_final_answer(name: str) -> bool:
+    return name.casefold().replace("_", "-") == FINAL_ANSWER
+
+
+def _has_text_argument(tool: ToolDefinition) -> bool:
+    """Return whether a tool is ``final-answer`` with an answer in words."""
+    if tool.name != FINAL_ANSWER:
+        return False
+    members = tool.parameters.get("properties")
+    schema = members.get(ANSWER) if isinstance(members, dict) else None
+    return isinstance(schema, dict) and schema.get("type") == "string"
+
+
+def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:
+    if redactor is None:
+        return None
+    from reactive_agents.core.redaction import StreamRedactor  # its library takes a while to import
+
+    return StreamRedactor(redactor)

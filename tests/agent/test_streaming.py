@@ -1,0 +1,200 @@
+"""What a streamed run tells: the answer however it comes, thinking, arguments, retractions."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+
+import pytest
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.core.events import (
+    AgentEvent,
+    ModelStreamRestarted,
+    ModelTextRetracted,
+    ModelTextStreamed,
+    ModelThinkingStreamed,
+    TaskCompleted,
+    TaskFailed,
+    ToolArgumentsStreamed,
+)
+from reactive_agents.core.models import TextDelta, ToolCallDelta
+from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, say, streamed
+from tests.support.openai_server import Answer, Call, OpenAIServer, Reply
+
+pytestmark = pytest.mark.anyio
+
+
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def shown_by(events: Iterable[AgentEvent]) -> str:
+    """The text that a reader sees at the end who prints the deltas and heeds the retractions."""
+    text = ""
+    for event in events:
+        match event:
+            case ModelTextStreamed(text=delta):
+                text += delta
+            case ModelTextRetracted() | ModelStreamRestarted():
+                text = ""
+    return text
+
+
+def of(events: Iterable[AgentEvent], kind: type) -> list[str]:
+    return [event.text for event in events if isinstance(event, kind)]  # type: ignore[attr-defined]
+
+
+async def events_of(
+    *turns: Turn, strategy: str = "reactive", task: str = "What is 1 + 2?"
+) -> list[AgentEvent]:
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning(strategy).with_tools(add)
+    return [event async for event in builder.build().stream("What is 1 + 2?")]
+
+
+def delivered(events: list[AgentEvent]) -> str:
+    last = events[-1]
+    assert isinstance(last, TaskCompleted), last
+    return last.result.output or ""
+
+
+async def test_an_answer_by_final_answer_streams_like_a_text() -> None:
+    events = await events_of(call("add", a=1, b=2), answer("The answer is 3, and that is all."))
+    assert shown_by(events) == delivered(events) == "The answer is 3, and that is all."
+    assert len(of(events, ModelTextStreamed)) > 1
+    arguments = [event for event in events if isinstance(event, ToolArgumentsStreamed)]
+    assert {(each.tool_name, each.index, each.model_call) for each in arguments} == {("add", 0, 1)}
+    assert json.loads("".join(each.text for each in arguments)) == {"a": 1, "b": 2}
+
+
+async def test_a_text_beside_calls_is_retracted() -> None:
+    beside = calls(call("add", a=1, b=2), text="I will add them.")
+    events = await events_of(beside, calls(answer("The answer is 3."), text="Here it is:"))
+    retracted = [event.policy for event in events if isinstance(event, ModelTextRetracted)]
+    assert retracted == ["calls", "calls"]
+    assert shown_by(events) == delivered(events) == "The answer is 3."
+
+
+async def test_an_answer_beside_other_calls_is_retracted() -> None:
+    early = calls(answer("The answer is 4."), call("add", a=1, b=2))
+    events = await events_of(early, answer("The answer is 3."))
+    assert "The answer is 4." in "".join(of(events, ModelTextStreamed))
+    assert shown_by(events) == delivered(events) == "The answer is 3."
+
+
+async def test_a_delivered_answer_that_is_turned_down_is_retracted() -> None:
+    turned_down = answer("I will call the add tool.")
+    made_up = call("final-answer", answer="add(a=1, b=2)")
+    events = await events_of(made_up, turned_down, call("add", a=1, b=2), answer("The answer is 3."))
+    assert any(isinstance(event, ModelTextRetracted) for event in events)
+    assert shown_by(events) == delivered(events)
+
+
+async def test_what_a_model_says_by_could_not_is_the_answer() -> None:
+    why = "There is no such account, and a name would be needed."
+    events = await events_of(call("final-answer", could_not=why))
+    assert shown_by(events) == delivered(events) == why
+    events = await events_of(call("final-answer", could_not=why, answer="Nothing can be said."))
+    assert shown_by(events) == delivered(events) == "Nothing can be said."
+
+
+async def test_a_call_that_is_written_as_text_does_not_stand_as_the_answer() -> None:
+    written = say('<tool_call>{"name": "add", "arguments": {"a": 1, "b": 2}}</tool_call>')
+    spelled = say('final-answer: {"answer": "The answer is 3."}')
+    events = await events_of(written, spelled)
+    assert shown_by(events) == delivered(events) == "The answer is 3."
+
+
+async def test_a_broken_stream_starts_again_and_its_text_is_void() -> None:
+    with OpenAIServer(Answer("The answer is 4.", cut_after=1), Answer("The answer is 3.")) as server:
+        events = await events_of_server(server)
+    assert any(isinstance(event, ModelStreamRestarted) for event in events)
+    assert shown_by(events) == delivered(events) == "The answer is 3."
+
+
+async def events_of_server(server: OpenAIServer) -> list[AgentEvent]:
+    builder = ReactiveAgents.create().with_model("openai/gpt-4o-mini", api_key="k", base_url=server.base_url)
+    async with builder.with_reasoning().with_tools(add).build() as agent:
+        return [event async for event in agent.stream("What is 1 + 2?")]
+
+
+async def test_the_same_over_a_real_server() -> None:
+    text = 'Three: "3", \\ 😀 — é\n\tdone.'
+    replies: tuple[Reply, ...] = (
+        Answer("Let me add.", calls=(Call("add", {"a": 1, "b": 2}),), reasoning="I have to add."),
+        Answer(calls=(Call("final-answer", json.dumps({"answer": text})),)),
+    )
+    with OpenAIServer(*replies) as server:
+        events = await events_of_server(server)
+    assert shown_by(events) == delivered(events) == text
+    assert "".join(of(events, ModelThinkingStreamed)) == "I have to add."
+    assert "".join(of(events, ToolArgumentsStreamed)) == '{"a": 1, "b": 2}'
+
+
+async def test_a_failed_run_leaves_no_text_that_stands() -> None:
+    with OpenAIServer(*[Answer("The answer is 3.", cut_after=1)] * 9) as server:
+        events = await events_of_server(server)
+    assert isinstance(events[-1], TaskFailed)
+    assert shown_by(events) == ""
+
+
+async def test_of_plans_the_last_answer_stands_and_plans_are_thinking() -> None:
+    from tests.support.plans import ANALYSING, analysis_step, plan, satisfied
+
+    events = await events_of(
+        plan(analysis_step("Add the numbers."), analysis_step("Say it.")),
+        say("It is 3.", when=ANALYSING),
+        say("Three.", when=ANALYSING),
+        satisfied("s2"),
+        answer("It is three."),
+        answer("It is three."),
+        strategy="plan-execute-reflect",
+    )
+    assert shown_by(events) == delivered(events)
+    purposes = {event.purpose for event in events if isinstance(event, ModelThinkingStreamed)}
+    assert "plan" in purposes
+    assert all("{" not in text for text in of(events, ModelTextStreamed))
+
+
+async def test_secrets_do_not_get_through_arguments_and_answers_in_parts() -> None:
+    key = "sk-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    for written in (key, "".join(f"\\u{ord(each):04x}" for each in key)):
+        parts = [written[at : at + 5] for at in range(0, len(written), 5)]
+        looked_up = streamed(
+            call("add", a=1, b=2),
+            ToolCallDelta(0, "add", '{"a": "'),
+            *(ToolCallDelta(0, "", part) for part in parts),
+            ToolCallDelta(0, "", '"}'),
+        )
+        told = streamed(
+            answer(f"It is {key}."),
+            ToolCallDelta(0, "final-answer", '{"answer": "It is '),
+            *(ToolCallDelta(0, "", part) for part in parts),
+            ToolCallDelta(0, "", '."}'),
+        )
+        events = await events_of(looked_up, told)
+        assert shown_by(events) == delivered(events) == "It is [redacted:openai-key]."
+        given = "".join(of(events, ToolArgumentsStreamed))
+        assert key not in given
+        assert key not in json.loads(given)["a"]
+
+
+async def test_nothing_is_streamed_where_nobody_reads() -> None:
+    asked: list[str] = []
+
+    class Model(ScriptedLLM):
+        def stream(self, request):  # type: ignore[no-untyped-def, override]
+            asked.append("stream")
+            return super().stream(request)
+
+    agent = ReactiveAgents.create().with_llm(Model(say("Hi."), say("Hi."))).build()
+    await agent.run("Say hi.")
+    assert asked == []
+    assert [type(event).__name__ async for event in agent.stream("Say hi.")][-1] == "TaskCompleted"
+    assert asked == ["stream"]
+
+
+def test_a_script_says_its_chunks() -> None:
+    turn = streamed(say("It is 3."), "It ", TextDelta("is 3."))
+    assert turn.chunks == (TextDelta("It "), TextDelta("is 3."))
