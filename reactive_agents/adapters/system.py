@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
-from functools import partial
+from functools import cached_property, partial
 from os import urandom
 from pathlib import Path
 from threading import Lock
+from typing import Any
 
 from ulid_transform import bytes_to_ulid
 
+from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
+
+_log = logging.getLogger("reactive_agents")
 
 
 class SystemClock:
@@ -92,3 +98,59 @@ class EnvironmentRedactor(Redactor):
         secrets: Iterable[str] = (),
     ) -> None:
         super().__init__(patterns, os.environ if environment is None else environment, secrets)
+
+
+WITHHELD = "[withheld: it could not be redacted]"
+
+
+class CheckedRedactor(Redactor):
+    """A redactor that withholds a text which a custom one cannot redact.
+
+    That is logged once.
+    """
+
+    def __init__(self, custom: Redactor) -> None:
+        super().__init__()
+        self._custom = custom
+        self._logged = False
+        self.is_known_clean = getattr(custom, "is_known_clean", self.is_known_clean)
+
+    @cached_property
+    def patterns(self) -> tuple[SecretPattern, ...]:
+        """All patterns that are searched."""
+        found: tuple[SecretPattern, ...] = getattr(self._custom, "patterns", PATTERNS)
+        return found
+
+    def redact(self, text: str) -> str:
+        """Return the text without its secrets, or that it is withheld."""
+        shown: str = self._checked("redact", text, str)
+        return shown
+
+    def redact_json(self, value: Json) -> Json:
+        """Return JSON data redacted, or that it is withheld."""
+        shown: Json = self._checked("redact_json", value, _JSON)
+        return shown
+
+    def _checked(self, method: str, given: Json, expected: type | tuple[type, ...]) -> Any:
+        try:
+            shown = getattr(self._custom, method)(given)
+        except Exception as error:  # noqa: BLE001 - a redactor may be the user's
+            problem = f"raised {type(error).__name__}"
+        else:
+            if isinstance(shown, expected):
+                return shown
+            problem = f"returned {type(shown).__name__}"
+        if not self._logged:
+            self._logged = True  # first: the log is redacted as well
+            kind = type(self._custom).__name__
+            _log.warning("%s of the redactor %s %s: texts are withheld.", method, kind, problem)
+        return WITHHELD
+
+
+_JSON: tuple[type, ...] = (dict, list, str, int, float, type(None))
+
+
+def checked_redactor(redactor: Redactor) -> Redactor:
+    """Return a redactor that never fails: the same if it is this package's."""
+    is_built_in = type(redactor).__module__.startswith("reactive_agents.")
+    return redactor if is_built_in else CheckedRedactor(redactor)

@@ -18,6 +18,7 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeVar, Unpack
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
+from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import RunOptions, wrong_run
@@ -35,7 +36,8 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
-from reactive_agents.ports import Approver, Clock, EventBus, EventHandler, IdSource, SessionStore
+from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
+from reactive_agents.ports import Approver, EventBus, EventHandler, SessionStore
 
 if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
@@ -161,7 +163,8 @@ class ReactiveAgent(Generic[R]):
         """Return a task for this agent, with the options of its run.
 
         Raises:
-            AgentError: the task is no text; ``.error`` is a ``TaskError``.
+            AgentError: the task is no text; ``.error`` is a ``TaskError``. A custom clock or source of ids
+                failed; it is an ``ExecutionError``.
         """
         made = self._task(task, options)
         if not isinstance(made, Success):
@@ -181,7 +184,9 @@ class ReactiveAgent(Generic[R]):
         Raises:
             AgentError: the container provides no store of sessions, with ``ServiceMissing``.
         """
-        return Sessions(self._session_store(), self.agent_id, self.container.core.redactor())
+        return Sessions(
+            self._session_store(), self.agent_id, checked_redactor(self.container.core.redactor())
+        )
 
     def _session_store(self) -> SessionStore:
         store: SessionStore | None = self.container.memory.sessions().value_or(None)
@@ -350,10 +355,23 @@ class ReactiveAgent(Generic[R]):
         found = approver.value_or(None)
         return found if isinstance(found, ApprovalDesk) else None
 
-    def _task(self, task: str | Task, options: RunOptions) -> Result[Task, errors.TaskError]:
-        ids: IdSource = self.container.core.ids()
-        clock: Clock = self.container.core.clock()
-        made = task if isinstance(task, Task) else Task(TaskId(ids.new()), self.agent_id, task, clock.now())
+    def _first_task(self, text: str) -> Task | errors.ExecutionError:
+        """Return a new task, or why there is none: a custom clock or source of ids failed."""
+        faults = ServiceFaults()
+        core = self.container.core
+        clock, ids = checked_sources(core.clock(), core.ids(), faults, "task")
+        made = Task(TaskId(ids.new()), self.agent_id, text, clock.now())
+        broken = faults.first
+        if broken is None:
+            return made
+        return errors.ExecutionError(broken.message, made.id, "bootstrap", broken)
+
+    def _task(
+        self, task: str | Task, options: RunOptions
+    ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
+        made = task if isinstance(task, Task) else self._first_task(task)
+        if isinstance(made, errors.ExecutionError):
+            return Failure(made)
         problem = wrong_run(made.input, options)
         if problem is not None:
             return Failure(errors.TaskError(problem, made.id))

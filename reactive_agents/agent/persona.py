@@ -16,6 +16,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
+from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
@@ -189,7 +190,9 @@ def _comparison(
     opened = open_embedder(
         config.embedding_model, embedder, beside=config.model, clock=clock, lifetimes=lifetimes
     )
-    return Maybe.from_optional(opened).map(lambda made: VectorComparison(made, redactor=redactor))
+    return Maybe.from_optional(opened).map(
+        lambda made: VectorComparison(made, redactor=checked_redactor(redactor))
+    )
 
 
 def _domains(

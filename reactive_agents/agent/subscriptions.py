@@ -20,6 +20,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
+from reactive_agents.kernel.service_calls import CheckedIds, ServiceFaults
 from reactive_agents.ports import EventBus, EventHandler
 
 if TYPE_CHECKING:
@@ -86,7 +87,8 @@ async def stream_events(
     engine: ExecutionEngine, task: Task, overrides: RunOverrides = NO_OVERRIDES
 ) -> AsyncGenerator[AgentEvent, None]:
     """Yield every event of a run; cancel and await the run when the consumer leaves."""
-    run_id = RunId(engine.ports.ids.new())
+    ids = CheckedIds(engine.ports.ids, ServiceFaults(), str(task.id))
+    run_id = RunId(ids.new())
     run = _Run()
     send, receive = anyio.create_memory_object_stream["AgentEvent"](math.inf)
     unsubscribe = engine.ports.events.subscribe(send.send_nowait, run_id=run_id)

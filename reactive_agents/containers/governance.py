@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from dependency_injector.providers import Object, Provider
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Singleton
 from reactive_agents.containers.layers import CoreLayer, ToolSettings
 from reactive_agents.containers.lifetimes import Lifetimes
@@ -130,6 +131,8 @@ def _open_audit_log(
 ) -> SqliteAuditLog:
     from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 
-    log = SqliteAuditLog(config.path, clock=clock, redactor=redactor, signing_key=signing_key)
+    log = SqliteAuditLog(
+        config.path, clock=clock, redactor=checked_redactor(redactor), signing_key=signing_key
+    )
     lifetimes.add(log.aclose)
     return log

@@ -14,7 +14,13 @@ from returns.maybe import Maybe
 from returns.result import Failure
 
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
-from reactive_agents.adapters.system import EnvironmentRedactor, SystemClock, UlidSource, state_directory
+from reactive_agents.adapters.system import (
+    EnvironmentRedactor,
+    SystemClock,
+    UlidSource,
+    checked_redactor,
+    state_directory,
+)
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools
@@ -71,6 +77,7 @@ _log = logging.getLogger("reactive_agents")
 
 def build_events(redactor: Redactor) -> EventBus:
     """Return a bus with redacted events, and redact the package's log as well."""
+    redactor = checked_redactor(redactor)
     redact_log(redactor)
     return LocalEventBus(redactor)
 
@@ -347,15 +354,19 @@ class ReasoningLayer(Layer):
 # --- The execution engine, with every service that there is ---
 
 
-def build_ports(*, llm: LLM, **services: Any) -> EnginePorts:
+def build_ports(*, llm: LLM, redactor: Redactor, **services: Any) -> EnginePorts:
     """Return the services in one record.
 
     Raises:
         TypeError: ``llm`` is no model service.
     """
-    if not all(hasattr(llm, name) for name in ("complete", "stream", "model")):
+    try:
+        has_all = all(hasattr(llm, name) for name in ("complete", "stream", "model"))
+    except Exception:  # noqa: BLE001 - a model that raises ends the run with an error that names it
+        has_all = True
+    if not has_all:
         raise TypeError(f"models.llm: got {llm!r:.80}, expected an object with complete, stream and model")
-    return EnginePorts(llm=llm, **services)
+    return EnginePorts(llm=llm, redactor=checked_redactor(redactor), **services)
 
 
 class EngineLayer(Layer):

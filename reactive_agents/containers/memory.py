@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from dependency_injector.providers import Callable, Provider
 
+from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Singleton
 from reactive_agents.containers.layers import CoreLayer, open_sessions
 from reactive_agents.containers.lifetimes import Lifetimes
@@ -98,7 +99,7 @@ def _open_memory(
         extraction=config.extraction,
         scope=config.scope,
         anonymous=config.anonymous,
-        redactor=redactor,
+        redactor=checked_redactor(redactor),
     )
     lifetimes.add(services.aclose)
     return services

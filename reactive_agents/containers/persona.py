@@ -7,6 +7,7 @@ from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe
 
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import EMPTY, Layer, OptionalService, Providers, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.lifetimes import Lifetimes
@@ -18,7 +19,7 @@ from reactive_agents.ports import PersonaStore, TextComparison
 
 def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaStore:
     """Return the store on a memory file, closed with the persona."""
-    store = SqlitePersonaStore(path, redactor=redactor)
+    store = SqlitePersonaStore(path, redactor=checked_redactor(redactor))
     lifetimes.add(store.aclose)
     return store
 

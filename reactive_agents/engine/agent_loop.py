@@ -76,8 +76,9 @@ async def agent_loop(
     else:
         run = reasoning.execute(context.selected_strategy or "", given, ready)
     outcome = await attempt(run)
-    if handle.failure is not None:  # a strategy of several kernel runs may have continued after it
-        return Failure(handle.failure)
+    ended = handle.ending_error()
+    if ended is not None:  # a strategy of several kernel runs may have continued after it
+        return Failure(ended)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         refusal = budget_refusal(error)

@@ -12,10 +12,17 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import anyio
+from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ExecutionError, RunCancelled, RuntimeErrors, ServiceMissing, TaskError
+from reactive_agents.core.errors import (
+    ExecutionError,
+    RunCancelled,
+    RuntimeErrors,
+    ServiceMissing,
+    TaskError,
+)
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
 from reactive_agents.core.ids import RunId, SessionId, TaskId
@@ -45,6 +52,7 @@ from reactive_agents.engine.services import (
     RunOverrides,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
+from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.kernel.usage import UsageAccount
 
 MOST_NESTED_RUNS = 8
@@ -97,7 +105,6 @@ class ExecutionEngine:
 
         The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
         """
-        run_id = run_id or RunId(self.ports.ids.new())
         services = self._services(task, run_id, overrides, streaming=streaming)
         handle, events = services.handle, services.events
         refused = self._begin(task, handle)
@@ -207,6 +214,9 @@ class ExecutionEngine:
         problem = conversation_problem(task)
         if problem is not None:
             return problem
+        broken = handle.ending_error()
+        if broken is not None:
+            return broken
         missing = missing_service(self.settings, self.ports)
         if missing is not None:
             return ExecutionError(missing.message, task.id, "bootstrap", missing)
@@ -224,7 +234,7 @@ class ExecutionEngine:
         if handle.control.close() or outcome is None:  # also when no await came any more
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
-            return Failure(outcome.failure())
+            return Failure(handle.ending_error() or outcome.failure())
         result = outcome.unwrap().result
         if result is None:
             message = "The run has no result: a hook removed it."
@@ -232,9 +242,14 @@ class ExecutionEngine:
         return Success(result)
 
     def _services(
-        self, task: Task, run_id: RunId, overrides: RunOverrides, *, streaming: bool
+        self, task: Task, run_id: RunId | None, overrides: RunOverrides, *, streaming: bool
     ) -> EngineServices:
-        ports, settings = self.ports, self.settings
+        settings, faults = self.settings, ServiceFaults()
+        ports = self.ports
+        clock, ids = checked_sources(ports.clock, ports.ids, faults, str(task.id))
+        if ids is not ports.ids:
+            ports = evolve(ports, clock=clock, ids=ids)
+        run_id = run_id or RunId(ports.ids.new())
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
         control = ExecutionControl(events)
         caller, guard = CALLER.get(), ports.budget.value_or(None)
@@ -260,6 +275,7 @@ class ExecutionEngine:
             redactor=ports.redactor,
             hold=control.hold,
             account=account,
+            faults=faults,
         )
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
@@ -271,7 +287,7 @@ class ExecutionEngine:
             max_iterations=settings.iteration_limit,
             deadline=None if limit is None else started + limit,
         )
-        handle = RunHandle(context, meter, started, control)
+        handle = RunHandle(context, meter, started, control, faults)
         return EngineServices(settings, ports, meter, events, handle, self._progress, overrides)
 
     async def _end(

@@ -211,8 +211,9 @@ async def _step_with_hooks(
     step: KernelStep, services: EngineServices, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
     handle, events, hooks = services.handle, services.events, services.ports.hooks
-    if handle.failure is not None:  # the run has ended, also for a strategy that tries again
-        return Failure(KernelFailed(handle.failure.message, state.kernel_type))
+    ended = handle.ending_error()
+    if ended is not None:  # also for a strategy that tries again
+        return Failure(KernelFailed(ended.message, state.kernel_type))
     phase = PHASE_OF_STATUS[state.status]
     handle.phase = phase
     handle.record_state(state)

@@ -11,7 +11,7 @@ from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.conversation import SessionKey
-from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolErrors
+from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFailed, ToolErrors
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
@@ -24,6 +24,7 @@ from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
+from reactive_agents.kernel.service_calls import ServiceFaults
 from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.ports import (
     LLM,
@@ -126,6 +127,7 @@ class RunHandle:
         tool_results: the results of all tool calls until now.
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
         failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
+        faults: of services without a way to fail, such as the clock.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
     """
 
@@ -133,6 +135,7 @@ class RunHandle:
     meter: MeteredLLM
     started: float
     control: ExecutionControl
+    faults: ServiceFaults
     phase: LifecyclePhase = "bootstrap"
     reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
@@ -144,6 +147,13 @@ class RunHandle:
     failed_calls: dict[str, int] = field(factory=dict)
     failure: RuntimeErrors | None = None
     session: SessionKey | None = None
+
+    def ending_error(self) -> RuntimeErrors | None:
+        """Return an error that no kernel expresses and that ends the run, if there is one."""
+        broken = self.faults.first
+        if self.failure is None and broken is not None:
+            self.failure = ExecutionError(broken.message, self.context.task_id, self.phase, broken)
+        return self.failure
 
     def record_state(self, state: KernelState) -> None:
         """Record the latest state of a kernel."""

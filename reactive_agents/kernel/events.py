@@ -25,6 +25,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
 
@@ -50,7 +51,8 @@ class RunEvents:
 
     def __init__(self, bus: EventBus, clock: Clock, run_id: RunId, task_id: TaskId) -> None:
         self._clock = clock
-        self._has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
+        has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
+        self._has_subscribers = has_subscribers if is_built_in(bus) else _asking(has_subscribers, bus)
         self._sequence = 0
         self._bus = bus
         self.answer: AnswerStream | None = None
@@ -75,7 +77,8 @@ class RunEvents:
         try:
             self._bus.publish(event)
         except Exception:  # noqa: BLE001 - a bus is arbitrary user code, and no run fails for its events
-            _log.warning("The event bus failed on %s.", type(event).__name__, exc_info=True)
+            kind, bus = type(event).__name__, type(self._bus).__name__
+            _log.warning("The event bus %s failed on %s.", bus, kind, exc_info=True)
 
     def stamp(self) -> Stamp:
         """Return the first four fields of the next event, with the next number."""
@@ -89,6 +92,19 @@ class RunEvents:
 
 def _always(_: RunId) -> bool:
     return True
+
+
+def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable[[RunId], bool]:
+    """Return the question to a custom bus; one that raises gets the event."""
+
+    def ask(run_id: RunId) -> bool:
+        try:
+            return bool(has_subscribers(run_id))
+        except Exception:  # noqa: BLE001 - see deliver
+            _log.warning("has_subscribers of the event bus %s raised.", type(bus).__name__, exc_info=True)
+            return True
+
+    return ask
 
 
 # --- What is told of a kernel run while it goes on. The only publisher of kernel events ---

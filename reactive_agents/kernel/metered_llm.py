@@ -45,7 +45,6 @@ from reactive_agents.core.models import (
     StreamRestarted,
     TextDelta,
     ThinkingDelta,
-    TokenPrice,
     ToolCallDelta,
 )
 from reactive_agents.core.redaction import Redactor
@@ -54,7 +53,14 @@ from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
-from reactive_agents.kernel.service_calls import CheckedCounter, call_service
+from reactive_agents.kernel.service_calls import (
+    CheckedCounter,
+    ServiceFaults,
+    call_service,
+    is_built_in,
+    model_of,
+    price_in,
+)
 from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
@@ -257,23 +263,18 @@ class RunBudget:
             self._tell(settled, actual_usd, reservation.amount_usd)
 
     async def _bound(self, request: ModelRequest, model: str) -> CallBound:
-        price = await self._price(request)
-        tokens = self._tokens(request)
+        known = Success(None) if self._prices is None else await price_in(self._prices, request.model)
+        price, tokens = known.value_or(None), self._tokens(request)
         longest = request.max_tokens or (None if price is None else price.max_output_tokens)
         most = tokens + (longest or 0)
         if price is None:
-            return CallBound(most, None, "its price is not known.")
+            failed = isinstance(known, Failure)
+            return CallBound(most, None, known.failure().message if failed else "its price is not known.")
         if not price.input_usd and not price.output_usd:
             return CallBound(most, 0.0)
         if longest is None:
             return CallBound(most, None, "how long its answers may be is not known.")
         return CallBound(most, tokens * price.input_usd + longest * price.output_usd)
-
-    async def _price(self, request: ModelRequest) -> TokenPrice | None:
-        if self._prices is None:
-            return None
-        known = await attempt_foreign(self._prices.price, object, request.model)
-        return None if isinstance(known, BrokenContract) else known.value_or(None)
 
     def _tokens(self, request: ModelRequest) -> int:
         counted = None if self._counter is None else self._counter.count(request)
@@ -339,6 +340,7 @@ class MeteredLLM:
     Args:
         hold: awaited before each call, which waits as long as the run is paused.
         account: where the usage is added up; a new one by default.
+        faults: take up that the service has no model; new ones by default.
 
     Attributes:
         account: the usage of the run so far.
@@ -350,6 +352,7 @@ class MeteredLLM:
         "_budget",
         "_clock",
         "_events",
+        "_faults",
         "_hold",
         "_llm",
         "_redactor",
@@ -369,8 +372,10 @@ class MeteredLLM:
         redactor: Redactor | None = None,
         hold: Hold | None = None,
         account: UsageAccount | None = None,
+        faults: ServiceFaults | None = None,
     ) -> None:
         self._llm = llm
+        self._faults = faults or ServiceFaults()
         self._hold = hold
         self._events = events
         self._clock = clock
@@ -392,7 +397,7 @@ class MeteredLLM:
     @property
     def model(self) -> str:
         """The model that answers a request which names none."""
-        return self._llm.model
+        return self._llm.model if is_built_in(self._llm) else model_of(self._llm, self._faults)
 
     @property
     def models(self) -> tuple[RunUsage, ...]:

@@ -11,16 +11,18 @@ from __future__ import annotations
 import inspect
 import logging
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from datetime import UTC, datetime
+from math import isfinite
+from typing import Any, ParamSpec, TypeVar
 
 from returns.maybe import Maybe
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
-from reactive_agents.ports import TokenCounter, ToolService
+from reactive_agents.ports import LLM, Clock, IdSource, PriceList, TokenCounter, ToolService
 
 _log = logging.getLogger("reactive_agents")
 
@@ -98,6 +100,158 @@ def definitions_in(tools: Maybe[ToolService]) -> tuple[ToolDefinition, ...]:
     """Return the definitions of a tool service, if there is one."""
     service = tools.value_or(None)
     return () if service is None else service.definitions()
+
+
+# --- Services without a way to fail: a clock, a source of ids, the name of a model ---
+
+
+class ServiceFaults:
+    """Faults of such services in one run.
+
+    Each service and method is logged once. The first fault ends the run with its next step. Until then, and
+    while the run is closed, the last good value is used.
+
+    Attributes:
+        first: the first fault; ``None`` without any.
+    """
+
+    __slots__ = ("_known", "first")
+
+    def __init__(self) -> None:
+        self.first: ServiceFailed | None = None
+        self._known: set[tuple[str, str]] = set()
+
+    def call(
+        self, name: str, service: object, method: str, expected: str, accept: Callable[[Any], bool]
+    ) -> Any:
+        """Return the value of a method or attribute, or ``None`` with a fault.
+
+        Args:
+            name: of the service, for the fault.
+            expected: what ``accept`` takes, as it stands in a message.
+        """
+        try:
+            found: Any = getattr(service, method)
+            found = found() if callable(found) else found
+            if accept(found):
+                return found
+        except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
+            problem = f"raised {type(error).__name__}: {error}"
+        else:
+            if inspect.iscoroutine(found):
+                found.close()
+            problem = f"returned {_shown(found)}, expected {expected}"
+        message = f"{method} of the {name} service {type(service).__name__} {problem}."
+        if (name, method) not in self._known:
+            self._known.add((name, method))
+            _log.warning("%s", message)
+        if self.first is None:
+            self.first = ServiceFailed(message, name, method)
+        return None
+
+
+def is_built_in(service: object) -> bool:
+    """Whether a service is of this package, so that its values need no check."""
+    return type(service).__module__.startswith("reactive_agents.")
+
+
+class CheckedClock:
+    """A clock that stands still where a custom one fails."""
+
+    __slots__ = ("_clock", "_faults", "_now", "_passed")
+
+    def __init__(self, clock: Clock, faults: ServiceFaults) -> None:
+        self._clock, self._faults = clock, faults
+        self._now, self._passed = datetime.fromtimestamp(0, UTC), 0.0
+
+    def now(self) -> datetime:
+        """As the port says."""
+        told = self._faults.call("clock", self._clock, "now", "a datetime with its time zone", _is_time)
+        if told is not None:
+            self._now = told
+        return self._now
+
+    def monotonic(self) -> float:
+        """As the port says."""
+        told = self._faults.call("clock", self._clock, "monotonic", "seconds as a number", _is_number)
+        if told is not None:
+            self._passed = told
+        return self._passed
+
+
+class CheckedIds:
+    """A source of ids that counts where a custom one fails.
+
+    Args:
+        prefix: what the counted ids begin with.
+    """
+
+    __slots__ = ("_count", "_faults", "_ids", "_prefix")
+
+    def __init__(self, ids: IdSource, faults: ServiceFaults, prefix: str) -> None:
+        self._ids, self._faults, self._prefix = ids, faults, prefix
+        self._count = 0
+
+    def new(self) -> str:
+        """As the port says."""
+        made: str | None = self._faults.call("ids", self._ids, "new", "a text that is not empty", _is_name)
+        if made is not None:
+            return made
+        self._count += 1
+        return f"{self._prefix}.{self._count}"
+
+
+def checked_sources(
+    clock: Clock, ids: IdSource, faults: ServiceFaults, prefix: str
+) -> tuple[Clock, IdSource]:
+    """Return a clock and a source of ids that do not raise; built-in ones unchanged."""
+    if is_built_in(clock) and is_built_in(ids):
+        return clock, ids
+    return CheckedClock(clock, faults), CheckedIds(ids, faults, prefix)
+
+
+def model_of(llm: LLM, faults: ServiceFaults) -> str:
+    """Return the model of a service; ``unknown`` where it fails."""
+    model: str | None = faults.call("llm", llm, "model", "a text", lambda told: isinstance(told, str))
+    return "unknown" if model is None else model
+
+
+def _is_time(told: object) -> bool:
+    return isinstance(told, datetime) and told.tzinfo is not None
+
+
+def _is_number(told: object) -> bool:
+    return isinstance(told, int | float) and isfinite(told)
+
+
+def _is_name(told: object) -> bool:
+    return isinstance(told, str) and bool(told)
+
+
+def _shown(found: object) -> str:
+    plain = found is None or isinstance(found, int | float) or found == ""
+    return repr(found) if plain else type(found).__name__
+
+
+async def price_in(prices: PriceList, model: str | None) -> Result[TokenPrice | None, ServiceFailed]:
+    """Return the price of a token, or why a price list failed, which is logged."""
+    known = await call_service("prices.price", prices.price, None, model)
+    if isinstance(known, Failure):
+        failed: ServiceFailed = known.failure()
+    else:
+        price = known.unwrap()
+        if price is None or (isinstance(price, TokenPrice) and _is_price(price)):
+            return Success(price)
+        problem = f"returned {price!r:.80}, expected a TokenPrice of US dollars, 0 or more, or None."
+        failed = broken_service("prices.price", prices.price, problem)
+    _log.warning("%s", failed.message)
+    return Failure(failed)
+
+
+def _is_price(price: TokenPrice) -> bool:
+    longest: object = price.max_output_tokens
+    dollars = all(_is_number(usd) and usd >= 0 for usd in (price.input_usd, price.output_usd))
+    return dollars and (longest is None or (isinstance(longest, int) and longest >= 0))
 
 
 class CheckedCounter:

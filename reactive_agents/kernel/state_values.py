@@ -64,17 +64,16 @@ def _wrong(kind: Any, before: object, after: object, path: str) -> FieldProblem 
 
 def _added(kind: Any, before: Any, after: Any) -> Any:
     """Return the part of a growing collection that came on top; else the value."""
-    match get_origin(kind):
-        case origin if origin is PersistentList:
-            after = tuple(after) if isinstance(after, list) else after
-            begun = isinstance(after, PersistentList) and after.starts_with(before)
-            return after[len(before) :] if begun else after
-        case origin if origin in (PersistentMap, PersistentSet):
-            return (
-                after.added_to(before) if isinstance(after, origin) and isinstance(before, origin) else after
-            )
-        case origin if origin is tuple and isinstance(after, tuple) and isinstance(before, tuple):
-            return after[len(before) :] if after[: len(before)] == before else after
+    origin = get_origin(kind)
+    if origin is PersistentList:
+        after = tuple(after) if isinstance(after, list) else after
+        return (
+            after[len(before) :] if isinstance(after, PersistentList) and after.starts_with(before) else after
+        )
+    if isinstance(after, PersistentMap | PersistentSet):
+        return after.added_to(before)
+    if origin is tuple and isinstance(after, tuple) and isinstance(before, tuple):
+        return after[len(before) :] if after[: len(before)] == before else after
     return after
 
 

@@ -1,0 +1,281 @@
+"""Services that raise, or return something else than their port says, in whole runs.
+
+A run then ends with a typed error that names the service, or goes on, and a warning, an event or the tool's
+result says what failed. It never raises anything but ``AgentError``.
+"""
+
+from __future__ import annotations
+
+import gc
+import logging
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from dependency_injector import providers
+from returns.future import FutureResult
+from returns.maybe import Some
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.system import WITHHELD, EnvironmentRedactor
+from reactive_agents.core.errors import ServiceFailed, root_cause
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.models import TokenPrice
+from reactive_agents.effects import effect
+from reactive_agents.testing import (
+    AllowAll,
+    EventRecorder,
+    FakeClock,
+    FixedApprover,
+    FixedRouter,
+    FixedVerifier,
+    InMemoryBudget,
+    InMemoryEffectivenessTracker,
+    InMemoryEventBus,
+    InMemoryMemory,
+    InMemoryPlanStore,
+    RecordingAuditLog,
+    RecordingCostTracker,
+    ScriptedLLM,
+    SequentialIds,
+    answer,
+    call,
+)
+
+pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:coroutine")]
+
+PRICE = TokenPrice(0.0, 0.001, max_output_tokens=10)
+
+
+class Counter:
+    """A token counter."""
+
+    def count(self, _: object) -> int:
+        return 100
+
+    def window(self, _: object) -> int:
+        return 100_000
+
+
+class Prices:
+    """A price list."""
+
+    def price(self, _: object) -> Any:
+        return FutureResult.from_value(PRICE)
+
+
+SERVICES: dict[str, tuple[Callable[[], object], tuple[str, ...]]] = {
+    "core.clock": (FakeClock, ("now", "monotonic")),
+    "core.ids": (SequentialIds, ("new",)),
+    "core.events": (InMemoryEventBus, ("publish", "has_subscribers")),
+    "core.redactor": (EnvironmentRedactor, ("redact", "redact_json")),
+    "models.llm": (
+        lambda: ScriptedLLM(call("delete", name="a"), answer("It is done."), price=PRICE),
+        ("model", "complete"),
+    ),
+    "models.counter": (Counter, ("count", "window")),
+    "models.prices": (Prices, ("price",)),
+    "tooling.tools": (lambda: None, ("definitions", "execute")),
+    "memory.memory": (InMemoryMemory, ("bootstrap", "flush", "snapshot")),
+    "memory.sessions": (lambda: None, ("begin", "end")),
+    "memory.plan_store": (InMemoryPlanStore, ("save", "list_plans")),
+    "memory.effectiveness": (InMemoryEffectivenessTracker, ("record",)),
+    "governance.approver": (FixedApprover, ("decide",)),
+    "governance.guardrail": (AllowAll, ("check",)),
+    "governance.cost_router": (lambda: FixedRouter("scripted/1"), ("select_model",)),
+    "governance.cost_tracker": (RecordingCostTracker, ("record",)),
+    "governance.budget": (InMemoryBudget, ("reserve", "settle")),
+    "governance.verifier": (lambda: FixedVerifier(0.9), ("verify",)),
+    "governance.audit": (RecordingAuditLog, ("append",)),
+}
+QUIET = {
+    ("core.events", "publish"),
+    ("core.events", "has_subscribers"),
+    ("memory.plan_store", "list_plans"),
+    ("memory.plan_store", "save"),
+}
+"""Not called in this run, or where a wrong value has no effect."""
+
+
+def _raises(*_: object, **__: object) -> Any:
+    raise RuntimeError("on purpose")
+
+
+@effect
+async def _wrong_effect(*_: object, **__: object) -> Any:
+    raise KeyError("on purpose")
+
+
+def _object(*_: object, **__: object) -> Any:
+    return object()
+
+
+async def _coroutine(*_: object, **__: object) -> Any:
+    return object()
+
+
+WAYS = {"raises": _raises, "raises later": _wrong_effect, "object": _object, "coroutine": _coroutine}
+
+
+def broken(service: object, method: str, way: Callable[..., Any], *, after: int = 0) -> object:
+    """Return a service of which one method breaks from one call on; the others work."""
+    calls = 0
+
+    def misbehave(self: object, *args: object, **kwargs: object) -> Any:
+        nonlocal calls
+        calls += 1
+        if calls > after:
+            return way(*args, **kwargs)
+        found = getattr(service, method)
+        return found(*args, **kwargs) if callable(found) else found
+
+    misbehave.__qualname__ = f"Broken.{method}"
+    member: Any = misbehave if callable(getattr(service, method, None)) else property(misbehave)
+    members = {method: member, "__getattr__": lambda _, name: getattr(service, name)}
+    made: object = type("Broken", (), members)()
+    return made
+
+
+@tool(requires_approval=True)
+async def delete(name: str) -> str:
+    """Delete a file."""
+    return f"deleted {name}"
+
+
+@pytest.fixture(autouse=True)
+def redactors_end_with_their_test(request: pytest.FixtureRequest) -> Iterator[None]:
+    """The log is redacted as long as a redactor exists, also a broken one of an earlier test."""
+    yield
+    if "redact" in request.node.name:
+        gc.collect()
+
+
+def agent_with_all_services() -> ReactiveAgent:
+    llm = ScriptedLLM(call("delete", name="a"), answer("It is done."), price=PRICE)
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(delete).with_memory()
+    builder = builder.with_approval(lambda _: True).with_cost(run_usd=1.0).with_audit()
+    agent = builder.with_guardrails().with_verification().build()
+    for place, (make, _) in SERVICES.items():
+        layer, name = place.split(".")
+        if layer in ("memory", "governance") and make() is not None:
+            getattr(getattr(agent.container, layer), name).override(providers.Object(Some(make())))
+    return agent
+
+
+def replace(agent: ReactiveAgent, place: str, method: str, way: Callable[..., Any], after: int = 0) -> None:
+    layer, name = place.split(".")
+    provider = getattr(getattr(agent.container, layer), name)
+    inner = SERVICES[place][0]()
+    if inner is None:
+        inner = provider().value_or(None)
+    made = broken(inner, method, way, after=after)
+    is_optional = layer != "core" and place != "models.llm"
+    provider.override(providers.Object(Some(made) if is_optional else made))
+
+
+async def outcome(agent: ReactiveAgent) -> tuple[str, AgentError | None, list[AgentEvent]]:
+    """Run the task; return the answer, the error and the events."""
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    try:
+        result = await agent.run("Delete a.", session="s", user="u")
+    except AgentError as error:
+        return "", error, recorder.events
+    finally:
+        await agent.aclose()
+    return str(result.output), None, recorder.events
+
+
+@pytest.mark.parametrize(("way", "after"), [*((way, 0) for way in WAYS), ("raises", 2)])
+@pytest.mark.parametrize(
+    ("place", "method"), [(place, method) for place, (_, methods) in SERVICES.items() for method in methods]
+)
+async def test_a_service_that_breaks_its_port_never_makes_a_run_raise(
+    place: str, method: str, way: str, after: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = agent_with_all_services()
+    replace(agent, place, method, WAYS[way], after)
+    with caplog.at_level(logging.WARNING, "reactive_agents"):
+        output, error, events = await outcome(agent)
+    if error is None and (after or (place, method) in QUIET):
+        return
+    told = [str(error or ""), output, caplog.text, *map(repr, events)]
+    sign = WITHHELD if place == "core.redactor" else "Broken"
+    assert any(sign in text for text in told), (output, error)
+
+
+@pytest.mark.parametrize(
+    ("place", "method", "service"),
+    [
+        ("core.clock", "now", "clock"),
+        ("core.clock", "monotonic", "clock"),
+        ("core.ids", "new", "ids"),
+        ("models.llm", "model", "llm"),
+    ],
+)
+@pytest.mark.parametrize("after", range(3))
+@pytest.mark.parametrize("way", ["raises", "object"])
+async def test_a_clock_ids_or_a_model_that_fail_end_the_run_with_the_service_and_method(
+    place: str, method: str, service: str, after: int, way: str
+) -> None:
+    agent = agent_with_all_services()
+    replace(agent, place, method, WAYS[way], after)
+    _, error, _ = await outcome(agent)
+    if error is None:
+        assert after >= 2  # it was not asked as often before the last turn
+        return
+    cause = root_cause(error.error)  # type: ignore[arg-type]
+    assert isinstance(cause, ServiceFailed)
+    assert (cause.service, cause.operation) == (service, method)
+    assert f"{method} of the {service} service Broken" in str(error)
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), "1"])
+async def test_a_time_that_is_no_number_is_no_time(value: object) -> None:
+    agent = agent_with_all_services()
+    replace(agent, "core.clock", "monotonic", lambda: value)
+    _, error, _ = await outcome(agent)
+    assert "monotonic of the clock service Broken returned" in str(error)
+
+
+async def test_a_run_with_a_broken_clock_is_recorded_and_has_its_last_event() -> None:
+    agent = agent_with_all_services()
+    replace(agent, "core.clock", "now", _raises, 3)
+    _, error, events = await outcome(agent)
+    assert error is not None
+    assert type(events[-1]).__name__ == "TaskFailed"
+    audit: Any = agent.container.governance.audit().unwrap()
+    assert [entry.status for entry in audit.entries] == ["failed"]
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [TokenPrice(float("nan"), 0.1), TokenPrice(-1.0, 0.1), TokenPrice(0.1, "1")],  # type: ignore[arg-type]
+)
+async def test_a_price_that_is_none_is_the_reason_why_the_budget_allows_no_call(
+    wrong: TokenPrice, caplog: pytest.LogCaptureFixture
+) -> None:
+    agent = agent_with_all_services()
+    replace(agent, "models.prices", "price", lambda _: FutureResult.from_value(wrong))
+    result = await agent.run("Delete a.")
+    assert result.metadata.terminated_by == "budget"
+    assert "The prices service Broken returned TokenPrice(" in result.reason
+    assert "The prices service Broken returned TokenPrice(" in caplog.text
+
+
+@pytest.mark.parametrize("way", WAYS)
+async def test_where_nothing_can_be_redacted_texts_are_withheld(
+    way: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    secret = "the secret of the run"
+
+    def tells(*_: object) -> Any:
+        raise ValueError(secret)
+
+    agent = agent_with_all_services()
+    replace(agent, "core.redactor", "redact", WAYS[way])
+    agent.container.models.llm.override(providers.Object(broken(ScriptedLLM(price=PRICE), "complete", tells)))
+    _, error, events = await outcome(agent)
+    assert WITHHELD in str(error)
+    assert secret not in f"{error!r} {caplog.text}"
+    assert not any(secret in repr(event) for event in events)
