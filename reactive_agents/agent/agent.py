@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self
+from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
 
 import anyio
 from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
-from typing_extensions import TypeVar, Unpack
+from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.system import checked_redactor
@@ -26,14 +26,14 @@ from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.core import errors
-from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.model_profiles import ModelProfile
+from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import AgentResult as AgentResult
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
@@ -49,14 +49,19 @@ if TYPE_CHECKING:
 
 
 R = TypeVar("R", default=AgentResult)
-"""What a run of an agent gives: an ``AgentResult``, or a ``TypedResult`` of the agent's output type."""
+"""The result of a run: an ``AgentResult``, or a ``TypedResult`` of the agent's output type."""
+
+D = TypeVar("D", contravariant=True, default=None)
+"""The type of the dependencies that each run is given; ``None`` for an agent without."""
+
+_A = TypeVar("_A")
 
 
 def _as_it_is(result: TaskResult) -> Any:
     return result
 
 
-class ReactiveAgent(Generic[R]):
+class ReactiveAgent(Generic[R, D]):
     """An agent, ready to run tasks, any number of them at once.
 
     Use it as ``async with agent:``, or call :meth:`aclose` at the end, to close what it opened.
@@ -65,6 +70,7 @@ class ReactiveAgent(Generic[R]):
         container: the services; override a provider there before the first run to swap a service.
         name: the agent's name.
         present: converts a plain result, as events carry it, into the result that :meth:`run` returns.
+        deps_type: the type of the dependencies that each run is given; ``None`` for none.
     """
 
     def __init__(
@@ -73,28 +79,45 @@ class ReactiveAgent(Generic[R]):
         *,
         name: str = "agent",
         present: Callable[[TaskResult], R] = _as_it_is,
+        deps: TypeForm[D] | None = None,
     ) -> None:
         self.container = container
         self.name = name
         self.present = present
+        self.deps_type: Any = deps
         self._subscriptions = Subscriptions()
 
-    async def run(self, task: str | Task, **options: Unpack[RunOptions]) -> R:
+    @overload
+    async def run(self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]) -> R: ...
+
+    @overload
+    async def run(self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
+
+    async def run(self, task: str | Task, **options: Any) -> Any:
         """Run a task and return its result, which may be partial: see ``status``.
 
         Args:
+            deps: the dependencies of tools and other functions that take a ``RunContext``: an object of the
+                type that the agent was created with, if it was.
             options: as of ``RunOptions``, such as ``session="support-7"``.
 
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        outcome = await self._conduct(self.new_task(task, **options), options)
+        ready, overrides = self._ready(task, options)
+        outcome = await attempt(self._engine.conduct(ready, overrides=overrides))
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
         return self.present(outcome.unwrap())
 
-    def run_sync(self, task: str | Task, **options: Unpack[RunOptions]) -> R:
+    @overload
+    def run_sync(self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]) -> R: ...
+
+    @overload
+    def run_sync(self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
+
+    def run_sync(self, task: str | Task, **options: Any) -> Any:
         """Run a task from code that is not async, also inside a running event loop.
 
         It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
@@ -106,7 +129,8 @@ class ReactiveAgent(Generic[R]):
 
         async def run_and_close() -> R:
             try:
-                return await self.run(task, **options)
+                result: R = await self.run(task, **options)
+                return result
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.aclose()
@@ -132,30 +156,47 @@ class ReactiveAgent(Generic[R]):
                 results = portal.call(run_within, scope)
         return results[0]  # without one the signal has ended the process
 
+    @overload
+    def run_effect(
+        self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]
+    ) -> Effect[R, errors.RuntimeErrors]: ...
+
+    @overload
+    def run_effect(
+        self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]
+    ) -> Effect[R, errors.RuntimeErrors]: ...
+
     @effect
-    async def run_effect(
-        self, task: str | Task, **options: Unpack[RunOptions]
-    ) -> Result[R, errors.RuntimeErrors]:
+    async def run_effect(self, task: str | Task, **options: Any) -> Result[Any, errors.RuntimeErrors]:
         """Run a task and return its result as an effect."""
-        given = self._task(task, options)
-        if isinstance(given, Failure):
-            return given
-        outcome = await self._conduct(given.unwrap(), options)
+        ready = self._run_of(task, options)
+        if not isinstance(ready, Success):
+            return Failure(ready.failure())
+        made, overrides = ready.unwrap()
+        outcome = await attempt(self._engine.conduct(made, overrides=overrides))
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
-    async def stream(
-        self, task: str | Task, **options: Unpack[RunOptions]
-    ) -> AsyncGenerator[AgentEvent, None]:
+    @overload
+    def stream(
+        self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]
+    ) -> AsyncGenerator[AgentEvent, None]: ...
+
+    @overload
+    def stream(
+        self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]
+    ) -> AsyncGenerator[AgentEvent, None]: ...
+
+    async def stream(self, task: str | Task, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         """Run a task and yield its events as they happen, with the answer in deltas.
 
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
         does not close generators by itself: put :func:`contextlib.aclosing` around it there.
 
         Raises:
-            AgentError: the task is no text.
+            AgentError: the task is no text, or an option is wrong.
         """
-        ready = self.new_task(task, **options)
-        async with aclosing(stream_events(self._engine, ready, _overrides(options))) as events:
+        ready, overrides = self._ready(task, options)
+        async with aclosing(stream_events(self._engine, ready, overrides)) as events:
             async for event in events:
                 yield event
 
@@ -166,11 +207,7 @@ class ReactiveAgent(Generic[R]):
             AgentError: the task is no text; ``.error`` is a ``TaskError``. A custom clock or source of ids
                 failed; it is an ``ExecutionError``.
         """
-        made = self._task(task, options)
-        if not isinstance(made, Success):
-            raise AgentError(made.failure())
-        ready: Task = made.unwrap()
-        return ready
+        return _value(self._task(task, options))
 
     @property
     def agent_id(self) -> AgentId:
@@ -355,6 +392,29 @@ class ReactiveAgent(Generic[R]):
         found = approver.value_or(None)
         return found if isinstance(found, ApprovalDesk) else None
 
+    def _ready(self, task: str | Task, options: dict[str, Any]) -> tuple[Task, RunOverrides]:
+        """Return the task of a run, and the live objects of its options.
+
+        Raises:
+            AgentError: the task or an option is wrong; ``.error`` is a ``TaskError``.
+        """
+        return _value(self._run_of(task, options))
+
+    def _run_of(
+        self, task: str | Task, options: dict[str, Any]
+    ) -> Result[tuple[Task, RunOverrides], errors.TaskError | errors.ExecutionError]:
+        deps = options.pop("deps", None)
+        made = self._task(task, cast(RunOptions, options))
+        if not isinstance(made, Success):
+            return Failure(made.failure())
+        ready = made.unwrap()
+        if deps is None and self.deps_type is None:
+            return Success((ready, NO_OVERRIDES))
+        wrong = wrong_deps(self.deps_type, deps)
+        if wrong is not None:
+            return Failure(errors.TaskError(wrong.message, ready.id))
+        return Success((ready, RunOverrides(deps)))
+
     def _first_task(self, text: str) -> Task | errors.ExecutionError:
         """Return a new task, or why there is none: a custom clock or source of ids failed."""
         faults = ServiceFaults()
@@ -377,8 +437,12 @@ class ReactiveAgent(Generic[R]):
             return Failure(errors.TaskError(problem, made.id))
         return Success(evolve(made, **_fields(options)) if options else made)
 
-    async def _conduct(self, task: Task, options: RunOptions) -> Result[TaskResult, TaskFailed]:
-        return await attempt(self._engine.conduct(task, overrides=_overrides(options)))
+
+def _value(made: Result[_A, errors.TaskError | errors.ExecutionError]) -> _A:
+    if not isinstance(made, Success):
+        raise AgentError(made.failure())
+    value: _A = made.unwrap()
+    return value
 
 
 def _inside_event_loop() -> bool:
@@ -391,9 +455,4 @@ def _inside_event_loop() -> bool:
 
 def _fields(options: RunOptions) -> dict[str, Any]:
     """Return the fields of the task that options set."""
-    fields: dict[str, Any] = {name: given for name, given in options.items() if name != "deps"}
-    return {**fields, "history": tuple(options["history"] or ())} if "history" in options else fields
-
-
-def _overrides(options: RunOptions) -> RunOverrides:
-    return RunOverrides(options["deps"]) if "deps" in options else NO_OVERRIDES
+    return {**options, "history": tuple(options["history"] or ())} if "history" in options else {**options}

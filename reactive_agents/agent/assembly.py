@@ -19,7 +19,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
-from reactive_agents.agent.tool_references import alike, find_tool
+from reactive_agents.agent.tool_references import alike, find_tool, wrong_tool_deps
 from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, Providers
@@ -57,7 +57,7 @@ class ResolvedAgent:
 
 def assemble_agent(
     config: AgentConfig, components: AgentComponents
-) -> Result[ReactiveAgent[Any], ConfigErrors]:
+) -> Result[ReactiveAgent[Any, Any], ConfigErrors]:
     """Return the agent, or the first thing that is wrong with its description."""
     return resolve_agent(config, components).map(compose_agent)
 
@@ -99,7 +99,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
     )
 
 
-def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgent[Any]:
+def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgent[Any, Any]:
     """Return the agent on a new runtime.
 
     Args:
@@ -112,9 +112,10 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
         core={"patterns": Object(agent.config.redaction.patterns), **core},
         services=partial(_services, agent),
     )
+    name, deps = agent.config.name, agent.components.deps
     if agent.shape is None:
-        return ReactiveAgent(container, name=agent.config.name)
-    return ReactiveAgent(container, name=agent.config.name, present=typed_results(agent.shape))
+        return ReactiveAgent(container, name=name, deps=deps)
+    return ReactiveAgent(container, name=name, present=typed_results(agent.shape), deps=deps)
 
 
 def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) -> Mapping[str, Providers]:
@@ -299,6 +300,9 @@ def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[T
         known = tools.setdefault(tool.definition.name, tool)
         if not alike(known, tool):
             return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
+        wrong = wrong_tool_deps(tool, components.deps)
+        if wrong is not None:
+            return Failure(wrong)
     workspace = Path(config.workspace or ".")
     try:
         workspace = Path.cwd() if config.workspace is None else workspace.expanduser().resolve()

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
 from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
-from typing_extensions import TypeForm
+from typing_extensions import TypeForm, TypeVar
 
+from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.service_options import ServiceOptions
-from reactive_agents.agent.tool_references import ToolLike, find_tool, tool_reference
+from reactive_agents.agent.tool_references import (
+    PlainFunction,
+    ToolLike,
+    ToolsOfOtherDeps,
+    find_tool,
+    tool_reference,
+)
 from reactive_agents.agent.validation import (
     changed_options,
     is_above_zero,
@@ -36,6 +43,7 @@ from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.requirements import CallLimit, ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tasks import TypedResult
 from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
@@ -45,10 +53,14 @@ from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
 
 _Output = TypeVar("_Output")
+_Given = TypeVar("_Given")
+_Deps = TypeVar("_Deps", default=None)
+
+ConfigSource: TypeAlias = AgentConfig | Mapping[str, Any] | str | Path
 
 
 @frozen
-class ReactiveAgents(ServiceOptions, Generic[R]):
+class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     """An immutable builder of agents: each ``with_*`` returns a new one."""
 
     if not TYPE_CHECKING:
@@ -61,18 +73,44 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             """
             raise not_an_attribute(self, name, ReactiveAgent)
 
+    @overload
     @classmethod
-    def create(cls) -> ReactiveAgents[AgentResult]:
-        """Return a builder with all defaults and without a model."""
-        return ReactiveAgents()
+    def create(cls) -> ReactiveAgents[AgentResult, None]: ...
+
+    @overload
+    @classmethod
+    def create(cls, *, deps: TypeForm[_Given]) -> ReactiveAgents[AgentResult, _Given]: ...
+
+    @classmethod
+    def create(cls, *, deps: Any = None) -> ReactiveAgents[AgentResult, Any]:
+        """Return a builder with all defaults and without a model.
+
+        Args:
+            deps: the type of the dependencies that each run is given, and that tools and other functions find
+                in their ``RunContext``.
+        """
+        return ReactiveAgents(components=AgentComponents(deps=deps))
+
+    @overload
+    @classmethod
+    def from_config(
+        cls, source: ConfigSource, *, allow_tools_from: Collection[str] = ()
+    ) -> ReactiveAgents[AgentResult, None]: ...
+
+    @overload
+    @classmethod
+    def from_config(
+        cls, source: ConfigSource, *, deps: TypeForm[_Given], allow_tools_from: Collection[str] = ()
+    ) -> ReactiveAgents[AgentResult, _Given]: ...
 
     @classmethod
     def from_config(
-        cls, source: AgentConfig | Mapping[str, Any] | str | Path, *, allow_tools_from: Collection[str] = ()
-    ) -> ReactiveAgents[AgentResult]:
+        cls, source: ConfigSource, *, deps: Any = None, allow_tools_from: Collection[str] = ()
+    ) -> ReactiveAgents[AgentResult, Any]:
         """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file.
 
         Args:
+            deps: as of :meth:`create`.
             allow_tools_from: modules whose functions a mapping or file may name, with the modules in them.
         """
         read = read_config(source, allow_tools_from=allow_tools_from)
@@ -80,7 +118,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             return ReactiveAgents(problems=(read.failure(),))
         config = read.unwrap()
         files = (Path(source).resolve(),) if isinstance(source, str | Path) else ()
-        return ReactiveAgents(config, AgentComponents(tools=config.tools, config_files=files))
+        return ReactiveAgents(config, AgentComponents(tools=config.tools, config_files=files, deps=deps))
 
     # --- the model --------------------------------------------------------------------------------------
 
@@ -203,7 +241,20 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             return self._with_problem(wrong)
         return self._with_components(policies=(*self.components.policies, *policies))
 
-    def with_tools(self, *tools: ToolLike) -> Self:
+    @overload
+    def with_tools(  # type: ignore[overload-overlap]
+        self, *tools: Tool[..., Any, _Deps] | Callable[Concatenate[RunContext[_Deps], ...], Any] | str
+    ) -> Self: ...
+
+    @overload
+    def with_tools(self, *tools: Callable[Concatenate[RunContext[Never], ...], Any]) -> ToolsOfOtherDeps: ...
+
+    @overload
+    def with_tools(  # pyright: ignore[reportOverlappingOverload]
+        self, *tools: Tool[..., Any, _Deps] | PlainFunction | str
+    ) -> Self: ...
+
+    def with_tools(self, *tools: ToolLike) -> Any:
         """Add tools: functions, built-in names or ``module:function``.
 
         By default all built-in.
@@ -356,7 +407,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
 
     # --- the result -------------------------------------------------------------------------------------
 
-    def with_output_type(self, output_type: TypeForm[_Output]) -> ReactiveAgents[TypedResult[_Output]]:
+    def with_output_type(self, output_type: TypeForm[_Output]) -> ReactiveAgents[TypedResult[_Output], _Deps]:
         """Return structured output: answers are values of a type.
 
         The model is shown the type; an answer that does not fit is converted by further model calls, and
@@ -367,9 +418,9 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
                 ``list[int]`` or ``City | Country``.
         """
         changed: object = self._with_components(output_type=output_type)
-        return cast("ReactiveAgents[TypedResult[_Output]]", changed)
+        return cast("ReactiveAgents[TypedResult[_Output], _Deps]", changed)
 
-    def build(self) -> ReactiveAgent[R]:
+    def build(self) -> ReactiveAgent[R, _Deps]:
         """Return the agent.
 
         Raises:
@@ -380,7 +431,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             raise AgentError(built.failure())
         return built.unwrap()
 
-    def build_effect(self) -> Effect[ReactiveAgent[R], ConfigErrors]:
+    def build_effect(self) -> Effect[ReactiveAgent[R, _Deps], ConfigErrors]:
         """Build the agent as an effect, which fails with the first error."""
         return FutureResult.from_result(self._build())
 
@@ -395,7 +446,7 @@ class ReactiveAgents(ServiceOptions, Generic[R]):
             raise AgentError(described.failure())
         return described.unwrap()
 
-    def _build(self) -> Result[ReactiveAgent[R], ConfigErrors]:
+    def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
         from reactive_agents.agent.assembly import assemble_agent  # with the container library

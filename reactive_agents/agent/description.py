@@ -15,6 +15,7 @@ from reactive_agents.agent.validation import changed_options
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
+from reactive_agents.core.run_context import type_name
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM, Approver, Embedder
@@ -41,6 +42,7 @@ class AgentComponents:
         checks: functions that guardrails ask besides the configured checks, at every stage.
         embedder: turns texts into vectors for memory, instead of a model by name.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
+        deps: the type of the dependencies that each run is given; ``None`` for none.
         config_files: resolved paths of the files that configure the agent, which its file tools do not write.
     """
 
@@ -58,6 +60,7 @@ class AgentComponents:
     embedder: Embedder | None = None
     signing_key: bytes | None = field(default=None, repr=False)
     config_files: tuple[Path, ...] = ()
+    deps: Any = None
 
 
 @frozen
@@ -116,6 +119,8 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     if components.output_type is not None:
         kind = repr(components.output_type)
         return InvalidConfig("output_type", kind, "none, to be serialised")
+    if components.deps is not None:
+        return InvalidConfig("deps", type_name(components.deps), "none, to be serialised")
     if components.controller is not None:
         return InvalidConfig("controller", "a controller", "none, to be serialised")
     if components.checks:

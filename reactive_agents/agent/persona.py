@@ -197,7 +197,7 @@ def _comparison(
 
 def _domains(
     domains: tuple[_ResolvedDomain, ...],
-    agents: tuple[ReactiveAgent[Any], ...],
+    agents: tuple[ReactiveAgent[Any, Any], ...],
     lifetimes: Lifetimes,
     *engines: ExecutionEngine,
 ) -> tuple[PersonaDomain, ...]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 from typing_extensions import TypedDict
 
@@ -21,17 +20,15 @@ class RunOptions(TypedDict, total=False):
         user: whose task it is, as the program names its users. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
             result; without a session. Those of the system are left out. ``None`` for none.
-        deps: the dependencies of tools and other functions that take a ``RunContext``.
     """
 
     session: str | None
     user: str | None
     history: Sequence[Message] | None
-    deps: Any
 
 
 def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
-    """Return what is wrong with a task or an option of its run, or ``None``."""
+    """Return the problem of a task or an option of its run, or ``None``."""
     if not isinstance(task, str):
         given = abbreviated(task)
         return f"The task's input is {given}; expected a text that says what the agent is to do."

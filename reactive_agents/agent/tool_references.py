@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from typing import Any
+from types import CodeType
+from typing import Any, Protocol
 
 import attrs
 from returns.result import Failure, Result, Success
@@ -13,6 +14,7 @@ from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.run_context import is_subtype, type_name
 from reactive_agents.core.tools import RESERVED_NAMES
 
 
@@ -47,6 +49,23 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
 
 
 ToolLike = Tool | Callable[..., Any] | str
+
+
+class PlainFunction(Protocol):
+    """A function, as opposed to a tool, to type checkers."""
+
+    @property
+    def __code__(self) -> CodeType:
+        """The compiled body."""
+        ...
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the function."""
+        ...
+
+
+class ToolsOfOtherDeps:
+    """The type of a builder whose tools take other dependencies than its agent has."""
 
 
 def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
@@ -92,6 +111,16 @@ def alike(one: Tool, other: Tool) -> bool:
     return attrs.asdict(one, recurse=False, filter=_is_option) == attrs.asdict(
         other, recurse=False, filter=_is_option
     )
+
+
+def wrong_tool_deps(tool: Tool, deps: Any) -> InvalidConfig | None:
+    """Return the problem of a tool that takes other dependencies than an agent has."""
+    if is_subtype(deps, tool.deps_type):
+        return None
+    wanted = type_name(tool.deps_type)
+    has = f"an agent with deps={type_name(deps)}, as here" if deps is not None else "an agent without deps"
+    expected = f"a tool for {has}, or create(deps={wanted})"
+    return InvalidConfig("tools", f"{tool.name!r}, which takes RunContext[{wanted}]", expected)
 
 
 def _is_option(attribute: attrs.Attribute[Any], _: object) -> bool:

@@ -7,12 +7,15 @@ dependencies are live objects of the program.
 
 from __future__ import annotations
 
+import types
+import typing
 from collections.abc import Mapping
 from typing import Any, Generic, Protocol
 
 from attrs import field, frozen
 from typing_extensions import TypeVar
 
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
@@ -56,3 +59,84 @@ class RunContexts(Protocol):
     def __call__(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
         """Return the context as it is now."""
         ...
+
+
+# --- the type of dependencies, as far as it can be checked at run time -----------------------------------
+
+
+def wrong_deps(declared: Any, given: object) -> InvalidConfig | None:
+    """Return the problem of a run's dependencies, or ``None``.
+
+    Their text is not shown.
+
+    Args:
+        declared: the type that the agent was created with; ``None`` for no dependencies.
+    """
+    if is_of_type(given, declared):
+        return None
+    got = "nothing" if given is None else f"a {type(given).__name__}"
+    if declared in (None, types.NoneType):
+        return InvalidConfig("deps", got, "none: the agent was created without deps")
+    return InvalidConfig("deps", got, f"a {type_name(declared)}, with which the agent was created")
+
+
+def is_of_type(value: object, kind: Any) -> bool:
+    """Return whether a value is of a type, or may be.
+
+    The arguments of generic types are not looked at.
+    """
+    kind = _plain(kind)
+    members = _members(kind)
+    if members is not None:
+        return any(is_of_type(value, each) for each in members)
+    if typing.get_origin(kind) is typing.Literal:
+        return value in typing.get_args(kind)
+    origin = typing.get_origin(kind) or kind
+    if not isinstance(origin, type):
+        return True
+    if typing.is_typeddict(origin):
+        return isinstance(value, dict)
+    try:
+        return isinstance(value, origin)
+    except TypeError:  # a protocol that says nothing at run time
+        return True
+
+
+def is_subtype(offered: Any, wanted: Any) -> bool:
+    """Return whether values of a type are of another one, or may be."""
+    offered, wanted = _plain(offered), _plain(wanted)
+    several = _members(offered)
+    if several is not None:
+        return all(is_subtype(each, wanted) for each in several)
+    several = _members(wanted)
+    if several is not None:
+        return any(is_subtype(offered, each) for each in several)
+    kinds = [typing.get_origin(each) or each for each in (offered, wanted)]
+    if Any in kinds or not all(isinstance(each, type) for each in kinds) or typing.is_typeddict(kinds[1]):
+        return True
+    try:
+        return issubclass(*kinds)
+    except TypeError:
+        return True
+
+
+def type_name(kind: Any) -> str:
+    """Return the name of a type for messages."""
+    return kind.__name__ if isinstance(kind, type) and not typing.get_args(kind) else str(kind)
+
+
+def _plain(kind: Any) -> Any:
+    """Return a type without annotations, and a new type as what it is made of."""
+    if kind is None:
+        return types.NoneType
+    if type(kind).__name__ == "TypeAliasType":  # of typing, since Python 3.12, or of typing_extensions
+        return _plain(kind.__value__)
+    if typing.get_origin(kind) is typing.Annotated:
+        return _plain(typing.get_args(kind)[0])
+    return _plain(kind.__supertype__) if isinstance(kind, typing.NewType) else kind
+
+
+def _members(kind: Any) -> tuple[Any, ...] | None:
+    """Return the members of a union, or ``None``."""
+    is_union = typing.get_origin(kind) in (typing.Union, types.UnionType)
+    return typing.get_args(kind) if is_union else None

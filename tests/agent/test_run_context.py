@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import threading
-from typing import Any
+from pathlib import Path
+from typing import Annotated, Any, Literal, Protocol, runtime_checkable
 
 import attrs
 import pytest
 
-from reactive_agents import ReactiveAgents, RunContext, ToolContext, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, ToolContext, agent_tool, tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core.errors import TaskError
+from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls
 
 pytestmark = pytest.mark.anyio
@@ -55,9 +58,10 @@ def both(ctx: RunContext[Shop] | None, context: ToolContext) -> bool:
     return ctx is not None and ctx.run_id == context.run_id
 
 
-def agent_with(*turns: Turn, tools: tuple[Any, ...]) -> Any:
+def agent_with(*turns: Turn, tools: tuple[Any, ...] = (), deps: Any = Shop) -> Any:
     model = ScriptedLLM(*turns)
-    return ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(*tools).build(), model
+    builder: Any = ReactiveAgents.create() if deps is None else ReactiveAgents.create(deps=deps)
+    return builder.with_llm(model).with_reasoning().with_tools(*(tools or ("calculator",))).build(), model
 
 
 async def test_every_kind_of_tool_gets_the_context_and_the_model_does_not_see_it() -> None:
@@ -104,7 +108,7 @@ async def test_retry_counts_the_failures_of_a_tool_in_a_row() -> None:
             raise ValueError("not yet")
         return "well"
 
-    agent, _ = agent_with(*[call("flaky")] * 4, answer("Well."), tools=(flaky,))
+    agent, _ = agent_with(*[call("flaky")] * 4, answer("Well."), tools=(flaky,), deps=None)
     await agent.run("Try.")
     assert tried == [0, 1, 2, 0]
 
@@ -119,3 +123,116 @@ def test_a_tool_has_one_context_of_each_kind() -> None:
 def test_dependencies_are_in_no_text_of_a_context() -> None:
     context = RunContext(deps={"password": "hunter2"}, run_id=Any, task_id=Any)  # type: ignore[arg-type]
     assert "hunter2" not in repr(context)
+
+
+# --- dependencies of the wrong type ---------------------------------------------------------------------
+
+
+@runtime_checkable
+class Named(Protocol):
+    """Anything with a name."""
+
+    name: str
+
+
+class Unchecked(Protocol):
+    """A protocol that says nothing at run time."""
+
+    def call(self) -> None:
+        """Call."""
+
+
+@pytest.mark.parametrize(
+    ("declared", "given", "message"),
+    [
+        (Shop, None, "deps: got nothing, expected a Shop, with which the agent was created."),
+        (
+            Shop,
+            {"password": "hunter2"},
+            "deps: got a dict, expected a Shop, with which the agent was created.",
+        ),
+        (None, SHOP, "deps: got a Shop, expected none: the agent was created without deps."),
+        (int | str, 1.5, "deps: got a float, expected a int | str, with which the agent was created."),
+        (list[int], {}, "deps: got a dict, expected a list[int], with which the agent was created."),
+        (Named, 3, "deps: got a int, expected a Named, with which the agent was created."),
+        (Shop | None, None, ""),
+        (Any, object(), ""),
+        (Named, SHOP, ""),
+        (Unchecked, 3, ""),
+        (Annotated[Shop, "the shop"], SHOP, ""),
+        (Literal["a"], "a", ""),
+    ],
+)
+async def test_dependencies_of_another_type_are_refused_before_anything_runs(
+    declared: Any, given: Any, message: str
+) -> None:
+    agent, model = agent_with(answer("Done."), deps=declared)
+    options = {} if given is None else {"deps": given}
+    if not message:
+        assert (await agent.run("Do it.", **options)).success
+        return
+    failed = (await attempt(agent.run_effect("Do it.", **options))).failure()
+    assert (type(failed), failed.message) == (TaskError, message)
+    for begin in (agent.run, lambda task, **given: anext(agent.stream(task, **given))):
+        with pytest.raises(AgentError) as refused:
+            await begin("Do it.", **options)
+        assert str(refused.value) == message
+    assert model.requests == []
+
+
+def test_a_tool_of_other_dependencies_is_refused_by_build() -> None:
+    def of_shop(ctx: RunContext[Shop]) -> None: ...
+
+    for deps, has in ((int, "an agent with deps=int, as here"), (None, "an agent without deps")):
+        with pytest.raises(AgentError) as refused:
+            agent_with(tools=(of_shop,), deps=deps)
+        assert str(refused.value) == (
+            f"tools: got 'of_shop', which takes RunContext[Shop], expected a tool for {has}, "
+            "or create(deps=Shop)."
+        )
+    for deps in (Shop, type("Branch", (Shop,), {}), Any):
+        agent_with(tools=(of_shop,), deps=deps)
+
+
+async def test_dependencies_are_in_no_event_record_or_stored_form(tmp_path: Path) -> None:
+    class Secretive:
+        def __init__(self) -> None:
+            self.key = "hunter2-the-key"
+
+        def __repr__(self) -> str:
+            return self.key
+
+    def use(ctx: RunContext[Secretive]) -> int:
+        """Return how long the key is."""
+        return len(ctx.deps.key)
+
+    model = ScriptedLLM(call("use"), answer("It has 15 characters."))
+    builder = ReactiveAgents.create(deps=Secretive).with_llm(model).with_reasoning().with_tools(use)
+    agent = (
+        builder.with_memory(tmp_path / "m.db")
+        .with_sessions(tmp_path / "s.db")
+        .with_audit(tmp_path / "a.db")
+        .with_cost(tmp_path / "c.db")
+        .build()
+    )
+    seen: list[Any] = []
+    agent.subscribe(seen.append)
+    async with agent:
+        result = await agent.run("How long?", deps=Secretive(), session="s", user="u")
+    assert result.success
+    assert "hunter2" not in repr(seen) + repr(result) + repr(model.requests)
+    assert not any(b"hunter2" in file.read_bytes() for file in tmp_path.iterdir())  # noqa: ASYNC240
+
+
+async def test_an_agent_as_a_tool_is_given_the_dependencies_of_its_caller() -> None:
+    inner, _ = agent_with(call("left", item="tea"), answer("Four."), tools=(SHOP.left,))
+    outer, _ = agent_with(
+        call("agent", task="How much tea is left?"), answer("Four."), tools=(agent_tool(inner),)
+    )
+    result = await outer.run("How much?", deps=SHOP)
+    assert result.tool_results == {"agent-1": "Four."}
+    with pytest.raises(AgentError, match=r"an agent with deps=int, as here, or create\(deps=Shop"):
+        agent_with(tools=(agent_tool(inner),), deps=int)
+    optional = agent_tool(agent_with(answer("Nothing needed."), deps=Shop | None)[0])
+    caller, _ = agent_with(call("agent", task="Say it."), answer("It."), tools=(optional,), deps=None)
+    assert (await caller.run("Ask.")).tool_results == {"agent-1": "Nothing needed."}

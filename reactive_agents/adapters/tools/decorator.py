@@ -9,7 +9,7 @@ import sys
 import types
 from collections.abc import Callable, Mapping, MutableMapping
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, cast, get_args, overload
+from typing import TYPE_CHECKING, Any, Concatenate, Generic, Protocol, cast, get_args, overload
 from weakref import WeakKeyDictionary
 
 from attrs import define, field, frozen
@@ -22,6 +22,7 @@ from reactive_agents.adapters.tools.signature import (
     read_signature,
     resolve_signature,
 )
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tools import Risk, ToolDefinition
 
 if TYPE_CHECKING:
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P", default=...)
 _R = TypeVar("_R", default=Any)
+_D = TypeVar("_D", contravariant=True, default=Any)
+_Deps = TypeVar("_Deps")
 
 DEFAULT_TIMEOUT_S = 60.0
 
@@ -61,8 +64,10 @@ _CONTRACTS: Mapping[bool, MutableMapping[object, _Contract]] = {
 
 
 @frozen(eq=False, slots=False)
-class Tool(Generic[_P, _R]):
+class Tool(Generic[_P, _R, _D]):
     """A function that a model may call; still callable from Python as before.
+
+    Its third type is that of the dependencies that the function takes with ``RunContext``.
 
     Attributes:
         function: what runs, plain or ``async``.
@@ -137,8 +142,26 @@ class Tool(Generic[_P, _R]):
         return _contract_of(self.name, self.signature)
 
 
+class ToolDecorator(Protocol):
+    """Makes tools with the same options."""
+
+    @overload
+    def __call__(
+        self, function: Callable[Concatenate[RunContext[_Deps], _P], _R], /
+    ) -> Tool[Concatenate[RunContext[_Deps], _P], _R, _Deps]: ...
+
+    @overload
+    def __call__(self, function: Callable[_P, _R], /) -> Tool[_P, _R, object]: ...
+
+
 @overload
-def tool(function: Callable[_P, _R], /) -> Tool[_P, _R]: ...
+def tool(
+    function: Callable[Concatenate[RunContext[_Deps], _P], _R], /
+) -> Tool[Concatenate[RunContext[_Deps], _P], _R, _Deps]: ...
+
+
+@overload
+def tool(function: Callable[_P, _R], /) -> Tool[_P, _R, object]: ...
 
 
 @overload
@@ -152,7 +175,7 @@ def tool(
     output: bool = False,
     idempotent: bool = False,
     volatile: bool = False,
-) -> Callable[[Callable[_P, _R]], Tool[_P, _R]]: ...
+) -> ToolDecorator: ...
 
 
 def tool(
@@ -217,7 +240,7 @@ def tool(
     return lambda decorated: decorate(decorated, sys._getframe(1))
 
 
-def as_tool(function: Tool[_P, _R] | Callable[_P, _R]) -> Tool[_P, _R]:
+def as_tool(function: Tool | Callable[..., Any]) -> Tool:
     """The tool itself, or a plain function as a tool without options.
 
     Raises:

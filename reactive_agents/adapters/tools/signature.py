@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 import types
 import typing
 from collections.abc import Callable, Mapping
@@ -93,14 +94,16 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
         for parameter in signature.parameters
         if parameter.annotation is not inspect.Parameter.empty
     }
+    known = {"ToolContext": ToolContext, "RunContext": RunContext, **getattr(function, "__globals__", {})}
+    for parameter, annotation in annotated.items():
+        if isinstance(annotation, str) and _OF_A_RUN.match(annotation):
+            try:
+                typing.get_type_hints(_annotated({parameter: annotation}), known, names)
+            except _UNRESOLVED:  # the model is not shown the type, so it need not be there at run time
+                annotated[parameter] = RunContext
     try:
-        hints = typing.get_type_hints(
-            types.SimpleNamespace(__annotations__=annotated),
-            {"ToolContext": ToolContext, "RunContext": RunContext, **getattr(function, "__globals__", {})},
-            names,
-            include_extras=True,
-        )
-    except (NameError, AttributeError, SyntaxError, TypeError) as error:
+        hints = typing.get_type_hints(_annotated(annotated), known, names, include_extras=True)
+    except _UNRESOLVED as error:
         raise ToolDefinitionError(
             f"{_name(function)} has an annotation that cannot be resolved: {error}. "
             "Define or import the type at module level (not only under TYPE_CHECKING)."
@@ -115,6 +118,14 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
         deps_type=Any if run is None else deps_type(hints[run]),
         names=names,
     )
+
+
+_OF_A_RUN = re.compile(r"(\w+\.)*RunContext\[")
+_UNRESOLVED = (NameError, AttributeError, SyntaxError, TypeError)
+
+
+def _annotated(annotations: dict[str, Any]) -> Any:
+    return types.SimpleNamespace(__annotations__=annotations)
 
 
 def _refuse_unfillable(function: Callable[..., Any], parameter: inspect.Parameter, position: int) -> None:

@@ -1,0 +1,107 @@
+"""Wrong dependencies, and missing ones, are type errors: of runs, of tools, and of agents as tools."""
+
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+from dataclasses import dataclass
+from typing import Any, assert_type
+
+from reactive_agents import (
+    AgentResult,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    Tool,
+    TypedResult,
+    agent_tool,
+    tool,
+)
+
+
+@dataclass
+class Shop:
+    stock: int
+
+    def left(self, ctx: "RunContext[Shop]", item: str) -> int:
+        return ctx.deps.stock
+
+    def plain(self, item: str) -> int:
+        return self.stock
+
+
+class Branch(Shop):
+    pass
+
+
+class Bank:
+    pass
+
+
+def of_shop(ctx: RunContext[Shop], item: str) -> int:
+    return ctx.deps.stock
+
+
+async def of_bank(ctx: RunContext[Bank]) -> Bank:
+    return ctx.deps
+
+
+def of_anything(ctx: RunContext[object], item: str) -> str:
+    return item
+
+
+def of_any(ctx: RunContext, item: str) -> str:
+    return item
+
+
+def without(*, item: str) -> str:
+    return item
+
+
+@tool(name="shop", timeout_s=3)
+def shop_tool(ctx: RunContext[Shop], item: str) -> int:
+    return assert_type(ctx.deps, Shop).stock
+
+
+@tool
+def bank_tool(ctx: RunContext[Bank]) -> None: ...
+
+
+@tool
+def plain_tool(item: str) -> int:
+    return len(item)
+
+
+def builders() -> None:
+    builder = ReactiveAgents.create(deps=Shop)
+    builder.with_tools(of_shop, of_anything, of_any, without, shop_tool, plain_tool, "calculator").build()
+    builder.with_tools(Shop(3).left, Shop(3).plain).build()
+    builder.with_tools(of_bank).build()  # type: ignore[attr-defined]
+    builder.with_tools(of_shop, bank_tool).build()  # type: ignore[attr-defined]
+    builder.with_tools(without, bank_tool)  # type: ignore[arg-type]
+    assert_type(plain_tool("tea"), int)
+    none = ReactiveAgents.create()
+    none.with_tools(of_anything, plain_tool, without).build()
+    none.with_tools(of_shop).build()  # type: ignore[attr-defined]
+    none.with_tools(without, shop_tool)  # type: ignore[arg-type]
+    typed = builder.with_output_type(list[int]).build()
+    assert_type(typed, ReactiveAgent[TypedResult[list[int]], Shop])
+    ReactiveAgents.from_config({"model": "offline"}, deps=Shop).with_tools(of_shop).build()
+
+
+async def runs() -> None:
+    agent = ReactiveAgents.create(deps=Shop).build()
+    assert_type(await agent.run("Count.", deps=Shop(1), user="ada"), AgentResult)
+    assert_type(agent.run_sync("Count.", deps=Branch(1)), AgentResult)
+    await agent.run("Count.")  # type: ignore[call-arg]
+    agent.run_sync("Count.", deps=Bank())  # type: ignore[arg-type]
+    await agent.run_effect("Count.", deps=Bank())  # type: ignore[arg-type]
+    agent.stream("Count.")  # type: ignore[call-arg]
+    await agent.run("Count.", deps=Shop(1), sesion="s")  # type: ignore[call-arg]
+    await ReactiveAgents.create().build().run("Count.", deps=Shop(1))  # type: ignore[call-overload]
+    optional = ReactiveAgents.create(deps=Shop | None).build()
+    await optional.run("Count.")
+    await optional.run("Count.", deps=Shop(1))
+
+
+def agents_as_tools(shop: ReactiveAgent[Any, Shop], none: ReactiveAgent[Any]) -> None:
+    assert_type(agent_tool(shop), Tool[..., Any, Shop])
+    ReactiveAgents.create(deps=Branch).with_tools(agent_tool(shop), agent_tool(none), without).build()
+    ReactiveAgents.create(deps=Bank).with_tools(agent_tool(shop), without)  # type: ignore[arg-type]
