@@ -13,7 +13,6 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
-from contextvars import ContextVar
 from functools import wraps
 from threading import get_ident
 from time import monotonic
@@ -60,37 +59,6 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
         return FutureResult(body(*args, **kwargs))
 
     return build
-
-
-@frozen
-class Settled(Generic[_E]):
-    """The result of what took effect at once; it may be awaited too.
-
-    >>> Settled(Success(None)).unwrap()
-    """
-
-    result: Result[None, _E]
-
-    def __await__(self) -> Generator[Any, Any, Result[None, _E]]:
-        """Return the result."""
-        return self.result
-        yield
-
-    def unwrap(self) -> None:
-        """Return ``None``.
-
-        Raises:
-            UnwrapFailedError: it had no effect.
-        """
-        self.result.unwrap()
-
-    def failure(self) -> _E:
-        """Return the error.
-
-        Raises:
-            UnwrapFailedError: it took effect.
-        """
-        return self.result.failure()
 
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
@@ -161,6 +129,62 @@ async def attempt_foreign(
             return BrokenContract(f"returned {kind}, expected Success({expected.__name__}) or a Failure.")
 
 
+class Branch:
+    """A position in the structure of a run's calls, by which each call has a name.
+
+    The name of a call depends on what was called before it in its branch, and not on how concurrent branches
+    were scheduled: the same run calls by the same names. :func:`gather` gives each of its effects a branch.
+
+    Attributes:
+        path: from the root, whose path is empty; a branch's path ends with a slash.
+    """
+
+    __slots__ = ("_counts", "path")
+
+    def __init__(self, path: str = "") -> None:
+        self.path = path
+        self._counts: dict[str, int] = {}
+
+    def name(self, kind: str) -> str:
+        """Return the name of the next call of a kind in this branch."""
+        self._counts[kind] = number = self._counts.get(kind, 0) + 1
+        return f"{self.path}{kind}{number}"
+
+    def fork(self, name: str) -> Branch:
+        """Return the branch of that name, which no other call has."""
+        return Branch(f"{name}/")
+
+    def join(self, branches: Sequence[Branch]) -> None:
+        """Continue after the branches have ended."""
+
+    async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the result of a service's call, which a record may have already."""
+        return await call()
+
+
+BRANCH: contextvars.ContextVar[Branch | None] = contextvars.ContextVar("branch", default=None)
+"""The branch of the run under way; ``None`` where calls need no names."""
+
+
+def branched(effects: Sequence[Effect[_A, _E]]) -> Sequence[Effect[_A, _E]]:
+    """Return the effects, each in its branch where calls have names."""
+    current = BRANCH.get()
+    if current is None:
+        return effects
+    name = current.name("g")
+    branches = [current.fork(f"{name}.{index}") for index in range(len(effects))]
+
+    async def within_branch(branch: Branch, pending: Effect[_A, _E]) -> Result[_A, _E]:
+        token = BRANCH.set(branch)
+        try:
+            return await attempt(pending)
+        finally:
+            BRANCH.reset(token)
+            current.join((branch,))
+
+    return [FutureResult(within_branch(*each)) for each in zip(branches, effects, strict=True)]
+
+
 async def gather(
     effects: Sequence[Effect[_A, _E]], *, limit: int | None = None, fail_fast: bool = False
 ) -> tuple[Result[_A, _E], ...]:
@@ -183,6 +207,7 @@ async def gather(
     try:
         if limit is not None and limit < 1:
             raise ValueError(f"limit must be 1 or more: {limit}")
+        effects = branched(effects)
         return await _run_all(effects, len(effects) if limit is None else limit, fail_fast=fail_fast)
     finally:
         for pending in effects:
@@ -221,15 +246,10 @@ async def _run_all(
     return tuple(result for result in results if result is not None)
 
 
-async def within(
-    seconds: float, running: Coroutine[Any, Any, _A], late: _A, *, timeout: Timeout | None = None
-) -> _A:
+async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> _A:
     """Return the coroutine's result, or ``late`` when the timeout cancelled it.
 
     The timer is set where it waits for the first time: a coroutine that never waits could not be cancelled.
-
-    Args:
-        timeout: holds the time, for code that may stop it.
     """
     begun_at = monotonic()
     with anyio.CancelScope() as scope:
@@ -240,53 +260,10 @@ async def within(
         except StopIteration as ended:
             returned = ended.value
         else:
-            left_s = seconds - (monotonic() - begun_at)
-            if timeout is None:
-                scope.deadline = anyio.current_time() + left_s
-            else:
-                timeout.begin(scope, left_s)
+            scope.deadline = anyio.current_time() + seconds - (monotonic() - begun_at)
             returned = await _Rest(begun, waits_for)
         return returned
     return late
-
-
-class Timeout:
-    """A timeout whose time does not pass while people are waited for."""
-
-    def __init__(self) -> None:
-        self._thread = get_ident()
-        self._scope: anyio.CancelScope | None = None
-        self._left_s = math.inf
-        self._stops = 0
-
-    def begin(self, scope: anyio.CancelScope, left_s: float) -> None:
-        """Cancel the scope when the seconds have passed."""
-        self._scope, self._left_s = scope, left_s
-        if not self._stops:
-            scope.deadline = anyio.current_time() + left_s
-
-    def stop(self) -> None:
-        """Let no time pass until :meth:`go_on`, which is called as often.
-
-        A timeout of another thread cannot be stopped."""
-        if self._thread != get_ident():
-            return
-        self._stops += 1
-        if self._stops == 1 and self._scope is not None:
-            self._left_s = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
-
-    def go_on(self) -> None:
-        """Let the time pass again."""
-        if self._thread != get_ident():
-            return
-        self._stops -= 1
-        if not self._stops and self._scope is not None:
-            self._scope.deadline = anyio.current_time() + self._left_s
-
-
-TIMEOUTS: ContextVar[tuple[Timeout, ...]] = ContextVar("timeouts", default=())
-"""The timeouts of the tool calls within which this code runs."""
 
 
 def is_cancelled() -> bool:

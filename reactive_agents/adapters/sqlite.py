@@ -22,6 +22,7 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
 from typing import Generic, TypeAlias, TypeVar
@@ -72,6 +73,9 @@ _LEGACY_TABLES: dict[str, str] = {
 }
 """Tables, with their columns, of cost files and audit logs from before files carried an application id."""
 
+_AT_ONCE = ("PRAGMA synchronous = NORMAL", "PRAGMA wal_autocheckpoint = 0", "PRAGMA busy_timeout = 0")
+_ON_DISK = ("PRAGMA synchronous = FULL", "PRAGMA wal_autocheckpoint = 1000")
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _SLICE_S = 0.05
 _PAUSE_S = 0.005
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
@@ -211,6 +215,42 @@ class SqliteFile(Generic[_E]):
         of :meth:`read`.
         """
         return await self._run(operation, work, "BEGIN IMMEDIATE")
+
+    async def write_soon(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
+        """Do the work as one transaction, without waiting for the disk.
+
+        It outlives the process, but perhaps not a loss of power. The next :meth:`write` brings it to the
+        disk as well. It is done on the calling thread, since it takes
+        less time than to reach another one, unless the file is in use.
+        """
+        self._leave_to_parent()
+        try:
+            outcome = self._at_once(work)
+        except FAILURES as error:
+            return Failure(self._failed(operation, error))
+        return Success(outcome) if not isinstance(outcome, _Locked) else await self.write(operation, work)
+
+    def _at_once(self, work: Work[_T]) -> _T | _Locked:
+        in_use = _Locked(sqlite3.OperationalError("in use"))
+        if self._connection is None or not self._one_at_a_time.acquire(blocking=False):
+            return in_use
+        try:
+            connection = self._connected()
+            for pragma in _AT_ONCE:
+                connection.execute(pragma)
+            try:
+                return _in_transaction(connection, work, "BEGIN IMMEDIATE")
+            finally:
+                slice_ms = int(min(_SLICE_S, self._patience_s) * 1000)
+                for pragma in (*_ON_DISK, f"PRAGMA busy_timeout = {slice_ms}"):
+                    connection.execute(pragma)
+        except sqlite3.DatabaseError as error:
+            if isinstance(error, sqlite3.OperationalError) and primary_code(error) in _LOCKED:
+                return in_use
+            self._drop_if_replaceable(error)
+            raise
+        finally:
+            self._one_at_a_time.release()
 
     async def rows(
         self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
@@ -363,6 +403,17 @@ class SqliteFile(Generic[_E]):
         if known is None or known[0] != loop:
             known = self._limiter = (loop, anyio.CapacityLimiter(1))
         return known[1]
+
+
+def microseconds(moment: datetime) -> int:
+    """Return a time as microseconds since 1970; without a time zone it is UTC."""
+    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
+    return (aware - _EPOCH) // timedelta(microseconds=1)
+
+
+def moment_of(microseconds_: int) -> datetime:
+    """The moment in UTC."""
+    return _EPOCH + timedelta(microseconds=microseconds_)
 
 
 def open_to_read(path: DatabasePath, *, timeout_s: float = DEFAULT_PATIENCE_S) -> sqlite3.Connection:

@@ -6,7 +6,7 @@ services to the container, and what it is asked it passes on to these.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
@@ -17,7 +17,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
-from reactive_agents.adapters.governance.requests import LocalRequestDesk
+from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
@@ -27,19 +27,17 @@ from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_afte
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.core import errors
 from reactive_agents.core.governance import ApprovalRequest
-from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json
+from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.model_profiles import ModelProfile
-from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import AgentResult as AgentResult
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import Effect, Settled, attempt, effect
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
-from reactive_agents.ports import Approver, EventBus, EventHandler, RequestDesk, SessionStore
+from reactive_agents.ports import Approver, EventBus, EventHandler, SessionStore
 
 if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
@@ -107,7 +105,8 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
         ready, overrides = self._ready(task, options)
-        outcome = await attempt(self._engine.conduct(ready, overrides=overrides))
+        conducting = self._engine.conduct(ready, run_id=_run_id(options), overrides=overrides)
+        outcome = await attempt(conducting)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
@@ -175,7 +174,8 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(ready, Success):
             return Failure(ready.failure())
         made, overrides = ready.unwrap()
-        outcome = await attempt(self._engine.conduct(made, overrides=overrides))
+        conducting = self._engine.conduct(made, run_id=_run_id(options), overrides=overrides)
+        outcome = await attempt(conducting)
         return outcome.map(self.present).alt(lambda failed: failed.error)
 
     @overload
@@ -198,7 +198,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the task is no text, or an option is wrong.
         """
         ready, overrides = self._ready(task, options)
-        async with aclosing(stream_events(self._engine, ready, overrides)) as events:
+        async with aclosing(stream_events(self._engine, ready, overrides, run_id=_run_id(options))) as events:
             async for event in events:
                 yield event
 
@@ -288,7 +288,7 @@ class ReactiveAgent(Generic[R, D]):
 
     def pending_approvals(self) -> tuple[ApprovalRequest, ...]:
         """Return the tool calls that wait for approval, oldest first."""
-        desk = self._approval_desk
+        desk = self._desk
         return () if desk is None else desk.pending()
 
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
@@ -299,7 +299,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Fails with ``ApprovalNotPending`` when no such call waits, as when approval is not switched on.
         """
-        desk = self._approval_desk
+        desk = self._desk
         if desk is None:
             return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return desk.approve(run_id, approval_id)
@@ -308,48 +308,10 @@ class ReactiveAgent(Generic[R, D]):
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
     ) -> Result[None, errors.ApprovalNotPending]:
         """Deny a waiting call, with a reason for the model. Otherwise as :meth:`approve`."""
-        desk = self._approval_desk
+        desk = self._desk
         if desk is None:
             return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return desk.deny(run_id, approval_id, reason)
-
-    def pending_questions(self) -> tuple[QuestionRequest, ...]:
-        """Return the questions of the model that wait for an answer, oldest first."""
-        desk = self._desk
-        return () if desk is None else desk.questions()
-
-    def answer(self, run_id: RunId, question_id: RequestId, text: str) -> Settled[errors.RequestNotPending]:
-        """Answer the question of the ``QuestionAsked`` with this id.
-
-        It may be called from any thread, as soon as the ``QuestionAsked`` is published, and takes effect at
-        once; awaiting what it returns gives the result as well.
-
-        Fails with ``RequestNotPending`` when no such question waits, as when it was answered already.
-        """
-        desk = self._desk
-        if desk is None or not isinstance(text, str):
-            return Settled(Failure(errors.RequestNotPending(run_id, question_id)))
-        return Settled(desk.answer(run_id, question_id, text))
-
-    def pending_calls(self) -> tuple[ExternalCallRequest, ...]:
-        """Return the calls that wait for a result from elsewhere, oldest first."""
-        desk = self._desk
-        return () if desk is None else desk.calls()
-
-    def deliver(
-        self, run_id: RunId, tool_call_id: RequestId, result: Json = None, *, error: str = ""
-    ) -> Settled[errors.RequestNotPending]:
-        """Deliver the result of the ``ExternalCallRequested`` with this id.
-
-        Otherwise as :meth:`answer`.
-
-        Args:
-            error: why the call failed, for the model; then there is no result.
-        """
-        desk = self._desk
-        if desk is None:
-            return Settled(Failure(errors.RequestNotPending(run_id, tool_call_id)))
-        return Settled(desk.deliver(run_id, tool_call_id, result, error=error))
 
     async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
         """Probe the agent's model with a dozen short requests, and store its profile.
@@ -427,16 +389,10 @@ class ReactiveAgent(Generic[R, D]):
         return bus
 
     @property
-    def _approval_desk(self) -> LocalRequestDesk | None:
+    def _desk(self) -> ApprovalDesk | None:
         approver: Maybe[Approver] = self.container.governance.approver()
         found = approver.value_or(None)
-        return found if isinstance(found, LocalRequestDesk) else None
-
-    @property
-    def _desk(self) -> LocalRequestDesk | None:
-        desk: Maybe[RequestDesk] = self.container.governance.desk()
-        found = desk.value_or(None)
-        return found if isinstance(found, LocalRequestDesk) else None
+        return found if isinstance(found, ApprovalDesk) else None
 
     def _ready(self, task: str | Task, options: dict[str, Any]) -> tuple[Task, RunOverrides]:
         """Return the task of a run, and the live objects of its options.
@@ -454,12 +410,15 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(made, Success):
             return Failure(made.failure())
         ready = made.unwrap()
+        overrides = NO_OVERRIDES
+        if options.get("run_id") is not None:
+            overrides = RunOverrides(named=True, accept_changes=options.get("accept_changes", False))
         if deps is None and self.deps_type is None:
-            return Success((ready, NO_OVERRIDES))
+            return Success((ready, overrides))
         wrong = wrong_deps(self.deps_type, deps)
         if wrong is not None:
             return Failure(errors.TaskError(wrong.message, ready.id))
-        return Success((ready, RunOverrides(deps)))
+        return Success((ready, evolve(overrides, deps=deps)))
 
     def _first_task(self, text: str) -> Task | errors.ExecutionError:
         """Return a new task, or why there is none: a custom clock or source of ids failed."""
@@ -501,4 +460,14 @@ def _inside_event_loop() -> bool:
 
 def _fields(options: RunOptions) -> dict[str, Any]:
     """Return the fields of the task that options set."""
-    return {**options, "history": tuple(options["history"] or ())} if "history" in options else {**options}
+    fields: dict[str, Any] = {name: given for name, given in options.items() if name not in _NOT_OF_TASK}
+    return {**fields, "history": tuple(options["history"] or ())} if "history" in options else fields
+
+
+def _run_id(options: Mapping[str, Any]) -> RunId | None:
+    run_id = options.get("run_id")
+    return None if run_id is None else RunId(run_id)
+
+
+_NOT_OF_TASK = frozenset({"run_id", "accept_changes"})
+"""Options that are no fields of the task."""

@@ -81,7 +81,13 @@ def agent_tool(
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
     chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
     text = description or f"Give a task to the agent {agent.name} and get its answer."
-    return tool(name=chosen, description=text, timeout_s=timeout_s, requires_approval=requires_approval)(ask)
+    return tool(
+        name=chosen,
+        description=text,
+        timeout_s=timeout_s,
+        requires_approval=requires_approval,
+        resumable=True,
+    )(ask)
 
 
 def _answer(result: TaskResult[Any]) -> str:

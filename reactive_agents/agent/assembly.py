@@ -16,16 +16,21 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
-from reactive_agents.agent.description import AgentComponents, DeskOptions
+from reactive_agents.agent.description import AgentComponents
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
 from reactive_agents.agent.tool_references import alike, find_tool, wrong_tool_deps
 from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
-from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
+from reactive_agents.containers.composition import EMPTY, Providers
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
 from reactive_agents.containers.layers import CoreLayer, find_model_profile
-from reactive_agents.containers.memory import memory_services, sessions_service, tier_problem
+from reactive_agents.containers.memory import (
+    memory_services,
+    record_service,
+    sessions_service,
+    tier_problem,
+)
 from reactive_agents.core.config import GuardrailsConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
@@ -125,9 +130,10 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
         "memory": {
             **memory_services(core, runtime.model_config, config.memory, embedder=components.embedder),
             **sessions_service(core, config.sessions),
+            **record_service(core, config.durability),
         },
         "governance": {
-            **_desk(components.desk),
+            **_objects(approver=components.approver and components.approver()),
             **governance_services(
                 core,
                 runtime.tool_settings,
@@ -147,17 +153,6 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
         "engine": _objects(
             given_hooks=components.hooks, policies=components.policies, output_shape=agent.shape
         ),
-    }
-
-
-def _desk(options: DeskOptions) -> Providers:
-    """Return the desk, which is the approver as well where there is one."""
-    if options == DeskOptions():
-        return EMPTY
-    desk = Singleton(options.desk)
-    return {
-        **({"approver": desk} if options.approves else {}),
-        "desk": desk if options.attended else OptionalService(),
     }
 
 
@@ -225,6 +220,7 @@ def _check_paths(config: AgentConfig) -> Result[None, InvalidConfig]:
         "sessions.path": config.sessions,
         "cost.path": config.cost,
         "audit.path": config.audit,
+        "durability.path": config.durability,
     }
     for option, store in stores.items():
         wrong = None if store is None else wrong_path(option, store.path)
@@ -324,12 +320,5 @@ def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[T
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     return Success(
-        ToolSettings(
-            tuple(tools.values()),
-            servers,
-            workspace,
-            timeout_s,
-            components.config_files,
-            config.timeouts.answer_s,
-        )
+        ToolSettings(tuple(tools.values()), servers, workspace, timeout_s, components.config_files)
     )

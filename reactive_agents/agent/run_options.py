@@ -20,11 +20,16 @@ class RunOptions(TypedDict, total=False):
         user: whose task it is, as the program names its users. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
             result; without a session. Those of the system are left out. ``None`` for none.
+        run_id: the name of the run, such as that of the order that it is for: with durability the run is done
+            once under it, and continued after a crash; without, it may be used once. A new one by default.
+        accept_changes: continue a run that another version of the agent began.
     """
 
     session: str | None
     user: str | None
     history: Sequence[Message] | None
+    run_id: str | None
+    accept_changes: bool
 
 
 def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
@@ -34,7 +39,7 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
         return f"The task's input is {given}; expected a text that says what the agent is to do."
     if not options:
         return None
-    for name in ("session", "user"):
+    for name in ("session", "user", "run_id"):
         wrong = wrong_name(name, options.get(name))
         if wrong is not None:
             return f"{wrong}."

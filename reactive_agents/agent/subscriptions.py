@@ -81,21 +81,27 @@ class _Run:
 
     done: anyio.Event = field(factory=anyio.Event)
     crash: BaseException | None = None
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
 
 
 async def stream_events(
-    engine: ExecutionEngine, task: Task, overrides: RunOverrides = NO_OVERRIDES
+    engine: ExecutionEngine,
+    task: Task,
+    overrides: RunOverrides = NO_OVERRIDES,
+    *,
+    run_id: RunId | None = None,
 ) -> AsyncGenerator[AgentEvent, None]:
     """Yield every event of a run; cancel and await the run when the consumer leaves."""
     ids = CheckedIds(engine.ports.ids, ServiceFaults(), str(task.id))
-    run_id = RunId(ids.new())
+    run_id = run_id or RunId(ids.new())
     run = _Run()
     send, receive = anyio.create_memory_object_stream["AgentEvent"](math.inf)
     unsubscribe = engine.ports.events.subscribe(send.send_nowait, run_id=run_id)
 
     async def conduct() -> None:
         try:
-            await attempt(engine.conduct(task, run_id=run_id, streaming=True, overrides=overrides))
+            with run.scope:
+                await attempt(engine.conduct(task, run_id=run_id, streaming=True, overrides=overrides))
         except BaseException as error:  # noqa: BLE001 - raised again where the events are consumed
             run.crash = error
         finally:
@@ -110,7 +116,8 @@ async def stream_events(
         finally:
             unsubscribe()
             if not run.done.is_set():
-                engine.cancel(task.id)
+                if isinstance(engine.cancel(task.id), Failure):  # it goes on with its recorded task, or waits
+                    run.scope.cancel()
                 with anyio.CancelScope(shield=True):
                     await run.done.wait()
     if run.crash is not None:

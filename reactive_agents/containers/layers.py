@@ -60,7 +60,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
-    RequestDesk,
+    RunRecord,
     SessionStore,
     SpendingGuard,
     TokenCounter,
@@ -178,7 +178,6 @@ class ToolSettings:
     """The tools of an agent, where they work, and how long a call may take in seconds.
 
     Attributes:
-        answer_s: how long a call that another program executes waits, in seconds.
         servers: MCP servers, whose tools come after the others.
         protected: resolved paths of files that the tools do not write.
     """
@@ -188,7 +187,6 @@ class ToolSettings:
     workspace: Path = field(factory=Path.cwd)
     timeout_s: float = 60.0
     protected: tuple[Path, ...] = ()
-    answer_s: float = 300.0
 
 
 def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> ToolService | None:
@@ -201,7 +199,6 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
                 workspace=settings.workspace,
                 clock=clock,
                 default_timeout_s=settings.timeout_s,
-                answer_timeout_s=settings.answer_s,
                 protected=settings.protected,
             )
         )
@@ -261,10 +258,19 @@ def open_sessions(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> Ses
     return sessions
 
 
+def open_run_record(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> RunRecord:
+    """Return the record of durable runs in a file."""
+    from reactive_agents.adapters.durable.sqlite_record import SqliteRunRecord  # by agents with durability
+
+    record = SqliteRunRecord(path, clock=clock)
+    lifetimes.add(record.aclose)
+    return record
+
+
 class MemoryLayer(Layer):
     """Provides ``sessions``, in the process by default.
 
-    ``memory``, ``plan_store`` and ``effectiveness`` are ``Nothing`` by default.
+    ``memory``, ``plan_store``, ``effectiveness`` and ``record`` are ``Nothing`` by default.
     """
 
     def __init__(self, core: CoreLayer, given: Providers = EMPTY) -> None:
@@ -277,24 +283,17 @@ class MemoryLayer(Layer):
         self.effectiveness: Provider[Maybe[EffectivenessTracker]] = OptionalService(
             given.get("effectiveness")
         )
-
-
-def open_desk() -> RequestDesk:
-    """Return a desk whose requests wait until the program settles them."""
-    from reactive_agents.adapters.governance.requests import LocalRequestDesk
-
-    return LocalRequestDesk()
+        self.record: Provider[Maybe[RunRecord]] = OptionalService(given.get("record"))
 
 
 class GovernanceLayer(Layer):
-    """Provides ``desk``, in the process by default.
+    """Provides ``approver``, ``budget`` and the services of the optional phases.
 
-    ``approver``, ``budget`` and the services of the optional phases are ``Nothing`` unless they are given.
+    Each is ``Nothing`` unless it is given.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
         super().__init__()
-        self.desk: Provider[Maybe[RequestDesk]] = OptionalService(given.get("desk") or Singleton(open_desk))
         self.approver: Provider[Maybe[Approver]] = OptionalService(given.get("approver"))
         self.guardrail: Provider[Maybe[Guardrail]] = OptionalService(given.get("guardrail"))
         self.cost_router: Provider[Maybe[CostRouter]] = OptionalService(given.get("cost_router"))
@@ -432,8 +431,8 @@ class EngineLayer(Layer):
             redactor=core.redactor,
             plans=memory.plan_store,
             sessions=memory.sessions.provider,
+            record=memory.record,
             output_shape=self.output_shape,
-            desk=governance.desk.provider,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
             ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path

@@ -9,9 +9,15 @@ from dependency_injector.providers import Callable, Provider
 
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Singleton
-from reactive_agents.containers.layers import CoreLayer, open_sessions
+from reactive_agents.containers.layers import CoreLayer, open_run_record, open_sessions
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.config import IN_PROCESS, MemoryConfig, ModelConfig, SessionsConfig
+from reactive_agents.core.config import (
+    IN_PROCESS,
+    DurabilityConfig,
+    MemoryConfig,
+    ModelConfig,
+    SessionsConfig,
+)
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import Redactor
@@ -46,6 +52,13 @@ def sessions_service(core: CoreLayer, config: SessionsConfig) -> dict[str, Provi
     if config.path == IN_PROCESS:
         return {}
     return {"sessions": Singleton(open_sessions, config.path, core.clock, core.lifetimes)}
+
+
+def record_service(core: CoreLayer, config: DurabilityConfig | None) -> dict[str, Provider[Any]]:
+    """Return the base provider of the record of runs; none without a configuration."""
+    if config is None:
+        return {}
+    return {"record": Singleton(open_run_record, config.path, core.clock, core.lifetimes)}
 
 
 def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:

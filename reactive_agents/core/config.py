@@ -62,6 +62,26 @@ class SessionsConfig:
     path: str = field(default=IN_PROCESS, validator=min_len(1))
 
 
+InDoubt: TypeAlias = Literal["tell", "ask", "fail"]
+
+
+@frozen
+class DurabilityConfig:
+    """Runs that outlive their process.
+
+    Attributes:
+        path: an SQLite file, created if needed.
+        in_doubt: what is done about a tool call that was under way when its process ended, where neither the
+            tool is idempotent nor its probe knows: ``tell`` the model, ``ask`` the approver, or ``fail``,
+            which stops the run until a person settles the call.
+        recover: entering the agent with ``async with`` continues its interrupted runs.
+    """
+
+    path: str = field(validator=min_len(1))
+    in_doubt: InDoubt = "tell"
+    recover: bool = True
+
+
 CheckName: TypeAlias = Literal[
     "prompt-injection", "personal-data", "toxicity", "length", "topics", "presidio"
 ]
@@ -508,14 +528,12 @@ class TimeoutConfig:
     Attributes:
         run_s: the whole run; it then ends as ``partial`` with what it has. ``None`` for no limit.
         tool_call_s: one tool call, for tools that do not say it themselves.
-        answer_s: how long a question to a person, or a call that another program executes, waits.
         grace_s: what a service may still take once the run's time is up, as to close its account.
     """
 
     run_s: float | None = field(default=None, validator=optional(gt(0.0)))
     tool_call_s: float = field(default=60.0, validator=gt(0.0))
     grace_s: float = field(default=5.0, validator=gt(0.0))
-    answer_s: float = field(default=300.0, validator=gt(0.0))
 
 
 @frozen

@@ -302,16 +302,6 @@ class ApprovalNotPending:
 
 
 @frozen
-class RequestNotPending:
-    """No question or external call waits for this reply, or it has one already."""
-
-    run_id: str
-    request_id: str
-
-    message = sentence("No question or external call {0.request_id!r} is pending in run {0.run_id!r}.")
-
-
-@frozen
 class ServiceFailed:
     """A guardrail, cost, verification or audit service failed."""
 
@@ -419,16 +409,6 @@ class ToolNotApproved:
 
 
 @frozen
-class ToolNotAnswered:
-    """No one answered the question, or executed the external call."""
-
-    tool_name: str
-    reason: str
-
-    message = sentence("The call of {0.tool_name!r} was not answered: {0.reason}")
-
-
-@frozen
 class WorkspaceViolation:
     """A path leaves the workspace, or is not of the kind that the tool handles."""
 
@@ -454,7 +434,6 @@ ToolErrors: TypeAlias = (
     | ToolFailed
     | ToolTimedOut
     | ToolNotApproved
-    | ToolNotAnswered
     | WorkspaceViolation
     | AddressRefused
 )
@@ -602,6 +581,26 @@ ReasoningErrors: TypeAlias = (
     | StructuredOutputError
 )
 
+
+@frozen
+class RecordFailed:
+    """The record of runs cannot be read or written. ``operation``: the failed one."""
+
+    message: str
+    operation: str
+
+
+@frozen
+class LeaseLost:
+    """A run belongs to another process now, or was removed from its record."""
+
+    run_id: str
+
+    message = sentence("Run {0.run_id!r} was taken over by another process, or removed from its record.")
+
+
+RecordErrors: TypeAlias = RecordFailed | LeaseLost
+
 # --- runs --------------------------------------------------------------------------------------------
 
 PhaseCause: TypeAlias = (
@@ -613,6 +612,7 @@ PhaseCause: TypeAlias = (
     | ConfigErrors
     | KernelErrors
     | ReasoningErrors
+    | RecordErrors
 )
 
 
@@ -695,6 +695,35 @@ class TaskError:
 
 
 @frozen
+class RunRefused:
+    """A run cannot be begun or continued under its id.
+
+    Attributes:
+        problem: the reason, as the rest of a sentence whose subject is the run.
+        differences: parts of the agent's definition that have changed since the run began, one sentence each.
+    """
+
+    run_id: str
+    problem: str
+    differences: tuple[str, ...] = ()
+
+    @property
+    def message(self) -> str:
+        """One sentence for a person."""
+        return " ".join((f"Run {self.run_id!r} {self.problem}.", *self.differences))
+
+
+@frozen
+class RunInterrupted:
+    """A run stopped before its end and can be continued under its id."""
+
+    run_id: str
+    reason: str
+
+    message = sentence("Run {0.run_id!r} was interrupted and can be resumed: {0.reason}")
+
+
+@frozen
 class IllegalAgentState:
     """An agent may not change from one state to the other."""
 
@@ -713,6 +742,8 @@ RuntimeErrors: TypeAlias = (
     | RunCancelled
     | TaskError
     | IllegalAgentState
+    | RunRefused
+    | RunInterrupted
 )
 
 

@@ -36,6 +36,8 @@ class RunContext(Generic[Deps]):
         retry: how often in a row this tool has failed before in the run.
         model: the model that answered last; before the first answer that which is asked.
         tool_call_id: of the call that the function is run for, as in the events; ``None`` outside of calls.
+        idempotency_key: the same whenever this call is run, also after a crash, and that of no other call;
+            empty outside of calls.
         metadata: of the run, as ``run(task, metadata=…)`` gave it.
         tags: of the run, likewise.
     """
@@ -49,6 +51,7 @@ class RunContext(Generic[Deps]):
     retry: int = 0
     model: str = ""
     tool_call_id: str | None = None
+    idempotency_key: str = ""
     metadata: Mapping[str, Json] = field(factory=dict)
     tags: tuple[str, ...] = ()
 

@@ -53,6 +53,7 @@ class RunSettings:
             ``memory``, ``cost`` and ``audit``.
         untrusted_arguments: what is done about a call of high risk with an argument that was copied from a
             tool result or a recalled note; ``None`` asks where there is an approver.
+        durability: where runs are recorded, so that they outlive their process; ``None`` for nowhere.
     """
 
     name: str = "agent"
@@ -72,6 +73,7 @@ class RunSettings:
     budget: BudgetConfig = BudgetConfig()
     required_records: tuple[config.RecordService, ...] = ()
     untrusted_arguments: UntrustedArguments | None = None
+    durability: config.DurabilityConfig | None = None
 
     def requires(self, phase: str) -> bool:
         """Return whether a failure of the phase, which records something, ends the run."""

@@ -154,23 +154,23 @@ _TAGGED: Mapping[str, str] = {
         ControllerError DecodeError DeliveryFailed ExecutionError GuardrailViolationError HookError
         IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidToolArguments
         IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable
-        ModelCallFailed ModelTimeout ModelUnavailable PolicyFailed RateLimited ReasoningError
-        RecordNotFound RequestRejected RunCancelled ScriptExhausted SelectionError ServiceFailed
+        LeaseLost ModelCallFailed ModelTimeout ModelUnavailable PolicyFailed RateLimited ReasoningError
+        RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted RunRefused ScriptExhausted
+        SelectionError ServiceFailed
         ServiceMissing SessionRefused SessionUnavailable StepIncomplete StepTimedOut
         StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
-        ToolNotAnswered ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed
-        WorkspaceViolation
+        ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed WorkspaceViolation
     """,
     "events": """
         ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted ContextLost
         ExecutionCancelled ExecutionHookFailed ExecutionHookFired ExecutionLoopIteration ExecutionPaused
-        ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed ExecutionStopped
-        ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
-        MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
-        ModelRouted ModelStreamRestarted ModelTextRetracted ModelTextStreamed ModelThinkingStreamed
-        PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
-        ReasoningStepCompleted ResultVerified StrategySelected TaskCompleted TaskFailed TaskStarted
-        ToolArgumentsStreamed ToolCallCompleted ToolNeedsFound VerificationActed
+        ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed
+        ExecutionStopped FinalAnswerProduced GuardrailTriggered GuidanceGiven MemoryBootstrapped
+        MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted ModelRouted
+        ModelStreamRestarted ModelTextRetracted ModelTextStreamed ModelThinkingStreamed PlanCreated PlanEnded
+        PlanRevised PlanStepChanged PlanStoreFailed ReasoningStepCompleted ResultVerified RunContinued
+        StrategySelected TaskCompleted TaskFailed TaskStarted ToolArgumentsStreamed ToolCallCompleted
+        ToolCallInDoubt ToolNeedsFound VerificationActed
     """,
     "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",

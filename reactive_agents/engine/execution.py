@@ -10,6 +10,7 @@ interrupt leaves it: that propagates afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import anyio
 from attrs import evolve
@@ -19,17 +20,24 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import (
     ExecutionError,
     RunCancelled,
+    RunRefused,
     RuntimeErrors,
     ServiceMissing,
     TaskError,
 )
 from reactive_agents.core.event_redaction import ValueRedactor
-from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.core.events import (
+    ExecutionCancelled,
+    RunContinued,
+    TaskCompleted,
+    TaskFailed,
+    TaskStarted,
+)
 from reactive_agents.core.ids import RunId, SessionId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
-from reactive_agents.effects import Effect, effect
+from reactive_agents.effects import BRANCH, Effect, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -37,9 +45,9 @@ from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
-from reactive_agents.engine.requests import approver_of, desk_finder
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
+from reactive_agents.engine.run_tools import approver_of
 from reactive_agents.engine.services import (
     CALLER,
     NO_OVERRIDES,
@@ -54,6 +62,9 @@ from reactive_agents.engine.services import (
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.kernel.usage import UsageAccount
+
+if TYPE_CHECKING:
+    from reactive_agents.engine.durability import RunJournal
 
 MOST_NESTED_RUNS = 8
 """Runs under way of which each was begun by a tool of the one before, the first one included."""
@@ -104,27 +115,60 @@ class ExecutionEngine:
         A failure also has the run's steps and usage.
 
         The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
+
+        Args:
+            run_id: a durable run is begun, continued or waited for under it; without durability it may be
+                used once. A new one by default.
         """
-        services = self._services(task, run_id, overrides, streaming=streaming)
+        if self.ports.record is not Nothing or BRANCH.get() is not None:
+            from reactive_agents.engine import durability  # imported by durable runs
+
+            return await durability.conduct_durably(self, task, run_id, overrides, streaming=streaming)
+        if run_id is not None and overrides.named:
+            with self._running.beginning:
+                used = run_id in self._running.named
+                self._running.named.add(run_id)
+            if used:
+                from reactive_agents.engine import durability
+
+                problem = "was begun before, and runs are not durable: with_durability(path) continues them"
+                return durability.refused_run(self, task, run_id, RunRefused(run_id, problem))
+        return await self.conduct_phases(task, run_id, overrides, streaming=streaming)
+
+    async def conduct_phases(
+        self,
+        task: Task,
+        run_id: RunId | None,
+        overrides: RunOverrides,
+        *,
+        streaming: bool,
+        journal: RunJournal | None = None,
+    ) -> Result[TaskResult, TaskFailed]:
+        """Run the phases of a run and close it.
+
+        A durable run that is cut off from outside is not closed, since it can be continued.
+
+        Args:
+            journal: the record of a durable run.
+        """
+        services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle, events = services.handle, services.events
         refused = self._begin(task, handle)
         account = USAGE_RECORDER.set(services.llm.add)
         caller = CALLER.set(
-            Caller(
-                approver_of(self.ports),
-                desk_finder(self.ports),
-                services.llm.account,
-                services.llm.budget,
-                nested_runs() + 1,
-            )
+            Caller(approver_of(self.ports), services.llm.account, services.llm.budget, nested_runs() + 1)
         )
         owner = OWNER.set(owner_within(task))
         outcome: Result[TaskResult, RuntimeErrors]
         try:
             try:
                 events.publish(TaskStarted, task.agent_id, task.input)
+                if journal is not None and journal.run.attempt > 1:
+                    events.publish(RunContinued, journal.run.attempt, journal.size)
                 outcome = Failure(refused) if refused is not None else await self._run_phases(services)
             except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
+                if journal is not None:
+                    raise
                 await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
                 raise
             except Exception as error:  # noqa: BLE001 - a defect is an error of the run
@@ -132,11 +176,14 @@ class ExecutionEngine:
             except GeneratorExit:  # nothing may be awaited any more
                 raise
             except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
+                if journal is not None:
+                    raise
                 interrupted = phase_error(handle.phase, error, handle.context, self.ports)
                 await self._end(Failure(interrupted), services)
                 raise
             return await self._end(outcome, services)
         finally:
+            handle.control.close()
             OWNER.reset(owner)
             CALLER.reset(caller)
             USAGE_RECORDER.reset(account)
@@ -248,7 +295,13 @@ class ExecutionEngine:
         return Success(result)
 
     def _services(
-        self, task: Task, run_id: RunId | None, overrides: RunOverrides, *, streaming: bool
+        self,
+        task: Task,
+        run_id: RunId | None,
+        overrides: RunOverrides,
+        journal: RunJournal | None,
+        *,
+        streaming: bool,
     ) -> EngineServices:
         settings, faults = self.settings, ServiceFaults()
         ports = self.ports
@@ -257,6 +310,8 @@ class ExecutionEngine:
             ports = evolve(ports, clock=clock, ids=ids)
         run_id = run_id or RunId(ports.ids.new())
         events = RunEvents(ports.events, ports.clock, run_id, task.id)
+        if journal is not None:
+            ports = journal.recorded_ports(ports)
         control = ExecutionControl(events)
         caller, guard = CALLER.get(), ports.budget.value_or(None)
         account = UsageAccount(None if caller is None else caller.account)
@@ -282,7 +337,10 @@ class ExecutionEngine:
             hold=control.hold,
             account=account,
             faults=faults,
+            record=journal,
         )
+        if journal is not None:
+            journal.account, journal.events, journal.control = account, events, control
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
         context = ExecutionContext(
@@ -294,7 +352,7 @@ class ExecutionEngine:
             deadline=None if limit is None else started + limit,
         )
         handle = RunHandle(context, meter, started, control, faults)
-        return EngineServices(settings, ports, meter, events, handle, self._progress, overrides)
+        return EngineServices(settings, ports, meter, events, handle, self._progress, overrides, journal)
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices

@@ -68,7 +68,6 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         effectiveness=metadata.effectiveness if metadata is not None else None,
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
-        requests=services.handle.requests,
     )
 
 
@@ -94,7 +93,9 @@ def _terminated_by(error: errors.RuntimeErrors | None, reasoning: str) -> str:
             return "hook"
         case errors.MaxIterationsError():
             return "iteration_limit"
-        case errors.ExecutionError() | errors.TaskError() | errors.IllegalAgentState():
+        case errors.RunInterrupted():
+            return "interrupted"
+        case errors.ExecutionError() | errors.TaskError() | errors.IllegalAgentState() | errors.RunRefused():
             return "error"
 
 

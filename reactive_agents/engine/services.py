@@ -5,17 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from threading import Lock
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFailed, ToolErrors
-from reactive_agents.core.ids import TaskId
+from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.requests import PersonRequest
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolResult
@@ -40,7 +39,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
-    RequestDesk,
+    RunRecord,
     SessionStore,
     SpendingGuard,
     TokenCounter,
@@ -50,6 +49,9 @@ from reactive_agents.ports import (
 from reactive_agents.reasoning import ReasoningService
 from reactive_agents.reasoning.structured_output.schema import Shape
 
+if TYPE_CHECKING:
+    from reactive_agents.engine.durability import RunJournal  # imported by durable runs
+
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
 PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
@@ -57,10 +59,6 @@ PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 
 
 def _no_sessions() -> Maybe[SessionStore]:
-    return Nothing
-
-
-def _no_desk() -> Maybe[RequestDesk]:
     return Nothing
 
 
@@ -74,7 +72,7 @@ class EnginePorts:
         redactor: removes secrets from streamed text and from the errors of failed runs; the bus redacts
             events.
         sessions: makes the store of sessions, for the first run that has one.
-        desk: makes the desk of questions and external calls, for the first run that has one.
+        record: of durable runs; ``Nothing`` for runs that end with their process.
         output_shape: the schema of the answers; ``Nothing`` for text.
 
     Raises:
@@ -103,8 +101,8 @@ class EnginePorts:
     redactor: Redactor | None = None
     plans: Maybe[PlanStore] = Nothing
     sessions: Callable[[], Maybe[SessionStore]] = _no_sessions
+    record: Maybe[RunRecord] = Nothing
     output_shape: Maybe[Shape[Any]] = Nothing
-    desk: Callable[[], Maybe[RequestDesk]] = _no_desk
 
     def __attrs_post_init__(self) -> None:
         for name in _OPTIONAL:
@@ -127,8 +125,7 @@ class RunHandle:
         phase: the current phase.
         reached: the stage of each phase until now, without those of the loop.
         control: cancels, stops and pauses the run.
-        waiting: number of tool calls that wait for people; the agent is then paused.
-        requests: number of approvals, answers and external calls that were asked for until now.
+        waiting: number of tool calls that wait for approval; the agent is then paused.
         kernel_states: the latest state of each kernel of the run, in order, by its id.
         kernel_state: the state of the current or last kernel.
         interrupted_calls: keys of the tool calls that were cancelled with the run.
@@ -148,7 +145,6 @@ class RunHandle:
     phase: LifecyclePhase = "bootstrap"
     reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
-    requests: int = 0
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     interrupted_calls: set[str] = field(factory=set)
@@ -198,12 +194,13 @@ class RunHandle:
 
 @define(eq=False)
 class RunningTasks:
-    """The handles of the runs under way, by their tasks.
+    """The handles of the runs under way by their tasks, and the given run ids.
 
     Runs of several threads may begin at once.
     """
 
     handles: dict[TaskId, RunHandle] = field(factory=dict)
+    named: set[RunId] = field(factory=set)
     beginning: Lock = field(factory=Lock)
 
 
@@ -220,14 +217,12 @@ class Caller:
 
     Attributes:
         approver: decides for agents without one.
-        desk: finds where a question or external call goes, for agents that have no one to ask.
         account: counts their usage as well.
         budget: what they reserve from, besides their own; ``None`` where there is none.
         depth: how many runs there are from the first to this one.
     """
 
     approver: Maybe[Approver]
-    desk: Callable[[PersonRequest], RequestDesk | None]
     account: UsageAccount
     budget: RunBudget | None
     depth: int
@@ -242,9 +237,13 @@ class RunOverrides:
 
     Attributes:
         deps: the dependencies of the program's functions.
+        accept_changes: whether a run that another version of the agent began is continued.
+        named: whether the program chose the run's id, so that it names one run.
     """
 
     deps: Any = field(default=None, repr=False)
+    accept_changes: bool = False
+    named: bool = False
 
 
 NO_OVERRIDES = RunOverrides()
@@ -252,7 +251,11 @@ NO_OVERRIDES = RunOverrides()
 
 @frozen
 class EngineServices:
-    """The services of one run: those of the engine, and those bound to the run."""
+    """The services of one run: those of the engine, and those bound to the run.
+
+    Attributes:
+        journal: the record of a durable run.
+    """
 
     settings: RunSettings
     ports: EnginePorts
@@ -261,6 +264,7 @@ class EngineServices:
     handle: RunHandle
     progress: ClosingProgress
     overrides: RunOverrides = NO_OVERRIDES
+    journal: RunJournal | None = None
 
     def run_context(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
         """Return the context for a function of the program, as it is now."""

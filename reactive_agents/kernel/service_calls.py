@@ -21,7 +21,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
+from reactive_agents.effects import BRANCH, BrokenContract, Effect, attempt_foreign
 from reactive_agents.ports import LLM, Clock, IdSource, PriceList, TokenCounter, ToolService
 
 _log = logging.getLogger("reactive_agents")
@@ -46,10 +46,18 @@ async def call_service(
         name: service and method, for the error, such as ``memory.flush``.
         expected: the class of the value; ``None`` where nothing reads it.
     """
-    outcome = await attempt_foreign(method, expected or object, *args, **kwargs)
-    if isinstance(outcome, BrokenContract):
-        return Failure(broken_service(name, method, outcome.problem))
-    return outcome
+
+    async def call() -> Result[_A, _E | ServiceFailed]:
+        outcome = await attempt_foreign(method, expected or object, *args, **kwargs)
+        if isinstance(outcome, BrokenContract):
+            return Failure(broken_service(name, method, outcome.problem))
+        return outcome
+
+    branch = BRANCH.get()
+    if branch is None:
+        return await call()
+    recorded: Result[_A, _E | ServiceFailed] = await branch.once(name, call)
+    return recorded
 
 
 def broken_service(name: str, method: object, problem: str) -> ServiceFailed:

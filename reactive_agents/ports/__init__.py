@@ -20,6 +20,7 @@ from reactive_agents.core.errors import (
     BudgetErrors,
     LLMErrors,
     MemoryErrors,
+    RecordErrors,
     ServiceFailed,
     SessionErrors,
     ToolErrors,
@@ -60,8 +61,15 @@ from reactive_agents.core.memory import (
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
-from reactive_agents.core.requests import PersonRequest, Reply
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.core.run_record import (
+    RecordedRun,
+    RunClaim,
+    RunEntry,
+    RunFilter,
+    RunOrder,
+    RunStatus,
+)
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
@@ -206,8 +214,7 @@ class ToolService(Protocol):
         """Run one call and return its full result.
 
         It needs approval where its tool or the scope says so.
-        A result with an error is a call that failed after it had used tokens or money. One whose origin is
-        ``external`` is a call that was checked and approved, and that another program has to execute.
+        A result with an error is a call that failed after it had used tokens or money.
 
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
         needs approval that was not given; it did not run); ``ToolTimedOut`` after the tool's own timeout in
@@ -421,6 +428,72 @@ class SessionStore(Protocol):
         ...
 
 
+# --- records of runs ------------------------------------------------------------------------------------
+
+OrderHandler: TypeAlias = Callable[[RunOrder], object]
+"""Called from any thread with each new order to a run that is held."""
+
+
+class RunRecord(Protocol):
+    """Keeps the answers that runs took from outside, and who may continue a run.
+
+    Every method fails with ``RecordFailed``. Those that name a holder fail with ``LeaseLost`` when the run
+    belongs to another one by now: nothing was written then.
+    """
+
+    def claim(self, run: RecordedRun, on_order: OrderHandler) -> Effect[RunClaim, RecordErrors]:
+        """Begin a run, or continue it where no other process does; return whose it is now.
+
+        The lease of a run that is claimed is renewed until it is ended, released or abandoned.
+        """
+        ...
+
+    def entries(self, run_id: RunId) -> Effect[tuple[RunEntry, ...], RecordErrors]:
+        """Return the entries of a run in order, with those that it shares."""
+        ...
+
+    def entry(self, run_id: RunId, key: str) -> Effect[RunEntry | None, RecordErrors]:
+        """Return one entry of a run by its key."""
+        ...
+
+    def append(
+        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False
+    ) -> Effect[RunOrder, RecordErrors]:
+        """Add entries; return the order of another process to the run.
+
+        They outlive the process when the effect ends; with ``durable`` also a loss of power.
+        """
+        ...
+
+    def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Effect[None, RecordErrors]:
+        """Store the outcome of a run, and give up its lease."""
+        ...
+
+    def release(self, run_id: RunId, holder: str) -> Effect[None, RecordErrors]:
+        """Give up the lease of a run that has not ended."""
+        ...
+
+    def abandon(self, holder: str) -> None:
+        """Renew the lease no more, where nothing can be awaited."""
+        ...
+
+    def answer(self, run_id: RunId, entry: RunEntry) -> Effect[bool, RecordErrors]:
+        """Add the answer to a question, from any process; ``False`` for a second one."""
+        ...
+
+    def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
+        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        ...
+
+    def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
+        """Return a run, or ``None``."""
+        ...
+
+    def runs(self, chosen: RunFilter) -> Effect[tuple[RecordedRun, ...], RecordErrors]:
+        """Return the runs that fit, the latest first."""
+        ...
+
+
 # --- personas -------------------------------------------------------------------------------------------
 
 
@@ -537,24 +610,6 @@ class Approver(Protocol):
         """Return the decision of a person or policy; a denial when none comes in time.
 
         A failure counts as a denial.
-        """
-        ...
-
-
-class RequestDesk(Protocol):
-    """Passes questions and external calls to people and other programs."""
-
-    def reply(self, request: PersonRequest) -> Effect[Reply, ServiceFailed]:
-        """Return the reply, or why none came in the time of the request.
-
-        The request is pending from this call on, before the effect is awaited.
-        """
-        ...
-
-    def handles(self, request: PersonRequest) -> bool:
-        """Return whether the desk itself has anyone to ask.
-
-        A request of a run that a tool of another run began otherwise goes to the desk of that one.
         """
         ...
 

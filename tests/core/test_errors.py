@@ -49,7 +49,6 @@ from reactive_agents.core.errors import (
     StrategyNotFoundError,
     TaskError,
     ToolFailed,
-    ToolNotAnswered,
     ToolNotApproved,
     ToolNotFound,
     ToolTimedOut,
@@ -62,6 +61,15 @@ from reactive_agents.core.errors import (
 TIMEOUT = ModelTimeout("The model did not answer within 5 seconds.", "m", 5.0)
 
 SENTENCES = [
+    (errors.RunRefused("r1", "has another task"), "Run 'r1' has another task."),
+    (
+        errors.RunInterrupted("r1", "the disk is full."),
+        "Run 'r1' was interrupted and can be resumed: the disk is full.",
+    ),
+    (
+        errors.LeaseLost("r1"),
+        "Run 'r1' was taken over by another process, or removed from its record.",
+    ),
     (ToolNotFound("web"), "There is no tool named 'web'. Known tools: none."),
     (ToolNotFound("web", ("a", "b")), "There is no tool named 'web'. Known tools: a, b."),
     (
@@ -81,7 +89,6 @@ SENTENCES = [
     (ToolTimedOut("t", 2.0), "The tool 't' did not end within 2 seconds."),
     (ToolTimedOut("t", 0.25), "The tool 't' did not end within 0.25 seconds."),
     (ToolNotApproved("t", "nobody was asked"), "The call of 't' was not approved: nobody was asked"),
-    (ToolNotAnswered("t", "nobody was there"), "The call of 't' was not answered: nobody was there"),
     (
         WorkspaceViolation("../x", "it is outside"),
         "The path '../x' is refused: it is outside",
@@ -152,7 +159,6 @@ def test_every_error_has_its_layer() -> None:
     parts = {"ArgumentProblem", "FieldProblem"}
     parts |= {
         "ApprovalNotPending",
-        "RequestNotPending",
         "AuditBroken",
         "BudgetExceeded",
     }  # answer a call of the program, and never fail a run

@@ -15,17 +15,7 @@ def test_every_id_is_branded() -> None:
     of_personas = {"PersonaId", "ContextId", "EventId", "LearningId"}
     assert (
         names
-        == {
-            "AgentId",
-            "RunId",
-            "TaskId",
-            "SessionId",
-            "StepId",
-            "PlanId",
-            "CallId",
-            "ApprovalId",
-            "RequestId",
-        }
+        == {"AgentId", "RunId", "TaskId", "SessionId", "StepId", "PlanId", "CallId", "ApprovalId"}
         | of_personas
     )
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import sqlite3
 from collections.abc import Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from itertools import accumulate
 from typing import Any, assert_never
 
@@ -25,6 +25,8 @@ from reactive_agents.adapters.memory.search import (
     unspaced_words,
     words_of,
 )
+from reactive_agents.adapters.sqlite import microseconds as microseconds
+from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
@@ -45,19 +47,7 @@ FORGOTTEN_BELOW = 0.05
 REINFORCEMENT = 0.1
 """The part of what is missing to full importance that an entry gains by being seen again."""
 
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = 2**62  # microseconds, far beyond the last year that a datetime can say, inside of an SQLite integer
-
-
-def microseconds(moment: datetime) -> int:
-    """Return a time as microseconds since 1970; without a time zone it is UTC."""
-    aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
-
-
-def moment_of(microseconds_: int) -> datetime:
-    """The moment in UTC."""
-    return _EPOCH + timedelta(microseconds=microseconds_)
 
 
 def half_life_of(entry: memory.MemoryEntry) -> timedelta:

@@ -12,6 +12,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolNotFound, WorkspaceViolation
+from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect
@@ -84,6 +85,15 @@ class CombinedTools:
         if isinstance(done, Success):
             return Success(attrs.evolve(done.unwrap(), tool_name=call.name))
         return Failure(_renamed(done.failure(), call.name))
+
+    async def was_done(self, name: str, key: str) -> tuple[Json] | None:
+        """Ask the tool's own service whether a call was done, if it can tell."""
+        route = self._current().routes.get(name)
+        probe = None if route is None else getattr(route.service, "was_done", None)
+        if route is None or probe is None:
+            return None
+        found: tuple[Json] | None = await probe(route.name, key)
+        return found
 
     def _current(self) -> _Catalog:
         catalog = self._catalog

@@ -11,10 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, Union, 
 
 import attrs
 from attrs import frozen
-from returns.result import Result
 
 from reactive_agents.adapters.tools.signature import ResolvedSignature, ToolDefinitionError, read_docstring
-from reactive_agents.core.errors import InvalidToolArguments
 from reactive_agents.core.json import JsonObject
 
 if TYPE_CHECKING:
@@ -30,13 +28,11 @@ class ArgumentSchema:
         json_schema: for the model.
         validator: a JSON object in, the converted arguments by name out; arguments left out stay left out.
         names: of the arguments, in order.
-        check: checks the arguments of a schema that was given as such, in place of the validator.
     """
 
     json_schema: JsonObject
-    validator: SchemaValidator | None
+    validator: SchemaValidator
     names: tuple[str, ...]
-    check: Callable[[str, JsonObject], Result[None, InvalidToolArguments]] | None = None
 
 
 def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[str, str]) -> ArgumentSchema:

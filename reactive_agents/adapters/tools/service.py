@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import logging
 import math
 from collections.abc import Callable, Collection, Sequence
 from copy import deepcopy
@@ -15,20 +16,18 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments, seek_approval
-from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
+from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool, WasDone
 from reactive_agents.adapters.tools.execution import run_function, take_thread
+from reactive_agents.adapters.tools.json_value import to_json_value
 from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
+from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import (
-    ANSWER_TIMEOUT_S,
-    ToolContext,
-    ToolDefinition,
-    ToolResult,
-    ToolScope,
-)
+from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import effect
 from reactive_agents.ports import Approver, Clock
+
+_log = logging.getLogger("reactive_agents")
 
 
 @frozen(eq=False)
@@ -39,6 +38,7 @@ class _Entry:
     run_parameter: str | None
     definition: ToolDefinition
     on_loop: bool
+    was_done: WasDone | None = None
 
 
 class LocalToolService:
@@ -49,7 +49,6 @@ class LocalToolService:
         workspace: the directory that file tools are held inside.
         clock: measures durations and deadlines.
         default_timeout_s: seconds for a call of a tool without a timeout, above 0.
-        answer_timeout_s: seconds that a call of an external tool without a timeout waits, above 0.
         protected: resolved paths of files that file tools do not write.
 
     Raises:
@@ -64,7 +63,6 @@ class LocalToolService:
         workspace: Path,
         clock: Clock,
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
-        answer_timeout_s: float = ANSWER_TIMEOUT_S,
         protected: Collection[Path] = (),
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
@@ -77,12 +75,17 @@ class LocalToolService:
             if tool.name in self._entries:
                 raise ValueError(f'Two tools are named {tool.name!r}: rename one with tool(name="…").')
             definition = tool.definition
-            default_s = answer_timeout_s if tool.external else default_timeout_s
-            if tool.timeout_s is None and definition.timeout_s != default_s:
-                definition = attrs.evolve(definition, timeout_s=default_s)
+            if tool.timeout_s is None and definition.timeout_s != default_timeout_s:
+                definition = attrs.evolve(definition, timeout_s=default_timeout_s)
             on_loop = inspect.iscoroutinefunction(tool.function)
             self._entries[tool.name] = _Entry(
-                tool.function, tool.schema, tool.context_parameter, tool.run_parameter, definition, on_loop
+                tool.function,
+                tool.schema,
+                tool.context_parameter,
+                tool.run_parameter,
+                definition,
+                on_loop,
+                tool.was_done,
             )
         self._definitions = tuple(entry.definition for entry in self._entries.values())
 
@@ -98,8 +101,7 @@ class LocalToolService:
 
         Checked in this order: the name, the form of the arguments, their types, approval, time. A tool that
         was refused at any of these did not run. Neither waiting for approval nor for a thread that is free
-        counts towards the timeout; both end at the deadline. A call of an external tool is not run either:
-        its result has the checked arguments and the origin ``external``.
+        counts towards the timeout; both end at the deadline.
         """
         entry = self._entries.get(call.name)
         if entry is None:
@@ -109,7 +111,7 @@ class LocalToolService:
         if entry.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
-        if needs_approval:  # no one else holds the arguments that are approved, and then run
+        if needs_approval:  # nobody else holds the arguments that are approved, and then run
             call = attrs.evolve(call, arguments=deepcopy(call.arguments))
         converted = convert_arguments(call.name, entry.schema, call.arguments)
         if not isinstance(converted, Success):
@@ -120,9 +122,25 @@ class LocalToolService:
             )
             if not isinstance(approval, Success):
                 return Failure(approval.failure())
-        if entry.definition.external:
-            return Success(ToolResult(call.id, call.name, call.arguments, origin="external"))
         return await self._run(entry, call, scope, converted.unwrap())
+
+    async def was_done(self, name: str, key: str) -> tuple[Json] | None:
+        """Ask a tool's probe whether a call was done; ``None`` where that is not known.
+
+        Args:
+            key: the idempotency key of the call.
+        """
+        entry = self._entries.get(name)
+        if entry is None or entry.was_done is None:
+            return None
+        try:
+            found = entry.was_done(key)
+            if inspect.isawaitable(found):
+                found = await found
+        except Exception:  # noqa: BLE001 - a probe is arbitrary user code, and the call stays in doubt
+            _log.warning("The probe of the tool %r raised.", name, exc_info=True)
+            return None
+        return (to_json_value(found),)
 
     async def _run(
         self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
@@ -140,7 +158,8 @@ class LocalToolService:
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
         if entry.run_parameter is not None and scope.run_context is not None:
-            arguments[entry.run_parameter] = scope.run_context()
+            known = attrs.evolve(scope.run_context(), idempotency_key=scope.call_key)
+            arguments[entry.run_parameter] = known
         try:
             outcome, usage = await run_function(
                 call.name, entry.function, arguments, thread=thread, timeout_s=timeout_s

@@ -1,0 +1,1 @@
+"""Records of runs, by which they outlive their process."""

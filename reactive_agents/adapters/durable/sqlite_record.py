@@ -1,0 +1,503 @@
+"""The record of runs in an SQLite file.
+
+Every write of a run names its holder, and is refused in the same transaction when the run belongs to another
+one by now: a process that stood still for too long cannot write what a second one has done meanwhile. A run
+is held by a lease, which a thread renews as long as the process lives. The lease of a process of this machine
+that is gone is void at once, that of another machine when it has run out.
+
+What comes before a side effect is on the disk when the write ends. Everything else outlives the process, and
+reaches the disk with the next of those.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sqlite3
+import threading
+from collections.abc import Iterable
+from functools import partial
+from typing import Any, TypeVar
+
+import anyio
+from attrs import define, evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters import sqlite
+from reactive_agents.adapters.durable.processes import is_gone, new_holder
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_record import RecordedRun, RunClaim, RunEntry, RunFilter, RunOrder, RunStatus
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import effect
+from reactive_agents.ports import Clock, OrderHandler
+
+LEASE_S = 20.0
+"""Seconds after which a lease that is not renewed is void."""
+BEAT_S = 1.0
+"""Seconds between two renewals, and so the time until an order from another process arrives."""
+
+RUNS = sqlite.Store(
+    "runs",
+    (
+        (
+            "CREATE TABLE runs (id INTEGER PRIMARY KEY, run_id TEXT NOT NULL UNIQUE, agent TEXT NOT NULL,"
+            " user TEXT, session TEXT, parent TEXT, origin INTEGER, origin_entries INTEGER NOT NULL,"
+            " changes TEXT NOT NULL, status TEXT NOT NULL, task TEXT NOT NULL, definition TEXT NOT NULL,"
+            " result TEXT NOT NULL, attempt INTEGER NOT NULL, holder TEXT NOT NULL,"
+            " lease_until_us INTEGER NOT NULL, wanted TEXT NOT NULL, queue TEXT NOT NULL,"
+            " priority INTEGER NOT NULL, due_us INTEGER NOT NULL, created_us INTEGER NOT NULL,"
+            " updated_us INTEGER NOT NULL)",
+            "CREATE INDEX runs_by_holder ON runs (holder)",
+            "CREATE INDEX runs_by_status ON runs (status, queue)",
+            "CREATE INDEX runs_by_user ON runs (user)",
+            "CREATE INDEX runs_by_origin ON runs (origin)",
+            "CREATE TABLE run_entries (run INTEGER NOT NULL, number INTEGER NOT NULL, key TEXT NOT NULL,"
+            " kind TEXT NOT NULL, at_us INTEGER NOT NULL, body TEXT NOT NULL,"
+            " PRIMARY KEY (run, number), UNIQUE (run, key)) WITHOUT ROWID",
+            "CREATE TRIGGER run_deleted AFTER DELETE ON runs BEGIN"
+            " DELETE FROM run_entries WHERE run = OLD.id; END",
+        ),
+    ),
+)
+"""Runs, and their entries by number. Tables of a run log belong to a separate store in the same file."""
+
+_T = TypeVar("_T")
+_log = logging.getLogger("reactive_agents")
+
+
+@define(eq=False)
+class _Held:
+    """A run that this process holds."""
+
+    run_id: RunId
+    on_order: OrderHandler
+    order: RunOrder = ""
+
+
+class SqliteRunRecord:
+    """Implements ``RunRecord``.
+
+    Args:
+        path: an SQLite file, made when it is not there.
+        clock: tells until when a lease is valid.
+        patience_s: seconds to wait for a lock of the file, 0 or more.
+        read_only: never write, and never make the file.
+    """
+
+    def __init__(
+        self,
+        path: sqlite.DatabasePath,
+        *,
+        clock: Clock,
+        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
+        read_only: bool = False,
+    ) -> None:
+        self._file = sqlite.SqliteFile(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
+        self._clock = clock
+        self._held: dict[str, _Held] = {}
+        self._changing = threading.Lock()
+        self._renewing: threading.Thread | None = None
+        self._process = os.getpid()
+
+    async def aclose(self) -> None:
+        """Close the file; the next use opens it again."""
+        await self._file.aclose()
+
+    # --- a run of this process ----------------------------------------------------------------------------
+
+    @effect
+    async def claim(self, run: RecordedRun, on_order: OrderHandler) -> Result[RunClaim, RecordErrors]:
+        """Begin a run, or continue it where no other process does; return whose it is now."""
+        holder = new_holder()
+        work = partial(_claim, run=run, holder=holder, now=self._now(), until=self._valid_until())
+        claimed = await self._file.write("claim", work)
+        if isinstance(claimed, Success) and claimed.unwrap().holder:
+            self._hold(holder, run.run_id, on_order)
+        return claimed
+
+    @effect
+    async def entries(self, run_id: RunId) -> Result[tuple[RunEntry, ...], RecordErrors]:
+        """Return the entries of a run in order, with those that it shares."""
+        return await self._file.read("entries", partial(_entries, run_id=run_id))
+
+    @effect
+    async def entry(self, run_id: RunId, key: str) -> Result[RunEntry | None, RecordErrors]:
+        """Return one entry of a run by its key."""
+        return await self._file.read("entry", partial(_entry, run_id=run_id, key=key))
+
+    @effect
+    async def append(
+        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False
+    ) -> Result[RunOrder, RecordErrors]:
+        """Add entries; return the order of another process to the run."""
+        write = self._file.write if durable else self._file.write_soon
+        return _lease(
+            run_id,
+            await write("append", partial(_append, holder=holder, entries=entries, now=self._now())),
+        )
+
+    @effect
+    async def end(
+        self, run_id: RunId, holder: str, status: RunStatus, result: str
+    ) -> Result[None, RecordErrors]:
+        """Store the outcome of a run, and give up its lease."""
+        self._let_go(holder)
+        work = partial(_end, holder=holder, status=status, result=result, now=self._now())
+        return _lease(run_id, await self._file.write("end", work)).map(_nothing)
+
+    @effect
+    async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
+        """Give up the lease of a run that has not ended."""
+        self._let_go(holder)
+        work = partial(_release, holder=holder, now=self._now())
+        return _lease(run_id, await self._file.write("release", work)).map(_nothing)
+
+    def abandon(self, holder: str) -> None:
+        """Renew the lease no more, where nothing can be awaited."""
+        self._let_go(holder)
+
+    # --- runs of any process ------------------------------------------------------------------------------
+
+    @effect
+    async def answer(self, run_id: RunId, entry: RunEntry) -> Result[bool, RecordErrors]:
+        """Add the answer to a question, from any process; ``False`` for a second one."""
+        return await self._file.write("answer", partial(_answer, run_id=run_id, entry=entry, now=self._now()))
+
+    @effect
+    async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
+        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        work = partial(_order, run_id=run_id, order=order, now=self._now())
+        return await self._file.write("order", work)
+
+    @effect
+    async def find(self, run_id: RunId) -> Result[RecordedRun | None, RecordErrors]:
+        """Return a run, or ``None``."""
+        return await self._file.read("find", partial(_find, run_id=run_id, now=self._now()))
+
+    @effect
+    async def runs(self, chosen: RunFilter) -> Result[tuple[RecordedRun, ...], RecordErrors]:
+        """Return the runs that fit, the latest first."""
+        return await self._file.read("runs", partial(_runs, chosen=chosen, now=self._now()))
+
+    # --- leases -------------------------------------------------------------------------------------------
+
+    def _hold(self, holder: str, run_id: RunId, on_order: OrderHandler) -> None:
+        if self._process != os.getpid():  # the runs and threads of the parent are not those of this process
+            self._held, self._renewing, self._changing = {}, None, threading.Lock()
+            self._process = os.getpid()
+        with self._changing:
+            self._held[holder] = _Held(run_id, on_order)
+            if self._renewing is None:
+                self._renewing = threading.Thread(target=self._renew_leases, name="run-leases", daemon=True)
+                self._renewing.start()
+
+    def _let_go(self, holder: str) -> None:
+        with self._changing:
+            self._held.pop(holder, None)
+
+    def _renew_leases(self) -> None:
+        ended = threading.Event()
+        while not ended.wait(BEAT_S):
+            with self._changing:
+                held = dict(self._held)
+                if not held:
+                    self._renewing = None
+                    return
+            try:
+                anyio.run(self._renew, held)
+            except Exception:  # noqa: BLE001 - the next round tries again
+                _log.warning("The leases of runs could not be renewed.", exc_info=True)
+
+    async def _renew(self, held: dict[str, _Held]) -> None:
+        work = partial(_renew, holders=tuple(held), until=self._valid_until())
+        renewed = await self._file.write_soon("renew", work)
+        if isinstance(renewed, Failure):
+            return
+        orders = renewed.unwrap()
+        for holder, run in held.items():
+            order: RunOrder = orders.get(holder, "lost")
+            if order != run.order and holder in self._held:
+                run.order = order
+                run.on_order(order)
+
+    def _now(self) -> int:
+        return sqlite.microseconds(self._clock.now())
+
+    def _valid_until(self) -> int:
+        return self._now() + int(LEASE_S * 1e6)
+
+
+# --- one transaction each ---------------------------------------------------------------------------------
+
+_COLUMNS = (
+    "id, run_id, agent, parent, origin, origin_entries, changes, status, task, definition, result, attempt,"
+    " holder, lease_until_us, wanted, queue, priority, due_us, created_us, updated_us"
+)
+
+
+def _claim(file: sqlite3.Connection, *, run: RecordedRun, holder: str, now: int, until: int) -> RunClaim:
+    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+    if row is None:
+        _insert(file, run, now)
+        row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+        state = "new"
+    else:
+        state = "taken"
+    known = _run_of(file, row, now)
+    if known.status not in ("open", "queued"):
+        return RunClaim(known, "ended")
+    if known.state in ("running", "paused", "waiting") and _is_held(row, now):
+        return RunClaim(known, "held")
+    file.execute(
+        "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
+        " wanted = '', updated_us = ? WHERE id = ?",
+        (holder, until, now, row[0]),
+    )
+    begun = evolve(known, attempt=known.attempt + 1, status="open", order="")
+    return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
+
+
+def _insert(file: sqlite3.Connection, run: RecordedRun, now: int) -> None:
+    origin = None
+    if run.origin is not None:
+        (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
+    file.execute(
+        "INSERT INTO runs (run_id, agent, user, session, parent, origin, origin_entries, changes, status,"
+        " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"
+        " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)",
+        (
+            run.run_id,
+            run.agent_id,
+            run.task.user,
+            run.task.session,
+            run.parent,
+            origin,
+            run.origin_entries,
+            run.changes,
+            run.status,
+            to_json(run.task),
+            json.dumps(dict(run.definition)),
+            run.queue,
+            run.priority,
+            0 if run.due is None else sqlite.microseconds(run.due),
+            now if run.created_at is None else sqlite.microseconds(run.created_at),
+            now,
+        ),
+    )
+
+
+def _is_held(row: tuple[Any, ...], now: int) -> bool:
+    holder, lease_until = row[12], row[13]
+    return bool(holder) and lease_until >= now and not is_gone(holder)
+
+
+def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int) -> RecordedRun:
+    status, wanted = row[7], row[14]
+    state = status
+    if status == "open":
+        (waiting,) = file.execute(
+            "SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND kind = 'question' AND NOT"
+            " EXISTS (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '='))",
+            (row[0],),
+        ).fetchone()
+        if waiting:
+            state = "waiting"
+        elif wanted == "pause":
+            state = "paused"
+        else:
+            state = "running" if _is_held(row, now) else "interrupted"
+    origin = None
+    if row[4] is not None:
+        found = file.execute("SELECT run_id FROM runs WHERE id = ?", (row[4],)).fetchone()
+        origin = None if found is None else RunId(found[0])
+    (entries,) = file.execute(
+        "SELECT coalesce(max(number), 0) FROM run_entries WHERE run = ?", (row[0],)
+    ).fetchone()
+    return RecordedRun(
+        RunId(row[1]),
+        row[2],
+        _task_of(row[8]),
+        json.loads(row[9]),
+        status,
+        parent=row[3],
+        origin=origin,
+        origin_entries=row[5],
+        changes=row[6],
+        attempt=row[11],
+        result=row[10],
+        created_at=sqlite.moment_of(row[18]),
+        updated_at=sqlite.moment_of(row[19]),
+        state=state,
+        order=wanted,
+        entries=max(0, entries - row[5]),
+        queue=row[15],
+        priority=row[16],
+        due=None if not row[17] else sqlite.moment_of(row[17]),
+    )
+
+
+def _task_of(text: str) -> Task:
+    read = from_json(text, Task)
+    if isinstance(read, Failure):
+        raise ValueError(read.failure().message)
+    return read.unwrap()
+
+
+def _entries(file: sqlite3.Connection, *, run_id: RunId) -> tuple[RunEntry, ...]:
+    row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    parts: list[tuple[RunEntry, ...]] = []
+    last = 2**62
+    while row is not None:
+        rows = file.execute(
+            "SELECT key, kind, at_us, body, number FROM run_entries WHERE run = ? AND number <= ?"
+            " ORDER BY number",
+            (row[0], last),
+        )
+        parts.append(tuple(_entry_of(*each) for each in rows))
+        last = min(last, row[2])
+        row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (row[1],)).fetchone()
+    return tuple(each for part in reversed(parts) for each in part)
+
+
+def _entry_of(key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
+    return RunEntry(key, kind, sqlite.moment_of(at_us), body, number)
+
+
+def _entry(file: sqlite3.Connection, *, run_id: RunId, key: str) -> RunEntry | None:
+    row = file.execute(
+        "SELECT key, kind, at_us, body, number FROM run_entries WHERE key = ?"
+        " AND run = (SELECT id FROM runs WHERE run_id = ?)",
+        (key, run_id),
+    ).fetchone()
+    return None if row is None else _entry_of(*row)
+
+
+def _append(
+    file: sqlite3.Connection, *, holder: str, entries: Iterable[RunEntry], now: int
+) -> RunOrder | None:
+    row = file.execute(
+        "SELECT id, origin_entries, wanted, (SELECT max(number) FROM run_entries WHERE run = runs.id)"
+        " FROM runs WHERE holder = ?",
+        (holder,),
+    ).fetchone()
+    if row is None:
+        return None
+    run, shared, wanted, last = row
+    number = shared if last is None else last
+    for entry in entries:
+        number += 1
+        file.execute(
+            "INSERT INTO run_entries VALUES (?, ?, ?, ?, ?, ?)",
+            (run, number, entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body),
+        )
+    return wanted  # type: ignore[no-any-return]
+
+
+def _end(
+    file: sqlite3.Connection, *, holder: str, status: RunStatus, result: str, now: int
+) -> RunOrder | None:
+    ended = file.execute(
+        "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
+        " WHERE holder = ?",
+        (status, result, now, holder),
+    )
+    return "" if ended.rowcount else None
+
+
+def _release(file: sqlite3.Connection, *, holder: str, now: int) -> RunOrder | None:
+    released = file.execute(
+        "UPDATE runs SET holder = '', lease_until_us = 0, updated_us = ? WHERE holder = ?", (now, holder)
+    )
+    return "" if released.rowcount else None
+
+
+def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:
+    if isinstance(written, Failure):
+        return written
+    order = written.unwrap()
+    return Failure(LeaseLost(run_id)) if order is None else Success(order)
+
+
+def _nothing(_: object) -> None:
+    return None
+
+
+def _answer(file: sqlite3.Connection, *, run_id: RunId, entry: RunEntry, now: int) -> bool:
+    row = file.execute(
+        "SELECT id, origin_entries, (SELECT max(number) FROM run_entries WHERE run = runs.id) FROM runs"
+        " WHERE run_id = ? AND status = 'open'",
+        (run_id,),
+    ).fetchone()
+    if row is None:
+        return False
+    run, shared, last = row
+    added = file.execute(
+        "INSERT OR IGNORE INTO run_entries VALUES (?, ?, ?, ?, ?, ?)",
+        (
+            run,
+            (shared if last is None else last) + 1,
+            entry.key,
+            entry.kind,
+            sqlite.microseconds(entry.at),
+            entry.body,
+        ),
+    )
+    return added.rowcount > 0
+
+
+def _order(file: sqlite3.Connection, *, run_id: RunId, order: RunOrder, now: int) -> bool:
+    """Give an order; a run that nobody holds is cancelled at once."""
+    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    if row is None or row[7] not in ("open", "queued"):
+        return False
+    if order == "cancel" and not _is_held(row, now):
+        values = ("cancelled", "cancel", now, row[0])
+        file.execute("UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?", values)
+    else:
+        file.execute("UPDATE runs SET wanted = ?, updated_us = ? WHERE id = ?", (order, now, row[0]))
+    return True
+
+
+def _find(file: sqlite3.Connection, *, run_id: RunId, now: int) -> RecordedRun | None:
+    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+    return None if row is None else _run_of(file, row, now)
+
+
+def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int) -> tuple[RecordedRun, ...]:
+    conditions, values = ["1"], list[object]()
+    fields = {"agent": chosen.agent_id, "user": chosen.user, "queue": chosen.queue}
+    for column, value in fields.items():
+        if value is not None:
+            conditions.append(f"{column} = ?")
+            values.append(value)
+    if not chosen.children:
+        conditions.append("parent IS NULL")
+    if chosen.state is not None:
+        ended = chosen.state not in ("running", "paused", "waiting", "interrupted")
+        conditions.append("status = ?")
+        values.append(chosen.state if ended else "open")
+    rows = file.execute(
+        f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
+    )
+    found: list[RecordedRun] = []
+    for row in rows:
+        run = _run_of(file, row, now)
+        if chosen.state in (None, run.state):
+            found.append(run)
+            if len(found) == chosen.limit:
+                break
+    return tuple(found)
+
+
+def _renew(file: sqlite3.Connection, *, holders: tuple[str, ...], until: int) -> dict[str, RunOrder]:
+    orders: dict[str, RunOrder] = {}
+    for holder in holders:
+        row = file.execute(
+            "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING wanted", (until, holder)
+        ).fetchone()
+        if row is not None:
+            orders[holder] = row[0]
+    return orders

@@ -1,0 +1,129 @@
+"""The record of a run: its answers from outside, by the names of its calls.
+
+Decisions are pure and the world is behind ports, so a run is a function of what its ports answered. With the
+answers a run can be continued, replayed, or begun once more with another course from some call on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.tasks import Task
+
+RunStatus: TypeAlias = Literal["queued", "open", "completed", "partial", "abstained", "failed", "cancelled"]
+"""An open run is running, paused or interrupted; one that is queued has not begun."""
+RunState: TypeAlias = Literal[
+    "queued",
+    "running",
+    "paused",
+    "waiting",
+    "interrupted",
+    "completed",
+    "partial",
+    "abstained",
+    "failed",
+    "cancelled",
+]
+"""The status of a run as it is listed: what an open run does, and whether it waits for a person."""
+RunOrder: TypeAlias = Literal["", "pause", "cancel", "lost"]
+"""The order of another process to a run; ``lost`` is that it belongs to another one now."""
+EntryKind: TypeAlias = Literal["model", "intent", "result", "service", "question", "answer"]
+
+
+@frozen
+class RunEntry:
+    """One entry of a record.
+
+    Attributes:
+        key: the name of the call, unique in its run.
+        at: the time of day in UTC when it was recorded; what the run sees as the present after it.
+        body: as JSON text.
+        number: its place in the record, from 1; 0 for one that is not stored.
+    """
+
+    key: str
+    kind: EntryKind
+    at: datetime
+    body: str = field(repr=False)
+    number: int = 0
+
+
+@frozen
+class RecordedRun:
+    """A run in a record.
+
+    Attributes:
+        definition: digests of the parts of the agent's definition, by their names.
+        parent: the run whose tool began this one.
+        origin: the run that this one was forked from, whose first entries it shares.
+        origin_entries: number of the last entry that it shares.
+        changes: what a forked run does otherwise, as JSON text; empty for nothing.
+        attempt: how often a process has begun or continued it.
+        result: the outcome as JSON text; empty until the run has ended.
+        state: what it does now; as of the time when it was read.
+        order: the order of another process that it has not carried out.
+        entries: number of entries that it does not share.
+        queue: the queue that it waits or waited in; empty for none.
+        priority: of queued runs those with the highest number come first.
+        due: when a queued run may begin; ``None`` for at once.
+    """
+
+    run_id: RunId
+    agent_id: AgentId
+    task: Task
+    definition: Mapping[str, str] = field(factory=dict)
+    status: RunStatus = "open"
+    parent: RunId | None = None
+    origin: RunId | None = None
+    origin_entries: int = 0
+    changes: str = field(default="", repr=False)
+    attempt: int = 0
+    result: str = field(default="", repr=False)
+    created_at: datetime | None = None
+    updated_at: datetime | None = None
+    state: RunState = "interrupted"
+    order: RunOrder = ""
+    entries: int = 0
+    queue: str = ""
+    priority: int = 0
+    due: datetime | None = None
+
+
+ClaimState: TypeAlias = Literal["new", "taken", "held", "ended"]
+
+
+@frozen
+class RunClaim:
+    """The outcome of claiming a run.
+
+    Attributes:
+        state: ``new`` and ``taken`` runs belong to the caller now; a run that is ``held`` belongs to another
+            process, or another task of this one.
+        holder: names the caller in what it writes.
+    """
+
+    run: RecordedRun
+    state: ClaimState
+    holder: str = ""
+
+
+@frozen
+class RunFilter:
+    """Which runs are listed; each field that is given must fit.
+
+    Attributes:
+        limit: the most runs, the latest first.
+        children: also runs that a tool of another began.
+    """
+
+    agent_id: AgentId | None = None
+    state: RunState | None = None
+    user: str | None = None
+    queue: str | None = None
+    limit: int = 100
+    children: bool = False

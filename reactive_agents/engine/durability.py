@@ -1,0 +1,978 @@
+"""Durable runs: what a run took from outside is recorded, and used after a crash.
+
+A durable run is an ordinary run whose answers from outside are recorded under the names of its calls: a
+model's answer before it is used, a tool call's intent before and its result after it, what services and
+people said, and with each the time. A run that was interrupted is run again from its start; recorded
+answers return at once, so that it arrives where it was without asking anybody. Nothing else is stored.
+
+What must stay true: names depend on the structure of the run alone (``effects.Branch``); ids and the time
+that the run sees come from the record; nothing that was recorded is asked again; a call without a result is
+not made again unless that does no harm; and nothing is written by a process that does not hold the run.
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from datetime import datetime
+from functools import cache
+from hashlib import sha256
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio
+from attrs import evolve, frozen
+from returns.maybe import Maybe, Nothing, Some
+from returns.result import Failure, Result, Success
+from ulid_transform import bytes_to_ulid
+
+from reactive_agents.core import errors
+from reactive_agents.core.codec import decode, encode, to_json
+from reactive_agents.core.conversation import History
+from reactive_agents.core.events import TaskCompleted, TaskFailed, TaskStarted, ToolCallInDoubt
+from reactive_agents.core.governance import (
+    ApprovalDecision,
+    ApprovalRequest,
+    GuardrailReport,
+    ModelRoute,
+    VerificationReport,
+)
+from reactive_agents.core.ids import ApprovalId, RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.memory import FlushReport, MemoryContext
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.core.plans import Plan
+from reactive_agents.core.results import StrategyEffectiveness
+from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
+from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
+from reactive_agents.core.tools import ToolResult, ToolScope
+from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
+from reactive_agents.effects import BRANCH, Branch, attempt, effect
+from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.kernel import RunEvents
+from reactive_agents.kernel.usage import UsageAccount
+from reactive_agents.ports import Approver, Clock, RunRecord
+
+if TYPE_CHECKING:
+    from reactive_agents.engine.execution import ExecutionEngine
+    from reactive_agents.engine.services import EnginePorts, RunOverrides
+
+IN_DOUBT = (
+    "In doubt: the process ended while this call was under way, so it may have taken effect. It was not run "
+    "again. Find out whether it took effect before making it again; where that is not possible, report it."
+)
+"""The result of a call in doubt, for the model."""
+
+_ServiceErrors: TypeAlias = (
+    errors.MemoryUnavailable | errors.ServiceFailed | errors.SessionUnavailable | errors.SessionRefused
+)
+
+SERVICES: Mapping[str, Any] = {
+    "memory.bootstrap": MemoryContext,
+    "memory.flush": FlushReport,
+    "memory.snapshot": None,
+    "guardrail.check": GuardrailReport,
+    "cost router.select_model": ModelRoute,
+    "cost tracking.record": None,
+    "verification.verify": VerificationReport,
+    "effectiveness.history": tuple[StrategyEffectiveness, ...],
+    "effectiveness.record": None,
+    "plan store.get": Maybe,
+    "plan store.save": None,
+    "plan store.update_step": None,
+    "plan store.list_plans": tuple[Plan, ...],
+    "plan store.rewrite_steps": None,
+    "audit.append": None,
+    "sessions.begin": History,
+}
+"""Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
+
+UNRECORDED_WRITES = frozenset({"sessions.end"})
+"""Calls that change nothing a second time, and are left out of a replay."""
+
+_FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
+
+
+class RunStopped(BaseException):
+    """The run cannot go on in this process.
+
+    It passes through everything up to the start of the run.
+
+    Attributes:
+        error: the reason.
+    """
+
+    def __init__(self, error: errors.RunInterrupted) -> None:
+        super().__init__(error.message)
+        self.error = error
+
+
+class ReplayEnded(RunStopped):
+    """A replay arrived at a call that the record does not have.
+
+    Attributes:
+        key: the name of the call.
+        difference: how the call differs from the recorded one; empty at the end of the record.
+    """
+
+    def __init__(self, run_id: RunId, key: str, difference: str = "") -> None:
+        super().__init__(errors.RunInterrupted(run_id, difference or f"its record ends at {key}"))
+        self.key = key
+        self.difference = difference
+
+
+class RunJournal:
+    """The record of one run under way, and its source of recorded answers.
+
+    Args:
+        record: where entries are stored; ``None`` for a replay, which stores nothing.
+        entries: those of earlier attempts, and of the run that this one was forked from.
+        in_doubt: what is done about a call that may have taken effect.
+        lenient: recorded answers are used although the request before them differs.
+
+    Attributes:
+        account: counts what recorded answers have cost.
+        events: publishes what is done about calls in doubt.
+        control: receives the orders of other processes.
+    """
+
+    def __init__(
+        self,
+        run: RecordedRun,
+        entries: Sequence[RunEntry],
+        clock: Clock,
+        *,
+        record: RunRecord | None = None,
+        holder: str = "",
+        in_doubt: str = "tell",
+        lenient: bool = False,
+    ) -> None:
+        self.run = run
+        self.run_id = run.run_id
+        self.holder = holder
+        self.record = record
+        self.account: UsageAccount | None = None
+        self.events: RunEvents | None = None
+        self.control: ExecutionControl | None = None
+        self.in_doubt = in_doubt
+        self.begun_at = run.created_at or clock.now()
+        self.seed = _seed_of(run)
+        self._clock = clock
+        self._lenient = lenient
+        self._order: RunOrder = ""
+        self._entries = {each.key: each for each in entries}
+        self._spent: dict[str, list[RunEntry]] = {}
+        for each in entries:
+            if each.kind == "model":
+                for index, character in enumerate(each.key):
+                    if character == "/":
+                        self._spent.setdefault(each.key[: index + 1], []).append(each)
+
+    @property
+    def size(self) -> int:
+        """Number of entries until now."""
+        return len(self._entries)
+
+    def recorded_ports(self, ports: EnginePorts) -> EnginePorts:
+        """Return the services of an engine with the time and the ids of this run."""
+        return evolve(ports, clock=RunClock(ports.clock, self), ids=RunIds(self))
+
+    # --- entries ------------------------------------------------------------------------------------------
+
+    def find(self, key: str) -> RunEntry | None:
+        """Return the recorded entry of that key; the time is then that of the entry."""
+        entry = self._entries.get(key)
+        if entry is not None:
+            self._arrive(entry.at)
+        elif self.record is None and not key.endswith(("?", "=")):
+            raise ReplayEnded(self.run_id, key)
+        return entry
+
+    async def keep(self, key: str, kind: EntryKind, body: Json, *, durable: bool = False) -> None:
+        """Add an entry, before anything else happens.
+
+        Raises:
+            RunStopped: it cannot be written, or the run belongs to another process.
+        """
+        if self.record is None:
+            return
+        text = to_json(body)
+        entry = RunEntry(key, kind, self._clock.now(), text)
+        added = await attempt(self.record.append(self.run_id, self.holder, entry, durable=durable))
+        if not isinstance(added, Success):
+            raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
+        self._entries[key] = entry
+        self._arrive(entry.at)
+        self.follow(added.unwrap())
+
+    def follow(self, order: RunOrder) -> None:
+        """Carry out an order of another process; from any thread, each once."""
+        control = self.control
+        if order == self._order or control is None:
+            return
+        earlier, self._order = self._order, order
+        if order == "pause":
+            control.pause()
+        elif order == "cancel":
+            control.cancel()
+        elif not order and earlier == "pause":
+            control.resume()
+
+    def _arrive(self, at: datetime) -> None:
+        branch = BRANCH.get()
+        if isinstance(branch, RunBranch) and branch.journal is self:
+            branch.at = max(branch.at, at)
+
+    # --- answers of models --------------------------------------------------------------------------------
+
+    def find_answer(
+        self, request: ModelRequest
+    ) -> tuple[str, Result[ModelResponse, errors.LLMErrors] | None]:
+        """Return the key of the request, and its answer if it is recorded.
+
+        Raises:
+            ReplayEnded: another request was recorded under the key.
+        """
+        key = _branch_of(self).name("m")
+        entry = self.find(key)
+        if entry is None:
+            return key, None
+        body = _loaded(entry)
+        asked = body.get("asked")
+        if asked != _asked(request) and not self._lenient:
+            raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
+        return key, _answer_of(body)
+
+    async def keep_answer(
+        self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
+    ) -> None:
+        """Record the answer to a request, before it is used."""
+        body: JsonObject = {"asked": _asked(request)}
+        if isinstance(answer, Success):
+            body["answer"] = encode(answer.unwrap())
+        else:
+            body["error"] = encode(answer.failure(), errors.LLMErrors)
+        await self.keep(key, "model", body)
+
+    def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
+        """Count what was spent in a branch that is not run again."""
+        if self.account is None:
+            return
+        self.account.add(also)
+        for entry in self._spent.get(path, ()):
+            answer = _answer_of(_loaded(entry))
+            spent = (
+                answer.unwrap().spent
+                if isinstance(answer, Success)
+                else errors.refused_attempts(answer.failure())
+            )
+            self.account.add(spent)
+
+    # --- tool calls ---------------------------------------------------------------------------------------
+
+    async def call_tool(self, made: RecordedCall) -> tuple[Result[ToolResult, errors.ToolErrors], bool]:
+        """Return the outcome of a tool call, and whether it was recorded before."""
+        branch = _branch_of(self)
+        key = branch.name("t")
+        known = self._entries.get(f"{key}=")
+        if known is not None:
+            self._arrive(known.at)
+            body = _loaded(known)
+            if body.get("tool") != made.call.name and not self._lenient:
+                difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
+                raise ReplayEnded(self.run_id, key, difference)
+            return _outcome_of(body, made.call), True
+        if self.record is None:
+            raise ReplayEnded(self.run_id, key)
+        outcome = await self._settled(key, made) if key in self._entries else None
+        if outcome is None:
+            outcome = await self._made(key, made, branch)
+        body = {"tool": made.call.name}
+        if isinstance(outcome, Success):
+            body["result"] = encode(outcome.unwrap())
+        else:
+            body["error"] = encode(outcome.failure(), errors.ToolErrors)
+        await self.keep(f"{key}=", "result", body)
+        return outcome, False
+
+    async def _made(
+        self, key: str, made: RecordedCall, branch: RunBranch
+    ) -> Result[ToolResult, errors.ToolErrors]:
+        """Make a call, whose intent is recorded first."""
+
+        async def intend() -> None:
+            if key not in self._entries:
+                intent: JsonObject = {"tool": made.call.name, "arguments": made.call.arguments}
+                await self.keep(key, "intent", intent, durable=not made.repeatable)
+
+        approver = made.approver
+        if made.needs_approval and approver is not None:
+            approver = _IntendingApprover(approver, intend)
+        elif not made.needs_approval:
+            await intend()
+        token = BRANCH.set(branch.fork(key))
+        try:
+            return await made.execute(evolve(made.scope, call_key=self.call_key(key)), approver)
+        finally:
+            BRANCH.reset(token)
+
+    def call_key(self, key: str) -> str:
+        """Return the idempotency key of the call of that name."""
+        return f"{self.run_id}:{key}"
+
+    async def _settled(self, key: str, made: RecordedCall) -> Result[ToolResult, errors.ToolErrors] | None:
+        """Return the outcome of a call in doubt; ``None`` when it is made again."""
+        if made.resumable:
+            return None
+        if made.repeatable:
+            self._tell(key, made, "repeated")
+            return None
+        if made.probe is not None:
+            found = await made.probe(self.call_key(key))
+            if found is not None:
+                (done,) = found
+                if done is None or done is False:
+                    self._tell(key, made, "repeated")
+                    return None
+                self._tell(key, made, "settled")
+                value: Json = "It was done; its result was lost." if done is True else done
+                return Success(ToolResult(made.call.id, made.call.name, value))
+        return await self._asked_about(key, made)
+
+    async def _asked_about(
+        self, key: str, made: RecordedCall
+    ) -> Result[ToolResult, errors.ToolErrors] | None:
+        question = f"{key}?"
+        told = Success(ToolResult(made.call.id, made.call.name, error=IN_DOUBT))
+        answer = self._entries.get(f"{question}=")
+        if answer is None and self.in_doubt != "tell":
+            request = _doubt_request(self.call_key(key), made)
+            body: JsonObject = {"in_doubt": True, **_question_of(request)}
+            if question not in self._entries:
+                await self.keep(question, "question", body, durable=True)
+            if self.in_doubt == "ask" and made.approver is not None:
+                await self._wait_for_decision(question, made.approver, request)
+            answer = await self._fetched(f"{question}=")
+            if answer is None and self.in_doubt == "fail":
+                self._tell(key, made, "stopped")
+                reason = f"the call {key} of {made.call.name} may have taken effect; settle it, then resume."
+                raise RunStopped(errors.RunInterrupted(self.run_id, reason))
+        given = {} if answer is None else _loaded(answer)
+        if "result" in given:
+            self._tell(key, made, "settled")
+            return Success(ToolResult(made.call.id, made.call.name, given["result"]))
+        if given.get("approved") is True:
+            self._tell(key, made, "repeated")
+            return None
+        self._tell(key, made, "told")
+        return told
+
+    def _tell(self, key: str, made: RecordedCall, handling: Any) -> None:
+        if self.events is not None:
+            call = made.call
+            self.events.publish(ToolCallInDoubt, call.name, call.id, self.call_key(key), handling)
+
+    # --- answers of people --------------------------------------------------------------------------------
+
+    async def decide(
+        self,
+        request: ApprovalRequest,
+        ask: Callable[[], Awaitable[Result[ApprovalDecision, errors.ServiceFailed]]],
+    ) -> Result[ApprovalDecision, errors.ServiceFailed]:
+        """Return the decision of a person, which is recorded with its question.
+
+        It may come from another process, and after any number of restarts.
+        """
+        key = f"{_branch_of(self).name('q')}?"
+        decided = self._decision(key)
+        if decided is not None:
+            return Success(decided)
+        if self.record is None:
+            raise ReplayEnded(self.run_id, key)
+        if key not in self._entries:
+            await self.keep(key, "question", _question_of(request), durable=True)
+        outcome: list[Result[ApprovalDecision, errors.ServiceFailed]] = []
+        async with self._answered(f"{key}=") as scope:
+            outcome.append(await ask())
+            scope.cancel()
+        if outcome and isinstance(outcome[0], Success):
+            given = outcome[0].unwrap()
+            body: JsonObject = {"approved": given.approved, "reason": given.reason}
+            await self._answer(f"{key}=", body)
+        elif outcome:
+            return outcome[0]
+        await self._fetched(f"{key}=")
+        decided = self._decision(key)
+        assert decided is not None
+        return Success(decided)
+
+    def _decision(self, key: str) -> ApprovalDecision | None:
+        answer = self._entries.get(f"{key}=")
+        if answer is None:
+            return None
+        self._arrive(answer.at)
+        body = _loaded(answer)
+        return ApprovalDecision(body.get("approved") is True, str(body.get("reason", "")))
+
+    async def _wait_for_decision(self, question: str, approver: Approver, request: ApprovalRequest) -> None:
+        async with self._answered(f"{question}=") as scope:
+            decided = await attempt(approver.decide(request))
+            scope.cancel()
+            if isinstance(decided, Success):
+                given = decided.unwrap()
+                await self._answer(f"{question}=", {"approved": given.approved, "reason": given.reason})
+
+    @asynccontextmanager
+    async def _answered(self, key: str) -> Any:
+        """Leave the block when another process has given the answer."""
+        stopped: list[RunStopped] = []
+
+        async def look(scope: anyio.CancelScope) -> None:
+            pause_s = _FIRST_WAIT_S
+            while True:
+                await anyio.sleep(pause_s)
+                pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+                try:
+                    if await self._fetched(key) is not None:
+                        break
+                except RunStopped as error:
+                    stopped.append(error)
+                    break
+            scope.cancel()
+
+        raised: list[BaseException] = []
+        async with anyio.create_task_group() as group:
+            group.start_soon(look, group.cancel_scope)
+            try:
+                yield group.cancel_scope
+            except anyio.get_cancelled_exc_class():
+                raise
+            except BaseException as error:  # noqa: BLE001 - raised below, outside of the group
+                raised.append(error)
+            group.cancel_scope.cancel()
+        if raised or stopped:
+            raise [*raised, *stopped][0]
+
+    async def _answer(self, key: str, body: JsonObject) -> None:
+        assert self.record is not None
+        entry = RunEntry(key, "answer", self._clock.now(), to_json(body))
+        added = await attempt(self.record.answer(self.run_id, entry))
+        if not isinstance(added, Success):
+            raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
+
+    async def _fetched(self, key: str) -> RunEntry | None:
+        """Return an entry that another process may have written."""
+        if self.record is None:
+            return None
+        found = await attempt(self.record.entry(self.run_id, key))
+        if not isinstance(found, Success):
+            raise RunStopped(errors.RunInterrupted(self.run_id, found.failure().message))
+        entry: RunEntry | None = found.unwrap()
+        if entry is not None:
+            self._entries[key] = entry
+        return entry
+
+
+class RunBranch(Branch):
+    """A branch of a durable run.
+
+    Attributes:
+        at: the time of the latest answer in this branch, which is the present for the run.
+    """
+
+    __slots__ = ("at", "journal")
+
+    def __init__(self, journal: RunJournal, path: str = "", at: datetime | None = None) -> None:
+        super().__init__(path)
+        self.journal = journal
+        self.at = at or journal.begun_at
+
+    def fork(self, name: str) -> Branch:
+        """Return the branch of that name."""
+        return RunBranch(self.journal, f"{name}/", self.at)
+
+    def join(self, branches: Sequence[Branch]) -> None:
+        """Continue with the latest time of the branches."""
+        self.at = max(self.at, *(each.at for each in branches if isinstance(each, RunBranch)))
+
+    async def once(self, name: str, call: Callable[[], Awaitable[Any]]) -> Any:
+        """Return the recorded result of a service's call, or make and record it."""
+        journal = self.journal
+        if name not in SERVICES:
+            skipped = journal.record is None and name in UNRECORDED_WRITES
+            return Success(None) if skipped else await call()
+        key, kind = self.name(name), SERVICES[name]
+        entry = journal.find(key)
+        if entry is not None:
+            if name == "sessions.begin" and journal.record is not None:  # its turn is taken once more
+                begun = await call()
+                if not isinstance(begun, Success):
+                    return begun
+            body = _loaded(entry)
+            journal.count_spent(f"{key}/", _usage_of(body))
+            return _value_of(body, kind)
+        spent: list[RunUsage] = []
+        branch = BRANCH.set(self.fork(key))
+        recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
+        try:
+            outcome = await call()
+        finally:
+            USAGE_RECORDER.reset(recorder)
+            BRANCH.reset(branch)
+        body = _body_of(outcome, kind)
+        if spent:
+            body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
+        await journal.keep(key, "service", body)
+        return outcome
+
+
+class RunClock:
+    """Tells the time that a durable run sees: that of the latest answer which it got.
+
+    Attributes:
+        monotonic: as of the other clock, since durations are not part of the record.
+    """
+
+    def __init__(self, clock: Clock, journal: RunJournal) -> None:
+        self.monotonic = clock.monotonic
+        self._journal = journal
+
+    def now(self) -> datetime:
+        """Return the time of day in UTC."""
+        branch = BRANCH.get()
+        if isinstance(branch, RunBranch) and branch.journal is self._journal:
+            return branch.at
+        return self._journal.begun_at
+
+
+class RunIds:
+    """Makes the ids of a durable run, which follow from its own id."""
+
+    def __init__(self, journal: RunJournal) -> None:
+        self._journal = journal
+
+    def new(self) -> str:
+        """Return the next id of the branch: a ULID with the time of the run's start."""
+        return derived_id(self._journal.seed, _branch_of(self._journal).name("id"), self._journal.begun_at)
+
+
+def derived_id(seed: str, name: str, at: datetime) -> str:
+    """Return the ULID that a name has in a run."""
+    digest = sha256(f"{seed}\0{name}".encode(errors="backslashreplace")).digest()
+    return bytes_to_ulid(int(at.timestamp() * 1000).to_bytes(6, "big") + digest[:10])
+
+
+@frozen(eq=False)
+class RecordedCall:
+    """A tool call, with everything that is needed to make it.
+
+    Attributes:
+        execute: makes it, in a scope and with an approver.
+        repeatable: may be made again with the same idempotency key.
+        resumable: begins durable runs alone, which go on where they were.
+        probe: tells whether the call of an idempotency key was done, and its result; ``None`` where that is
+            not known.
+    """
+
+    call: ToolCall
+    scope: ToolScope
+    approver: Approver | None
+    execute: Callable[[ToolScope, Approver | None], Awaitable[Result[ToolResult, errors.ToolErrors]]]
+    needs_approval: bool
+    repeatable: bool
+    resumable: bool
+    probe: Callable[[str], Awaitable[tuple[Json] | None]] | None = None
+
+
+class _IntendingApprover:
+    """An approver after whose consent the intent is recorded."""
+
+    def __init__(self, approver: Approver, intend: Callable[[], Awaitable[None]]) -> None:
+        self._approver = approver
+        self._intend = intend
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, errors.ServiceFailed]:
+        """Return the decision; a call that is approved begins."""
+        decided = await attempt(self._approver.decide(request))
+        if isinstance(decided, Success) and decided.unwrap().approved is True:
+            await self._intend()
+        return decided
+
+
+# --- a durable run from its claim to its end ------------------------------------------------------------
+
+
+async def conduct_durably(
+    engine: ExecutionEngine,
+    task: Task,
+    run_id: RunId | None,
+    overrides: RunOverrides,
+    *,
+    streaming: bool,
+) -> Result[TaskResult, TaskFailed]:
+    """Run a task under its id, once, whatever happens to the processes that run it.
+
+    A run that has ended gives its recorded result. One that is under way elsewhere is waited for. One that
+    was interrupted goes on.
+    """
+    caller = BRANCH.get()
+    parent = caller.journal if isinstance(caller, RunBranch) else None
+    record = engine.ports.record.value_or(None) or (None if parent is None else parent.record)
+    if record is None:  # a tool of a replay began it, which does not happen
+        assert parent is not None
+        raise ReplayEnded(parent.run_id, "a run of a tool")
+    if run_id is None and parent is not None:
+        name = _branch_of(parent).name("r")
+        run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
+    run_id = run_id or RunId(engine.ports.ids.new())
+    control = _Orders()
+    run = RecordedRun(
+        run_id,
+        task.agent_id,
+        task,
+        definition=await engine_definition(engine),
+        parent=None if parent is None else parent.run_id,
+        created_at=engine.ports.clock.now(),
+    )
+    claimed = await _claimed(record, run, control, engine.ports.clock)
+    if not isinstance(claimed, Success):
+        error = claimed.failure()
+        return refused_run(
+            engine, task, run_id, errors.ExecutionError(error.message, task.id, "bootstrap", error)
+        )
+    claim: RunClaim = claimed.unwrap()
+    if claim.state == "ended":
+        return _ended_run(engine, task, claim.run)
+    refusal = _refusal(claim, run, overrides)
+    read = Success(()) if refusal or claim.state == "new" else await attempt(record.entries(run_id))
+    if isinstance(read, Failure):
+        refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
+    if refusal is not None:
+        await attempt(record.release(run_id, claim.holder))
+        return refused_run(engine, task, run_id, refusal)
+    durability = engine.settings.durability
+    journal = RunJournal(
+        claim.run,
+        read.unwrap(),
+        engine.ports.clock,
+        record=record,
+        holder=claim.holder,
+        in_doubt="tell" if durability is None else durability.in_doubt,
+        lenient=overrides.accept_changes,
+    )
+    control.journal = journal
+    return await _conducted(
+        engine, journal, record, overrides, streaming=streaming, nested=parent is not None
+    )
+
+
+async def _conducted(
+    engine: ExecutionEngine,
+    journal: RunJournal,
+    record: RunRecord,
+    overrides: RunOverrides,
+    *,
+    streaming: bool,
+    nested: bool,
+) -> Result[TaskResult, TaskFailed]:
+    run_id, holder, task = journal.run_id, journal.holder, journal.run.task
+    token = BRANCH.set(RunBranch(journal))
+    ended = False
+    try:
+        outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
+        status, text = stored_outcome(outcome)
+        with anyio.CancelScope(shield=True):
+            written = await attempt(record.end(run_id, holder, status, text))
+        if not isinstance(written, Success):
+            raise RunStopped(errors.RunInterrupted(run_id, written.failure().message))
+        ended = True
+        return outcome
+    except RunStopped as stopped:
+        if nested:
+            raise
+        return refused_run(engine, task, run_id, stopped.error)
+    except GeneratorExit:  # nothing may be awaited any more
+        record.abandon(holder)
+        ended = True
+        raise
+    finally:
+        BRANCH.reset(token)
+        if not ended:
+            with anyio.CancelScope(shield=True):
+                await attempt(record.release(run_id, holder))
+
+
+class _Orders:
+    """Passes the orders of other processes on to the journal, once there is one."""
+
+    def __init__(self) -> None:
+        self.journal: RunJournal | None = None
+
+    def __call__(self, order: RunOrder) -> None:
+        if self.journal is not None:
+            self.journal.follow(order)
+
+
+async def _claimed(
+    record: RunRecord, run: RecordedRun, orders: _Orders, clock: Clock
+) -> Result[RunClaim, errors.RecordErrors]:
+    """Claim a run as soon as nobody else holds it, or it has ended."""
+    pause_s = _FIRST_WAIT_S
+    while True:
+        claimed = await attempt(record.claim(run, orders))
+        if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
+            return claimed
+        if _other_task(claimed.unwrap().run.task, run.task):
+            return claimed.map(lambda claim: evolve(claim, state="ended"))
+        held = True
+        while held:
+            await anyio.sleep(pause_s)
+            pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+            found = await attempt(record.find(run.run_id))
+            if not isinstance(found, Success):
+                return Failure(found.failure())
+            known = found.unwrap()
+            held = known is not None and known.state in ("running", "paused", "waiting")
+            if known is not None and known.state == "waiting":
+                break  # whether its process still lives, the claim tells
+
+
+def _refusal(claim: RunClaim, run: RecordedRun, overrides: RunOverrides) -> errors.RunRefused | None:
+    if claim.state == "new":
+        return None
+    if _other_task(claim.run.task, run.task):
+        return errors.RunRefused(run.run_id, "has another task")
+    if overrides.accept_changes:
+        return None
+    differences = definition_changes(claim.run.definition, run.definition)
+    if not differences:
+        return None
+    problem = "was begun by another version of the agent; accept_changes=True continues it with this one"
+    return errors.RunRefused(run.run_id, problem, differences)
+
+
+def _other_task(known: Task, given: Task) -> bool:
+    """Return whether two tasks differ in more than their ids and times."""
+    return evolve(known, id=given.id, created_at=given.created_at) != given
+
+
+def refused_run(
+    engine: ExecutionEngine, task: Task, run_id: RunId, error: errors.RuntimeErrors
+) -> Failure[TaskFailed]:
+    """Return and publish the failure of a run that is not begun or continued here."""
+    events = RunEvents(engine.ports.events, engine.ports.clock, run_id, task.id)
+    events.publish(TaskStarted, task.agent_id, task.input)
+    metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", engine.ports.llm.model, "error")
+    failed = TaskFailed(*events.stamp(), error=error, steps=(), metadata=metadata)
+    events.deliver(failed)
+    return Failure(failed)
+
+
+def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[TaskResult, TaskFailed]:
+    if _other_task(run.task, task):
+        return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, "has another task"))
+    outcome = recorded_outcome(run)
+    if isinstance(outcome, errors.RunRefused):
+        return refused_run(engine, task, run.run_id, outcome)
+    events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
+    events.publish(TaskStarted, run.agent_id, run.task.input)
+    if isinstance(outcome, Success):
+        events.publish(TaskCompleted, outcome.unwrap())
+    else:
+        _, _, sequence, at = events.stamp()
+        events.deliver(evolve(outcome.failure(), sequence=sequence, at=at))
+    return outcome
+
+
+def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, str]:
+    """Return the status of a run that has ended, and its outcome as JSON text."""
+    if isinstance(outcome, Success):
+        result = outcome.unwrap()
+        return result.status, to_json({"result": encode(result)})
+    failed = outcome.failure()
+    status: RunStatus = "cancelled" if isinstance(failed.error, errors.RunCancelled) else "failed"
+    return status, to_json({"failed": encode(failed)})
+
+
+def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
+    """Return the outcome of a run that has ended."""
+    if run.status == "cancelled" and not run.result:
+        at = run.updated_at or run.task.created_at
+        metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", "", "cancelled")
+        error = errors.RunCancelled(run.task.id, "bootstrap")
+        return Failure(TaskFailed(run.run_id, run.task.id, 1, at, error, (), metadata))
+    body = json.loads(run.result or "{}")
+    read: Result[Any, errors.DecodeError]
+    if "result" in body:
+        read = decode(body["result"], TaskResult)
+        if isinstance(read, Success):
+            return Success(read.unwrap())
+    else:
+        read = decode(body.get("failed"), TaskFailed)
+        if isinstance(read, Success):
+            return Failure(read.unwrap())
+    return errors.RunRefused(run.run_id, f"has a result that cannot be read: {read.failure().message}")
+
+
+# --- the definition of an agent -------------------------------------------------------------------------
+
+
+async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
+    """Return digests of the parts of an agent's definition, by their names."""
+    opened = engine.ports.open_services
+    if opened is not None:  # tools of servers are known when these are open; a failure is that of the run
+        await attempt(opened())
+    settings = engine.settings
+    tools = engine.ports.tools.value_or(None)
+    definitions = () if tools is None else tools.definitions()
+    reasoning = settings.reasoning
+    described: dict[str, str] = {
+        "version": _package_version(),
+        "model": engine.ports.llm.model,
+        "instructions": _digest(settings.system_prompt),
+        "strategy": "none" if reasoning is None else reasoning.default_strategy,
+        "options": _digest(to_json(_without_services(settings))),
+    }
+    for definition in definitions:
+        described[f"tool {definition.name}"] = _digest(to_json(definition))
+    return described
+
+
+def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what differs between two definitions, one sentence each."""
+    changes: list[str] = []
+    for name in sorted(known.keys() | present.keys()):
+        before, now = known.get(name), present.get(name)
+        if before == now:
+            continue
+        if before is None:
+            changes.append(f"New: {name}.")
+        elif now is None:
+            changes.append(f"Gone: {name}.")
+        elif name in ("version", "model", "strategy"):
+            changes.append(f"Changed: {name}, from {before} to {now}.")
+        else:
+            changes.append(f"Changed: {name}.")
+    return tuple(changes)
+
+
+def _without_services(settings: RunSettings) -> RunSettings:
+    return evolve(settings, durability=None, system_prompt="")
+
+
+@cache
+def _package_version() -> str:
+    try:
+        return version("reactive-agents")
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode(errors="backslashreplace")).hexdigest()[:16]
+
+
+# --- forms of bodies ------------------------------------------------------------------------------------
+
+
+def _branch_of(journal: RunJournal) -> RunBranch:
+    branch = BRANCH.get()
+    if isinstance(branch, RunBranch) and branch.journal is journal:
+        return branch
+    raise RuntimeError("A call of a durable run was made outside of its context.")
+
+
+def _seed_of(run: RecordedRun) -> str:
+    changes = json.loads(run.changes) if run.changes else {}
+    return str(changes.get("seed", run.run_id))
+
+
+def _loaded(entry: RunEntry) -> JsonObject:
+    body = json.loads(entry.body)
+    return body if isinstance(body, dict) else {}
+
+
+def _asked(request: ModelRequest) -> list[Json]:
+    """Return what a request is recognised by, without reading all of it."""
+    last = request.messages[-1].content if request.messages else ""
+    text = last if isinstance(last, str) else to_json(last)
+    return [request.purpose, len(request.messages), zlib.crc32(text.encode(errors="backslashreplace"))]
+
+
+def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
+    if "answer" in body:
+        return Success(_decoded(body["answer"], ModelResponse))
+    return Failure(_decoded(body.get("error"), errors.LLMErrors))
+
+
+def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
+    if "result" in body:
+        result: ToolResult = _decoded(body["result"], ToolResult)
+        return Success(evolve(result, call_id=call.id))
+    return Failure(_decoded(body.get("error"), errors.ToolErrors))
+
+
+def _body_of(outcome: Result[Any, Any], kind: Any) -> JsonObject:
+    if not isinstance(outcome, Success):
+        return {"error": encode(outcome.failure(), _ServiceErrors)}
+    value = outcome.unwrap()
+    if kind is None:
+        return {"value": None}
+    if kind is Maybe:
+        return {"value": encode(value.value_or(None))}
+    return {"value": encode(value, kind)}
+
+
+def _value_of(body: JsonObject, kind: Any) -> Result[Any, Any]:
+    if "error" in body:
+        return Failure(_decoded(body["error"], _ServiceErrors))
+    value = body.get("value")
+    if kind is None:
+        return Success(None)
+    if kind is Maybe:
+        return Success(Nothing if value is None else Some(_decoded(value, Plan)))
+    return Success(_decoded(value, kind))
+
+
+def _usage_of(body: JsonObject) -> tuple[RunUsage, ...]:
+    return _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+
+
+def _decoded(data: Json, kind: Any) -> Any:
+    read = decode(data, kind)
+    if isinstance(read, Failure):
+        raise RunStopped(errors.RunInterrupted("", f"its record cannot be read: {read.failure().message}"))
+    return read.unwrap()
+
+
+def _question_of(request: ApprovalRequest) -> JsonObject:
+    return {"approval": encode(request)}
+
+
+def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:
+    scope, call = made.scope, made.call
+    return ApprovalRequest(
+        run_id=scope.run_id,
+        task_id=scope.task_id,
+        agent_id=scope.agent_id,
+        approval_id=ApprovalId(f"{key}?"),
+        call_id=call.id,
+        tool_name=call.name,
+        arguments=call.arguments,
+        risk="high",
+        notice="The process ended while this call was under way: it may have taken effect. Run it again?",
+    )
+
+
+def _also_noting(spent: list[RunUsage], recorder: UsageRecorder | None) -> UsageRecorder:
+    async def note(parts: Sequence[RunUsage], *, purpose: str = "", duration_ms: float = 0.0) -> None:
+        spent.extend(parts)
+        if recorder is not None:
+            await recorder(parts, purpose=purpose, duration_ms=duration_ms)
+
+    return note

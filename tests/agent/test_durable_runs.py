@@ -1,0 +1,247 @@
+"""Runs that outlive their process: by their record, nothing is lost and nothing done twice."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import anyio
+import anyio.lowlevel
+import pytest
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, tool
+from reactive_agents.core.errors import RunInterrupted, RunRefused
+from reactive_agents.core.events import RunContinued, TaskCompleted, ToolCallInDoubt
+from reactive_agents.core.ids import RunId
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
+
+pytestmark = pytest.mark.anyio
+
+ROOT = Path(__file__).parents[2]
+
+
+class Bank:
+    """Payments, of which one hangs."""
+
+    def __init__(self, hangs_at: int = 0) -> None:
+        self.paid: list[tuple[int, str]] = []
+        self.hanging = anyio.Event()
+        self.hangs_at = hangs_at
+
+    async def pay(self, number: int, context: RunContext) -> str:
+        """Make a payment."""
+        if number == self.hangs_at:
+            self.hanging.set()
+            await anyio.sleep_forever()
+        self.paid.append((number, context.idempotency_key))
+        return f"paid {number}"
+
+    @property
+    def numbers(self) -> list[int]:
+        return [number for number, _ in self.paid]
+
+
+def agent(
+    path: Path, bank: Bank, llm: ScriptedLLM, *, options: Any = None, **durability: Any
+) -> ReactiveAgent:
+    paying = tool(**(options or {}))(bank.pay)
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(paying)
+    return described.with_durability(path, recover=False, **durability).build()
+
+
+async def interrupted(path: Path, bank: Bank, *, options: Any = None, **durability: Any) -> None:
+    """Leave a run during its second payment, as a process that is shut down does."""
+    llm = ScriptedLLM(call("pay", number=1), call("pay", number=2))
+    running = agent(path, bank, llm, options=options, **durability)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: running.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+
+
+async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_path: Path) -> None:
+    bank = Bank()
+    first = await agent(tmp_path / "r.db", bank, ScriptedLLM(call("pay", number=1), answer("Done."))).run(
+        "Pay.", run_id="order-1"
+    )
+    again = agent(tmp_path / "r.db", bank, ScriptedLLM())
+    events = EventRecorder()
+    again.subscribe(events)
+    second = await again.run("Pay.", run_id="order-1")
+    assert second == first
+    assert bank.numbers == [1]
+    assert events.of(TaskCompleted)[-1].result == first
+
+
+async def test_another_task_under_the_same_id_is_refused(tmp_path: Path) -> None:
+    await agent(tmp_path / "r.db", Bank(), ScriptedLLM(answer("Done."))).run("Pay.", run_id="order-1")
+    other = agent(tmp_path / "r.db", Bank(), ScriptedLLM(answer("Done.")))
+    with pytest.raises(AgentError) as refused:
+        await other.run("Pay twice.", run_id="order-1")
+    assert refused.value.error == RunRefused("order-1", "has another task")
+
+
+async def test_without_durability_a_run_id_is_used_once() -> None:
+    plain = (
+        ReactiveAgents.create().with_llm(ScriptedLLM(*[answer("It is said.")] * 6)).with_reasoning().build()
+    )
+    assert (await plain.run("Say it.", run_id="one")).run_id == RunId("one")
+    with pytest.raises(AgentError) as refused:
+        await plain.run("Say it.", run_id="one")
+    assert isinstance(refused.value.error, RunRefused)
+    assert (await plain.run("Say it.")).output == "It is said."
+
+
+async def test_an_interrupted_run_goes_on_and_reports_the_call_in_doubt(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank)
+    llm = ScriptedLLM(call("pay", number=3), answer("Paid 1 and 3; 2 is in doubt."))
+    resumed = agent(tmp_path / "r.db", bank, llm)
+    events = EventRecorder()
+    resumed.subscribe(events)
+    result = await resumed.run("Pay.", run_id="order-1")
+    assert bank.numbers == [1, 3]
+    assert [(each.handling, each.key) for each in events.of(ToolCallInDoubt)] == [("told", "order-1:t2")]
+    assert events.of(RunContinued)[0].attempt == 2
+    assert "may have taken effect" in llm.requests[0].messages[-1].content
+    assert result.metadata.model_calls == 4  # two of the first process, two of the second
+
+
+async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank, options={"idempotent": True})
+    bank.hangs_at = 0
+    resumed = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("Done.")), options={"idempotent": True})
+    await resumed.run("Pay.", run_id="order-1")
+    assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
+
+
+@pytest.mark.parametrize(
+    ("found", "paid", "told"),
+    [(True, [1], "It was done"), ("receipt 17", [1], "receipt 17"), (False, [1, 2], "paid 2")],
+)
+async def test_a_probe_settles_the_doubt(tmp_path: Path, found: Any, paid: list[int], told: str) -> None:
+    bank, asked = Bank(hangs_at=2), list[str]()
+
+    async def was_done(key: str) -> Any:
+        asked.append(key)
+        return found
+
+    await interrupted(tmp_path / "r.db", bank, options={"was_done": was_done})
+    bank.hangs_at = 0
+    llm = ScriptedLLM(answer("Done."))
+    await agent(tmp_path / "r.db", bank, llm, options={"was_done": was_done}).run("Pay.", run_id="order-1")
+    assert asked == ["order-1:t2"]
+    assert bank.numbers == paid
+    assert told in llm.requests[0].messages[-1].content
+
+
+async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank, in_doubt="fail")
+    stopped = agent(tmp_path / "r.db", bank, ScriptedLLM(answer("Done.")), in_doubt="fail")
+    for _ in range(2):
+        with pytest.raises(AgentError) as refused:
+            await stopped.run("Pay.", run_id="order-1")
+        assert isinstance(refused.value.error, RunInterrupted)
+    assert bank.numbers == [1]
+
+
+async def test_parallel_calls_are_each_done_once(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=2)
+    llm = ScriptedLLM(calls(*(call("pay", number=number) for number in (1, 2, 3))))
+    first = agent(tmp_path / "r.db", bank, llm)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        while len(bank.paid) < 2:
+            await anyio.lowlevel.checkpoint()
+        group.cancel_scope.cancel()
+    resumed = agent(tmp_path / "r.db", bank, ScriptedLLM(*[answer("Payment 2 is in doubt.")] * 2))
+    result = await resumed.run("Pay.", run_id="order-1")
+    assert sorted(bank.numbers) == [1, 3]
+    assert result.output == "Payment 2 is in doubt."
+
+
+async def test_a_run_under_way_elsewhere_is_waited_for(tmp_path: Path) -> None:
+    bank = Bank()
+    gate = anyio.Event()
+
+    async def slow(number: int) -> str:
+        """Make a payment slowly."""
+        bank.hanging.set()
+        await gate.wait()
+        return f"paid {number}"
+
+    def paying(llm: ScriptedLLM) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(slow)
+        return described.with_durability(tmp_path / "r.db").build()
+
+    results: list[Any] = []
+
+    async def run(one: ReactiveAgent) -> None:
+        results.append(await one.run("Pay.", run_id="order-1"))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run, paying(ScriptedLLM(call("slow", number=1), answer("Done."))))
+        await bank.hanging.wait()
+        group.start_soon(run, paying(ScriptedLLM()))
+        await anyio.sleep(0.05)
+        gate.set()
+    assert [each.output for each in results] == ["Done.", "Done."]
+
+
+async def test_a_process_that_lost_its_run_stops_before_the_next_call(tmp_path: Path) -> None:
+    bank = Bank()
+
+    async def taken_over(number: int) -> str:
+        """Make a payment, meanwhile another process takes the run over."""
+        bank.paid.append((number, ""))
+        with sqlite3.connect(tmp_path / "r.db") as file:
+            file.execute("UPDATE runs SET holder = 'another'")
+        return "paid"
+
+    llm = ScriptedLLM(call("taken_over", number=1), call("taken_over", number=2), answer("Done."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(taken_over)
+    with pytest.raises(AgentError) as lost:
+        await described.with_durability(tmp_path / "r.db").build().run("Pay.", run_id="order-1")
+    assert isinstance(lost.value.error, RunInterrupted)
+    assert bank.numbers == [1]
+
+
+async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differs(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank)
+
+    def changed(llm: ScriptedLLM) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(tool(bank.pay))
+        return described.with_system_prompt("Be brief.").with_durability(tmp_path / "r.db").build()
+
+    with pytest.raises(AgentError) as refused:
+        await changed(ScriptedLLM()).run("Pay.", run_id="order-1")
+    assert isinstance(refused.value.error, RunRefused)
+    assert refused.value.error.differences == ("Changed: instructions.",)
+    accepted = changed(ScriptedLLM(*[answer("Payment 2 is in doubt.")] * 2))
+    result = await accepted.run("Pay.", run_id="order-1", accept_changes=True)
+    assert result.output == "Payment 2 is in doubt."
+
+
+def test_killed_at_boundaries_nothing_is_done_twice(tmp_path: Path) -> None:
+    command = [
+        sys.executable,
+        "-m",
+        "tests.support.durable_crashes",
+        str(tmp_path),
+        "3",
+        "plain,sub-agent",
+        "5",
+    ]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    for counts in map(json.loads, ended.stdout.splitlines()):
+        assert counts["resumed"] == counts["kills"] > 3
+        assert counts["repeated"] == 0

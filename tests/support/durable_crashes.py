@@ -1,0 +1,231 @@
+"""Runs that are killed at each boundary, and resumed: ``python -m tests.support.durable_crashes FOLDER``.
+
+A boundary is before and after each write of the record, and before and after the effect of each tool. Each
+case is a process of its own, forked from this one and killed by SIGKILL, and a second one that resumes.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+from dependency_injector.providers import Object
+from returns.result import Result, Success
+
+from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
+from reactive_agents.adapters.durable.sqlite_record import SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.errors import LLMErrors
+from reactive_agents.core.ids import CallId, RunId
+from reactive_agents.core.messages import ToolCall, ToolMessage
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.core.run_record import RunEntry
+from reactive_agents.core.usage import Usage
+from reactive_agents.effects import attempt, effect
+
+RECORD, EFFECTS, ASKED = "runs.db", "effects", "asked"
+RUN_ID = "order-4711"
+
+
+class Boundaries:
+    """Counts boundaries, and kills the process at the one that is chosen."""
+
+    def __init__(self, kill_at: int | None) -> None:
+        self.passed = 0
+        self._kill_at = kill_at
+
+    def __call__(self) -> None:
+        self.passed += 1
+        if self.passed == self._kill_at:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+class KilledRecord(SqliteRunRecord):
+    """A record with a boundary on each side of its writes."""
+
+    def __init__(self, path: Path, boundary: Boundaries) -> None:
+        super().__init__(path, clock=SystemClock())
+        self._boundary = boundary
+
+    @effect
+    async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+        self._boundary()
+        done = await attempt(super().append(run_id, holder, *entries, durable=durable))
+        self._boundary()
+        return done
+
+
+def note(path: Path, line: str) -> None:
+    """Append a line that outlives the process."""
+    with path.open("a", encoding="utf-8") as file:
+        file.write(f"{line}\n")
+
+
+class StepModel:
+    """A model that calls the tools ``names`` in turn, then answers; what it says follows from the request."""
+
+    model = "test/steps"
+
+    def __init__(self, folder: Path, calls: list[list[tuple[str, dict[str, Any]]]], label: str = "") -> None:
+        self._folder = folder
+        self._calls = calls
+        self._label = label
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """Return the next turn."""
+        answered = sum(isinstance(each, ToolMessage) for each in request.messages)
+        turn = taken = 0
+        while turn < len(self._calls) and taken < answered:
+            taken += len(self._calls[turn])
+            turn += 1
+        note(self._folder / ASKED, f"{self._label}{turn}")
+        usage, cost = Usage(10, 5, 15), 0.01
+        if turn == len(self._calls):
+            return Success(ModelResponse("All is paid.", self.model, usage=usage, cost_usd=cost))
+        made = tuple(
+            ToolCall(CallId(f"{self._label}{turn}.{index}"), name, arguments)
+            for index, (name, arguments) in enumerate(self._calls[turn])
+        )
+        return Success(
+            ModelResponse("", self.model, made, finish_reason="tool_calls", usage=usage, cost_usd=cost)
+        )
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        """Yield the next turn at once."""
+        yield (await attempt(self.complete(request))).map(StreamCompleted)
+
+
+def paying_agent(
+    folder: Path, boundary: Boundaries, steps: int, *, kind: str = "plain", in_doubt: Any = "tell"
+) -> ReactiveAgent:
+    """Return an agent that makes payments: one a turn, several at once, or by a sub-agent."""
+
+    def pay(number: int, context: RunContext) -> str:
+        """Make a payment."""
+        boundary()
+        note(folder / EFFECTS, f"{number} {context.idempotency_key}")
+        boundary()
+        return f"paid {number}"
+
+    paying = tool(idempotent=kind == "idempotent")(pay)
+    numbers = list(range(1, steps + 1))
+    if kind == "parallel":
+        turns = [[("pay", {"number": n}) for n in numbers[i : i + 3]] for i in range(0, steps, 3)]
+    else:
+        turns = [[("pay", {"number": n})] for n in numbers]
+    payer = (
+        ReactiveAgents.create()
+        .with_llm(StepModel(folder, turns))
+        .with_reasoning()
+        .with_tools(paying)
+        .with_max_iterations(steps + 5)
+    )
+    if kind == "sub-agent":
+        inner = payer.with_name("payer").build()
+        payer = (
+            ReactiveAgents.create()
+            .with_llm(StepModel(folder, [[("payer", {"task": "Pay all."})]], "outer "))
+            .with_reasoning()
+            .with_tools(agent_tool(inner))
+        )
+    agent = payer.with_durability(folder / RECORD, in_doubt=in_doubt, recover=False).build()
+    agent.container.memory.record.override(Object(KilledRecord(folder / RECORD, boundary)))
+    return agent
+
+
+def warm_up(folder: Path) -> None:
+    """Run once here, so that no forked process has to import or generate anything."""
+
+    async def run() -> None:
+        for _ in range(2):
+            await paying_agent(folder, Boundaries(None), 1).run("Pay all.", run_id=RUN_ID)
+
+    folder.mkdir()
+    anyio.run(run)
+    for thread in threading.enumerate():  # a process with threads must not be forked
+        if thread.name == "run-leases":
+            thread.join()
+
+
+def run_once(folder: Path, steps: int, kind: str, kill_at: int | None) -> int:
+    """Run in a forked process; return the number of boundaries, or 0 when it was killed."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        status = 1
+        try:
+            boundary = Boundaries(kill_at)
+            agent = paying_agent(folder, boundary, steps, kind=kind)
+
+            async def run() -> None:
+                result = await agent.run("Pay all.", run_id=RUN_ID)
+                (folder / "result").write_text(
+                    json.dumps(
+                        [
+                            result.status,
+                            result.output,
+                            result.metadata.model_calls,
+                            round(result.metadata.cost_usd, 6),
+                        ]
+                    )
+                )
+
+            anyio.run(run)
+            os.write(writing, str(boundary.passed).encode())
+            status = 0
+        finally:
+            os._exit(status)
+    os.close(writing)
+    with os.fdopen(reading) as file:
+        passed = file.read()
+    _, ended = os.waitpid(child, 0)
+    if os.WIFSIGNALED(ended):
+        return 0
+    assert os.WEXITSTATUS(ended) == 0, f"{kind}: the run failed"
+    return int(passed)
+
+
+def lines(path: Path) -> list[str]:
+    """Return the lines of a file that may be missing."""
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def main(folder: Path, steps: int, kinds: list[str], every: int) -> None:
+    """Kill at every boundary of each kind of run; print what was counted."""
+    warm_up(folder / "warm-up")
+    for kind in kinds:
+        whole = folder / f"{kind}-whole"
+        whole.mkdir()
+        boundaries = run_once(whole, steps, kind, None)
+        expected = json.loads((whole / "result").read_text())
+        counts = {"kind": kind, "kills": 0, "resumed": 0, "repeated": 0, "in_doubt": 0, "paid_twice": 0}
+        for kill_at in range(1, boundaries + 1, every):
+            place = folder / f"{kind}-{kill_at}"
+            place.mkdir()
+            if run_once(place, steps, kind, kill_at):
+                continue
+            counts["kills"] += 1
+            run_once(place, steps, kind, None)
+            result = json.loads((place / "result").read_text())
+            counts["resumed"] += result[0] == "completed" and result[1] == expected[1]
+            effects = lines(place / EFFECTS)
+            keys = {each.split()[1] for each in effects}
+            counts["repeated"] += len(effects) - len(keys) if kind != "idempotent" else len(keys) - steps
+            counts["in_doubt"] += steps - len({each.split()[0] for each in effects})
+            asked = lines(place / ASKED)
+            counts["paid_twice"] += len(asked) - len(set(asked))
+            if kind == "idempotent":
+                assert result[2:] == expected[2:], (result, expected)
+        print(json.dumps(counts), flush=True)
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]), sys.argv[3].split(","), int(sys.argv[4]))

@@ -1,0 +1,25 @@
+"""Durable runs that are killed at every boundary go on, and do nothing twice."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.mark.parametrize("kind", ["plain", "idempotent", "parallel", "sub-agent"])
+def test_a_run_of_twenty_steps_killed_at_every_boundary(tmp_path: Path, kind: str) -> None:
+    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), "20", kind, "1"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    counts = json.loads(ended.stdout)
+    print(counts)
+    assert counts["resumed"] == counts["kills"] > 100
+    assert counts["repeated"] == 0
+    if kind == "idempotent":
+        assert counts["in_doubt"] == 0
