@@ -48,7 +48,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_workspace", ("",)),
     ("with_system_prompt", ("",)),
     ("with_max_iterations", ("",)),
-    ("with_timeout", ("", "model_call", "tool_call")),
+    ("with_timeout", ("", "model_call", "tool_call", "answer")),
     ("with_required_tools", ("", "min_calls")),
     ("with_budget", ("tokens", "cost_usd", "calls")),
     ("with_context_profile", ("", "list_items", "unheard_of")),
@@ -70,6 +70,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_audit", ("", "signing_key")),
     ("with_cost", ("", "tiers", "run_usd", "daily_usd", "monthly_usd", "warn_at")),
     ("with_approval", ("", "timeout_s")),
+    ("with_ask_user", ("",)),
     ("with_kernel", ("", "")),
     ("from_config", ("",)),
 )

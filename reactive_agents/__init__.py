@@ -11,6 +11,7 @@ from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.decorator import Tool, tool
+    from reactive_agents.adapters.tools.external import external_tool
     from reactive_agents.agent import (
         AbstainedResult,
         AgentConfig,
@@ -53,6 +54,7 @@ _HOMES = {
     "TypedResult": "reactive_agents.agent",
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
+    "external_tool": "reactive_agents.adapters.tools.external",
     "read_config": "reactive_agents.agent",
     "read_persona": "reactive_agents.agent.persona_config",
     "tool": "reactive_agents.adapters.tools.decorator",
@@ -78,6 +80,7 @@ __all__ = [
     "TypedResult",
     "agent_tool",
     "create_runtime",
+    "external_tool",
     "read_config",
     "read_persona",
     "tool",

@@ -13,6 +13,7 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from contextvars import ContextVar
 from functools import wraps
 from threading import get_ident
 from time import monotonic
@@ -59,6 +60,37 @@ def effect(body: Callable[_P, Coroutine[Any, Any, Result[_A, _E]]]) -> Callable[
         return FutureResult(body(*args, **kwargs))
 
     return build
+
+
+@frozen
+class Settled(Generic[_E]):
+    """The result of what took effect at once; it may be awaited too.
+
+    >>> Settled(Success(None)).unwrap()
+    """
+
+    result: Result[None, _E]
+
+    def __await__(self) -> Generator[Any, Any, Result[None, _E]]:
+        """Return the result."""
+        return self.result
+        yield
+
+    def unwrap(self) -> None:
+        """Return ``None``.
+
+        Raises:
+            UnwrapFailedError: it had no effect.
+        """
+        self.result.unwrap()
+
+    def failure(self) -> _E:
+        """Return the error.
+
+        Raises:
+            UnwrapFailedError: it took effect.
+        """
+        return self.result.failure()
 
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:
@@ -246,10 +278,15 @@ async def _run_all(
     return tuple(result for result in results if result is not None)
 
 
-async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> _A:
+async def within(
+    seconds: float, running: Coroutine[Any, Any, _A], late: _A, *, timeout: Timeout | None = None
+) -> _A:
     """Return the coroutine's result, or ``late`` when the timeout cancelled it.
 
     The timer is set where it waits for the first time: a coroutine that never waits could not be cancelled.
+
+    Args:
+        timeout: holds the time, for code that may stop it.
     """
     begun_at = monotonic()
     with anyio.CancelScope() as scope:
@@ -260,10 +297,53 @@ async def within(seconds: float, running: Coroutine[Any, Any, _A], late: _A) -> 
         except StopIteration as ended:
             returned = ended.value
         else:
-            scope.deadline = anyio.current_time() + seconds - (monotonic() - begun_at)
+            left_s = seconds - (monotonic() - begun_at)
+            if timeout is None:
+                scope.deadline = anyio.current_time() + left_s
+            else:
+                timeout.begin(scope, left_s)
             returned = await _Rest(begun, waits_for)
         return returned
     return late
+
+
+class Timeout:
+    """A timeout whose time does not pass while people are waited for."""
+
+    def __init__(self) -> None:
+        self._thread = get_ident()
+        self._scope: anyio.CancelScope | None = None
+        self._left_s = math.inf
+        self._stops = 0
+
+    def begin(self, scope: anyio.CancelScope, left_s: float) -> None:
+        """Cancel the scope when the seconds have passed."""
+        self._scope, self._left_s = scope, left_s
+        if not self._stops:
+            scope.deadline = anyio.current_time() + left_s
+
+    def stop(self) -> None:
+        """Let no time pass until :meth:`go_on`, which is called as often.
+
+        A timeout of another thread cannot be stopped."""
+        if self._thread != get_ident():
+            return
+        self._stops += 1
+        if self._stops == 1 and self._scope is not None:
+            self._left_s = self._scope.deadline - anyio.current_time()
+            self._scope.deadline = math.inf
+
+    def go_on(self) -> None:
+        """Let the time pass again."""
+        if self._thread != get_ident():
+            return
+        self._stops -= 1
+        if not self._stops and self._scope is not None:
+            self._scope.deadline = anyio.current_time() + self._left_s
+
+
+TIMEOUTS: ContextVar[tuple[Timeout, ...]] = ContextVar("timeouts", default=())
+"""The timeouts of the tool calls within which this code runs."""
 
 
 def is_cancelled() -> bool:

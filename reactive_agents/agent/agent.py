@@ -17,7 +17,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
-from reactive_agents.adapters.governance.approvals import ApprovalDesk
+from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
@@ -27,17 +27,19 @@ from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_afte
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.core import errors
 from reactive_agents.core.governance import ApprovalRequest
-from reactive_agents.core.ids import AgentId, ApprovalId, RunId, TaskId
+from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
+from reactive_agents.core.json import Json
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.model_profiles import ModelProfile
+from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import AgentResult as AgentResult
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.effects import Effect, Settled, attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
-from reactive_agents.ports import Approver, EventBus, EventHandler, SessionStore
+from reactive_agents.ports import Approver, EventBus, EventHandler, RequestDesk, SessionStore
 
 if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
@@ -288,7 +290,7 @@ class ReactiveAgent(Generic[R, D]):
 
     def pending_approvals(self) -> tuple[ApprovalRequest, ...]:
         """Return the tool calls that wait for approval, oldest first."""
-        desk = self._desk
+        desk = self._approval_desk
         return () if desk is None else desk.pending()
 
     def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
@@ -299,7 +301,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Fails with ``ApprovalNotPending`` when no such call waits, as when approval is not switched on.
         """
-        desk = self._desk
+        desk = self._approval_desk
         if desk is None:
             return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return desk.approve(run_id, approval_id)
@@ -308,10 +310,48 @@ class ReactiveAgent(Generic[R, D]):
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
     ) -> Result[None, errors.ApprovalNotPending]:
         """Deny a waiting call, with a reason for the model. Otherwise as :meth:`approve`."""
-        desk = self._desk
+        desk = self._approval_desk
         if desk is None:
             return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return desk.deny(run_id, approval_id, reason)
+
+    def pending_questions(self) -> tuple[QuestionRequest, ...]:
+        """Return the questions of the model that wait for an answer, oldest first."""
+        desk = self._desk
+        return () if desk is None else desk.questions()
+
+    def answer(self, run_id: RunId, question_id: RequestId, text: str) -> Settled[errors.RequestNotPending]:
+        """Answer the question of the ``QuestionAsked`` with this id.
+
+        It may be called from any thread, as soon as the ``QuestionAsked`` is published, and takes effect at
+        once; awaiting what it returns gives the result as well.
+
+        Fails with ``RequestNotPending`` when no such question waits, as when it was answered already.
+        """
+        desk = self._desk
+        if desk is None or not isinstance(text, str):
+            return Settled(Failure(errors.RequestNotPending(run_id, question_id)))
+        return Settled(desk.answer(run_id, question_id, text))
+
+    def pending_calls(self) -> tuple[ExternalCallRequest, ...]:
+        """Return the calls that wait for a result from elsewhere, oldest first."""
+        desk = self._desk
+        return () if desk is None else desk.calls()
+
+    def deliver(
+        self, run_id: RunId, tool_call_id: RequestId, result: Json = None, *, error: str = ""
+    ) -> Settled[errors.RequestNotPending]:
+        """Deliver the result of the ``ExternalCallRequested`` with this id.
+
+        Otherwise as :meth:`answer`.
+
+        Args:
+            error: why the call failed, for the model; then there is no result.
+        """
+        desk = self._desk
+        if desk is None:
+            return Settled(Failure(errors.RequestNotPending(run_id, tool_call_id)))
+        return Settled(desk.deliver(run_id, tool_call_id, result, error=error))
 
     async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
         """Probe the agent's model with a dozen short requests, and store its profile.
@@ -389,10 +429,16 @@ class ReactiveAgent(Generic[R, D]):
         return bus
 
     @property
-    def _desk(self) -> ApprovalDesk | None:
+    def _approval_desk(self) -> LocalRequestDesk | None:
         approver: Maybe[Approver] = self.container.governance.approver()
         found = approver.value_or(None)
-        return found if isinstance(found, ApprovalDesk) else None
+        return found if isinstance(found, LocalRequestDesk) else None
+
+    @property
+    def _desk(self) -> LocalRequestDesk | None:
+        desk: Maybe[RequestDesk] = self.container.governance.desk()
+        found = desk.value_or(None)
+        return found if isinstance(found, LocalRequestDesk) else None
 
     def _ready(self, task: str | Task, options: dict[str, Any]) -> tuple[Task, RunOverrides]:
         """Return the task of a run, and the live objects of its options.

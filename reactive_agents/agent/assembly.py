@@ -16,13 +16,13 @@ from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
-from reactive_agents.agent.description import AgentComponents
+from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.summarization import prepare_compaction
 from reactive_agents.agent.tool_references import alike, find_tool, wrong_tool_deps
 from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
-from reactive_agents.containers.composition import EMPTY, Providers
+from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
 from reactive_agents.containers.layers import CoreLayer, find_model_profile
 from reactive_agents.containers.memory import (
@@ -133,7 +133,7 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
             **record_service(core, config.durability),
         },
         "governance": {
-            **_objects(approver=components.approver and components.approver()),
+            **_desk(components.desk),
             **governance_services(
                 core,
                 runtime.tool_settings,
@@ -153,6 +153,17 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
         "engine": _objects(
             given_hooks=components.hooks, policies=components.policies, output_shape=agent.shape
         ),
+    }
+
+
+def _desk(options: DeskOptions) -> Providers:
+    """Return the desk, which is the approver as well where there is one."""
+    if options == DeskOptions():
+        return EMPTY
+    desk = Singleton(options.desk)
+    return {
+        **({"approver": desk} if options.approves else {}),
+        "desk": desk if options.attended else OptionalService(),
     }
 
 
@@ -320,5 +331,12 @@ def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[T
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     return Success(
-        ToolSettings(tuple(tools.values()), servers, workspace, timeout_s, components.config_files)
+        ToolSettings(
+            tuple(tools.values()),
+            servers,
+            workspace,
+            timeout_s,
+            components.config_files,
+            config.timeouts.answer_s,
+        )
     )

@@ -294,7 +294,12 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         return self._with_config(max_iterations=limit) if wrong is None else self._with_problem(wrong)
 
     def with_timeout(
-        self, run: float | None = None, *, model_call: float | None = None, tool_call: float | None = None
+        self,
+        run: float | None = None,
+        *,
+        model_call: float | None = None,
+        tool_call: float | None = None,
+        answer: float | None = None,
     ) -> Self:
         """Set limits in seconds, each above 0.
 
@@ -302,18 +307,23 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             run: the whole run, which then ends as ``partial`` with what it has.
             model_call: one request to a model.
             tool_call: one tool call, for tools without their own.
+            answer: how long a question to a person waits, and a call that another program executes.
         """
         wrong = (
             wrong_seconds("timeout.run", run)
             or wrong_seconds("timeout.model_call", model_call)
             or wrong_seconds("timeout.tool_call", tool_call)
+            or wrong_seconds("timeout.answer", answer)
         )
         if wrong is not None:
             return self._with_problem(wrong)
         timeouts, model = self.config.timeouts, self.config.model
         return self._evolve(
             timeouts=evolve(
-                timeouts, run_s=run or timeouts.run_s, tool_call_s=tool_call or timeouts.tool_call_s
+                timeouts,
+                run_s=run or timeouts.run_s,
+                tool_call_s=tool_call or timeouts.tool_call_s,
+                answer_s=answer or timeouts.answer_s,
             ),
             model=evolve(model, timeout_s=model_call or model.timeout_s),
         )

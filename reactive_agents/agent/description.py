@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import evolve, field, frozen
 from returns.result import Failure
 
+from reactive_agents.adapters.governance.requests import (
+    ApprovalHandler,
+    LocalRequestDesk,
+    QuestionHandler,
+)
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.tool_references import ToolLike
 from reactive_agents.agent.validation import changed_options
@@ -18,11 +22,36 @@ from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import type_name
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
-from reactive_agents.ports import LLM, Approver, Embedder
+from reactive_agents.ports import LLM, Embedder
 from reactive_agents.reasoning import ReasoningController, Strategy
 
 if TYPE_CHECKING:  # imported when guardrails are switched on
     from reactive_agents.adapters.governance.guardrails.checks import Check
+
+
+@frozen
+class DeskOptions:
+    """The people whom an agent asks.
+
+    Attributes:
+        approves: whether there is an approver.
+        approval_handler: decides on approvals; without one, they wait for ``agent.approve``.
+        approval_timeout_s: seconds that an approval waits.
+        question_handler: answers questions; without one, they wait for ``agent.answer``.
+        attended: whether anybody is there; otherwise the model learns that no one can answer.
+    """
+
+    approves: bool = False
+    approval_handler: ApprovalHandler | None = None
+    approval_timeout_s: float = 300.0
+    question_handler: QuestionHandler | None = None
+    attended: bool = True
+
+    def desk(self) -> LocalRequestDesk:
+        """Return a new desk."""
+        return LocalRequestDesk(
+            self.approval_handler, timeout_s=self.approval_timeout_s, answer=self.question_handler
+        )
 
 
 @frozen
@@ -32,7 +61,7 @@ class AgentComponents:
     Attributes:
         llm: a model object, instead of the configured model.
         tools: functions and names, instead of the configured names.
-        approver: makes the approver of each agent that is built.
+        desk: what the desk of each agent that is built passes to whom.
         strategies: custom strategies, by name.
         kernels: custom kernels, by name.
         compaction_function: summarizes earlier turns where the method is ``custom``.
@@ -49,7 +78,7 @@ class AgentComponents:
     llm: LLM | None = None
     tools: tuple[ToolLike, ...] = ()
     hooks: tuple[LifecycleHook, ...] = ()
-    approver: Callable[[], Approver] | None = None
+    desk: DeskOptions = DeskOptions()
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     kernels: tuple[tuple[str, ThoughtKernel], ...] = ()
     compaction_function: CompactionFunction | None = None
@@ -108,8 +137,10 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     if components.hooks:
         where = f"a hook for {components.hooks[0].phase}/{components.hooks[0].timing}"
         return InvalidConfig("hooks", where, "no hooks, which cannot be serialised")
-    if components.approver is not None:
+    if components.desk.approves:
         return InvalidConfig("approval", "an approver", "none, to be serialised")
+    if components.desk.question_handler is not None:
+        return InvalidConfig("ask_user.handler", "a function", "none, to be serialised")
     if components.strategies:
         name = repr(components.strategies[0][0])
         return InvalidConfig("strategies", name, "a built-in strategy, to be serialised")

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
 from attrs import evolve, frozen
 from returns.result import Failure
 
-from reactive_agents.adapters.governance.approvals import DEFAULT_TIMEOUT_S, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.governance.requests import (
+    DEFAULT_TIMEOUT_S,
+    ApprovalHandler,
+    QuestionHandler,
+)
 from reactive_agents.agent.description import AgentDescription
 from reactive_agents.agent.validation import (
     is_above_zero,
@@ -23,6 +26,7 @@ from reactive_agents.agent.validation import (
 )
 from reactive_agents.core import config
 from reactive_agents.core.errors import DecodeError, InvalidConfig
+from reactive_agents.core.tools import ASK_USER
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
@@ -265,7 +269,26 @@ class ServiceOptions(AgentDescription):
         wrong = wrong or wrong_value("approval.timeout_s", timeout_s, float, "above 0 seconds", is_above_zero)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._with_components(approver=partial(ApprovalDesk, handler, timeout_s=timeout_s))
+        desk = evolve(
+            self.components.desk, approves=True, approval_handler=handler, approval_timeout_s=timeout_s
+        )
+        return self._with_components(desk=desk)
+
+    def with_ask_user(self, handler: QuestionHandler | None = None) -> Self:
+        """Let the model ask the user in the middle of a run, by the tool ``ask-user``.
+
+        A question waits as long as ``with_timeout(answer=…)`` says, 300 seconds by default; then the model is
+        told that no one answered.
+
+        Args:
+            handler: answers a question with a text, or with ``None`` where no one does; sync or async.
+                Without one, each question waits for ``agent.answer``, which also goes before it.
+        """
+        wrong = None if handler is None else wrong_functions("ask_user.handler", handler)
+        if wrong is not None:
+            return self._with_problem(wrong)
+        desk = evolve(self.components.desk, question_handler=handler)
+        return self._with_components(desk=desk, tools=(*self.components.tools, ASK_USER))
 
     def _with_required(self, service: config.RecordService, on_failure: config.OnFailure) -> Self:
         """Return the description whose runs end, or do not, when the service fails."""

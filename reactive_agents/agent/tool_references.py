@@ -87,8 +87,9 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
 
 def _builtin_tools() -> dict[str, Tool]:
     from reactive_agents.adapters.tools.builtin import builtin_tools  # files, processes and the web
+    from reactive_agents.adapters.tools.builtin.ask_user import ask_user
 
-    return builtin_tools()
+    return {**builtin_tools(), ask_user.name: ask_user}
 
 
 def tool_reference(tool: Tool) -> Result[str, InvalidConfig]:

@@ -14,12 +14,13 @@ from reactive_agents.cli.output import one_line
 from reactive_agents.cli.progress_view import KIND_WIDTH, LOOP_PHASES, Line, SilentView, describe
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.requests import QuestionRequest
 
 _KINDS_OF_STYLE = {
     "dim": "phase strategy model tool",
     "blue": "plan step",
     "": "thought",
-    "yellow": "critique review guidance approval budget",
+    "yellow": "critique review guidance approval question external budget",
     "cyan": "action",
     "green": "result",
     "bold yellow": "guard partial abstain",
@@ -80,6 +81,14 @@ class LiveView(SilentView):
         self._live.stop()
         try:
             return super().ask(request)
+        finally:
+            self._live.start()
+
+    def answer(self, question: QuestionRequest) -> str | None:
+        """Ask with the status line hidden."""
+        self._live.stop()
+        try:
+            return super().answer(question)
         finally:
             self._live.start()
 

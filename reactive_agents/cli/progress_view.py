@@ -15,10 +15,11 @@ from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 import typer
 from attrs import frozen
 
-from reactive_agents.cli.output import one_line
+from reactive_agents.cli.output import one_line, printable
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.json import Json
+from reactive_agents.core.requests import QuestionRequest
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, Usage
 
@@ -39,6 +40,8 @@ LineKind: TypeAlias = Literal[
     "guidance",
     "guard",
     "approval",
+    "question",
+    "external",
     "verify",
     "budget",
     "failure",
@@ -108,6 +111,14 @@ def describe(event: events.AgentEvent) -> Line | None:
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
             return Line("approval", f"{name} {verdict}")
+        case events.QuestionAsked(text=question):
+            return Line("question", f"{question} (waits for an answer)")
+        case events.QuestionAnswered(answered=answered, answer=given, reason=reason):
+            return Line("question", f"answered: {given}" if answered else f"not answered: {reason}")
+        case events.ExternalCallRequested(tool_name=name, arguments=arguments):
+            return Line("external", f"{name} {_json(arguments)} waits for its result")
+        case events.ExternalCallDelivered(tool_name=name, delivered=delivered, reason=reason):
+            return Line("external", f"{name} {'delivered' if delivered else f'not delivered: {reason}'}")
         case events.GuidanceGiven(policy=policy, text=text):
             return Line("guidance", f"{policy}: {text}")
         case events.ContextLost(reason=reason):
@@ -260,9 +271,13 @@ class View(Protocol):
         """
         ...
 
+    def answer(self, question: QuestionRequest) -> str | None:
+        """Return the answer that the person at the terminal gives; ``None`` for none."""
+        ...
+
 
 class SilentView:
-    """A view that shows nothing, but asks for approval."""
+    """A view that shows nothing, but asks for approval and answers."""
 
     def __enter__(self) -> SilentView:
         return self
@@ -279,6 +294,19 @@ class SilentView:
         """Ask on standard error, and read the answer from standard input."""
         typer.echo(f"Run {request.described}? [y/N] ", nl=False, err=True)
         return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+    def answer(self, question: QuestionRequest) -> str | None:
+        """Ask on standard error, and read a line from standard input.
+
+        A number is the option with that number.
+        """
+        typer.echo(printable(question.text), err=True)
+        for number, option in enumerate(question.options, 1):
+            typer.echo(printable(f"  {number}. {option}"), err=True)
+        typer.echo("? ", nl=False, err=True)
+        text = sys.stdin.readline().strip()
+        chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
+        return question.options[int(text) - 1] if chosen else text or None
 
 
 class PlainView(SilentView):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, cast
 
@@ -13,12 +12,11 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.governance.approvals import ApprovalDesk
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
-from reactive_agents.agent.description import AgentComponents
+from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli.progress_view import SilentView, View, progress_view
@@ -164,16 +162,17 @@ def override(
 
 
 def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[ReactiveAgent, ConfigErrors]:
-    """Return the agent; on a terminal, its user is asked for approvals.
+    """Return the agent; on a terminal, its user is asked for approvals and answers.
 
     Args:
         config: of the agent.
         view: asks the user.
         file: the one of the configuration, which no tool of the agent may write.
     """
-    approver = partial(ApprovalDesk, view.ask) if sys.stdin.isatty() else None
+    there = sys.stdin.isatty()
+    desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
     files = () if file is None else (file.resolve(),)
-    return assemble_agent(config, AgentComponents(tools=config.tools, approver=approver, config_files=files))
+    return assemble_agent(config, AgentComponents(tools=config.tools, desk=desk, config_files=files))
 
 
 def run_task(

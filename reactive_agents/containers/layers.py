@@ -60,6 +60,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
+    RequestDesk,
     RunRecord,
     SessionStore,
     SpendingGuard,
@@ -178,6 +179,7 @@ class ToolSettings:
     """The tools of an agent, where they work, and how long a call may take in seconds.
 
     Attributes:
+        answer_s: how long a call that another program executes waits, in seconds.
         servers: MCP servers, whose tools come after the others.
         protected: resolved paths of files that the tools do not write.
     """
@@ -187,6 +189,7 @@ class ToolSettings:
     workspace: Path = field(factory=Path.cwd)
     timeout_s: float = 60.0
     protected: tuple[Path, ...] = ()
+    answer_s: float = 300.0
 
 
 def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> ToolService | None:
@@ -199,6 +202,7 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
                 workspace=settings.workspace,
                 clock=clock,
                 default_timeout_s=settings.timeout_s,
+                answer_timeout_s=settings.answer_s,
                 protected=settings.protected,
             )
         )
@@ -286,14 +290,22 @@ class MemoryLayer(Layer):
         self.record: Provider[Maybe[RunRecord]] = OptionalService(given.get("record"))
 
 
-class GovernanceLayer(Layer):
-    """Provides ``approver``, ``budget`` and the services of the optional phases.
+def open_desk() -> RequestDesk:
+    """Return a desk whose requests wait until the program settles them."""
+    from reactive_agents.adapters.governance.requests import LocalRequestDesk
 
-    Each is ``Nothing`` unless it is given.
+    return LocalRequestDesk()
+
+
+class GovernanceLayer(Layer):
+    """Provides ``desk``, in the process by default.
+
+    ``approver``, ``budget`` and the services of the optional phases are ``Nothing`` unless they are given.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
         super().__init__()
+        self.desk: Provider[Maybe[RequestDesk]] = OptionalService(given.get("desk") or Singleton(open_desk))
         self.approver: Provider[Maybe[Approver]] = OptionalService(given.get("approver"))
         self.guardrail: Provider[Maybe[Guardrail]] = OptionalService(given.get("guardrail"))
         self.cost_router: Provider[Maybe[CostRouter]] = OptionalService(given.get("cost_router"))
@@ -433,6 +445,7 @@ class EngineLayer(Layer):
             sessions=memory.sessions.provider,
             record=memory.record,
             output_shape=self.output_shape,
+            desk=governance.desk.provider,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
             ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path

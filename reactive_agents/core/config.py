@@ -528,12 +528,14 @@ class TimeoutConfig:
     Attributes:
         run_s: the whole run; it then ends as ``partial`` with what it has. ``None`` for no limit.
         tool_call_s: one tool call, for tools that do not say it themselves.
+        answer_s: how long a question to a person, or a call that another program executes, waits.
         grace_s: what a service may still take once the run's time is up, as to close its account.
     """
 
     run_s: float | None = field(default=None, validator=optional(gt(0.0)))
     tool_call_s: float = field(default=60.0, validator=gt(0.0))
     grace_s: float = field(default=5.0, validator=gt(0.0))
+    answer_s: float = field(default=300.0, validator=gt(0.0))
 
 
 @frozen

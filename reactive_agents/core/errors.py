@@ -302,6 +302,16 @@ class ApprovalNotPending:
 
 
 @frozen
+class RequestNotPending:
+    """No question or external call waits for this reply, or it has one already."""
+
+    run_id: str
+    request_id: str
+
+    message = sentence("No question or external call {0.request_id!r} is pending in run {0.run_id!r}.")
+
+
+@frozen
 class ServiceFailed:
     """A guardrail, cost, verification or audit service failed."""
 
@@ -409,6 +419,16 @@ class ToolNotApproved:
 
 
 @frozen
+class ToolNotAnswered:
+    """No one answered the question, or executed the external call."""
+
+    tool_name: str
+    reason: str
+
+    message = sentence("The call of {0.tool_name!r} was not answered: {0.reason}")
+
+
+@frozen
 class WorkspaceViolation:
     """A path leaves the workspace, or is not of the kind that the tool handles."""
 
@@ -434,6 +454,7 @@ ToolErrors: TypeAlias = (
     | ToolFailed
     | ToolTimedOut
     | ToolNotApproved
+    | ToolNotAnswered
     | WorkspaceViolation
     | AddressRefused
 )

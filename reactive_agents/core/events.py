@@ -11,7 +11,7 @@ from reactive_agents.core.config import CompactionMethod, VerificationAction
 from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
-from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, SessionId
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.models import Usage
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
@@ -440,6 +440,68 @@ class ApprovalDecided(Event):
 
 
 @frozen
+class QuestionAsked(Event):
+    """The model asks a person; the call waits for the answer.
+
+    Attributes:
+        question_id: what is answered; no other question of the run has it.
+        text: the question, in the model's words.
+        options: answers that the model suggests.
+    """
+
+    question_id: RequestId
+    call_id: CallId
+    text: str
+    options: tuple[str, ...] = ()
+
+
+@frozen
+class QuestionAnswered(Event):
+    """A question was answered, or no one did.
+
+    Attributes:
+        answered: whether there is an answer.
+        reason: why there is none.
+    """
+
+    question_id: RequestId
+    call_id: CallId
+    answered: bool
+    answer: str = ""
+    reason: str = ""
+
+
+@frozen
+class ExternalCallRequested(Event):
+    """A call waits until another program delivers its result.
+
+    Attributes:
+        tool_call_id: what the result is delivered for; no other call of the run has it.
+    """
+
+    tool_call_id: RequestId
+    call_id: CallId
+    tool_name: str
+    arguments: JsonObject
+
+
+@frozen
+class ExternalCallDelivered(Event):
+    """The result of an external call was delivered, or none came.
+
+    Attributes:
+        delivered: whether there is a result, which the call's ``ToolCallCompleted`` judges.
+        reason: why there is none.
+    """
+
+    tool_call_id: RequestId
+    call_id: CallId
+    tool_name: str
+    delivered: bool
+    reason: str = ""
+
+
+@frozen
 class GuidanceGiven(Event):
     """The model is steered with ``text`` before its next turn.
 
@@ -659,6 +721,10 @@ RunEvent: TypeAlias = (
     | ToolCallCompleted
     | ApprovalRequested
     | ApprovalDecided
+    | QuestionAsked
+    | QuestionAnswered
+    | ExternalCallRequested
+    | ExternalCallDelivered
     | GuidanceGiven
     | ContextCompacted
     | ContextLost

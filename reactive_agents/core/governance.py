@@ -20,7 +20,7 @@ from reactive_agents.core.usage import RunUsage, Usage, total_usage
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
 GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
 ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
-AuditAction: TypeAlias = Literal["start", "run", "approval", "denial", "guardrail-block"]
+AuditAction: TypeAlias = Literal["start", "run", "request", "approval", "denial", "answer", "guardrail-block"]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 
@@ -261,11 +261,11 @@ class AuditEntry:
     """One entry of the audit log: agent, action and outcome.
 
     Attributes:
-        action: an ``AuditAction`` of the engine (a run that began or ended, a tool call that was approved or
-            not, a text that a guardrail blocked), or one of the user's own.
+        action: an ``AuditAction`` of the engine (a run that began or ended, a request to people and its
+            approval, denial or answer, a text that a guardrail blocked), or one of the user's own.
         status: how the run ended; ``None`` for what happened in its course.
         detail: a sentence.
-        subject: the tool of an approval or denial; the category of what a guardrail blocked.
+        subject: the tool of a request, approval, denial or answer; the category of what a guardrail blocked.
         stage: where a guardrail blocked it; ``None`` for the other actions.
         call_id: the tool call that was approved, denied, or whose result was blocked.
     """

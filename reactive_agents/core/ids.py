@@ -20,3 +20,5 @@ CallId = NewType("CallId", str)
 """Pairs a tool call with its result inside one conversation; given by the model's provider."""
 ApprovalId = NewType("ApprovalId", str)
 """Names a request for approval within its run: what an answer to it is about."""
+RequestId = NewType("RequestId", str)
+"""Names a question or an external call within its run: what its answer or result is given for."""

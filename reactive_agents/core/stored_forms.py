@@ -159,18 +159,19 @@ _TAGGED: Mapping[str, str] = {
         SelectionError ServiceFailed
         ServiceMissing SessionRefused SessionUnavailable StepIncomplete StepTimedOut
         StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
-        ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed WorkspaceViolation
+        ToolNotAnswered ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed
+        WorkspaceViolation
     """,
     "events": """
         ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted ContextLost
         ExecutionCancelled ExecutionHookFailed ExecutionHookFired ExecutionLoopIteration ExecutionPaused
-        ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed
-        ExecutionStopped FinalAnswerProduced GuardrailTriggered GuidanceGiven MemoryBootstrapped
-        MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted ModelRouted
-        ModelStreamRestarted ModelTextRetracted ModelTextStreamed ModelThinkingStreamed PlanCreated PlanEnded
-        PlanRevised PlanStepChanged PlanStoreFailed ReasoningStepCompleted ResultVerified RunContinued
-        StrategySelected TaskCompleted TaskFailed TaskStarted ToolArgumentsStreamed ToolCallCompleted
-        ToolCallInDoubt ToolNeedsFound VerificationActed
+        ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed ExecutionStopped
+        ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
+        MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
+        ModelRouted ModelStreamRestarted ModelTextRetracted ModelTextStreamed ModelThinkingStreamed
+        PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
+        ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
+        TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolNeedsFound VerificationActed
     """,
     "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",

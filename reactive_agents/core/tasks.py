@@ -69,6 +69,8 @@ class TaskResultMetadata:
         strategy_used: the strategy that produced the output; ``direct`` when reasoning is off.
         model: the model that answered last.
         terminated_by: the policy or event that ended the reasoning.
+        requests: number of approvals, questions and external calls that people were asked for, those of
+            agents that work for this run included.
         confidence: 0 to 1: the verifier's figure if there was one, else by the course of the run.
         effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks.
     """
@@ -88,6 +90,7 @@ class TaskResultMetadata:
     effectiveness: float | None = None
     selected_strategy: results.ReasoningStrategy | None = None
     models: tuple[RunUsage, ...] = ()
+    requests: int = 0
 
 
 Output = TypeVar("Output", covariant=True, default=str)

@@ -16,11 +16,18 @@ from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
-CallOrigin: TypeAlias = Literal["executed", "stored", "refused"]
-"""Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal."""
+CallOrigin: TypeAlias = Literal["executed", "stored", "refused", "external"]
+"""Where the result of a call comes from: a run of the tool, an earlier run of the same call, or a refusal.
+
+A call that is ``external`` has no result yet: it was checked and approved, and another program executes it.
+"""
 
 FINAL_ANSWER = "final-answer"
 RECALL = "recall"
+ASK_USER = "ask-user"
+"""The external tool whose calls are questions to a person."""
+ANSWER_TIMEOUT_S = 300.0
+"""Seconds that an external call waits by default."""
 RESERVED_NAMES = frozenset({FINAL_ANSWER, RECALL})
 """Names of the kernel's own tools."""
 
@@ -47,6 +54,7 @@ class ToolDefinition:
         risk: how much harm a wrong call can do.
         output: delivers the result of the task (writes the report, sends the mail).
         idempotent: may be run again with the same arguments after a crash.
+        external: its calls are checked and approved here, and executed by another program.
         notice: why its calls need approval, for the person who decides; never shown to the model.
         volatile: the same call may have another result the next time, as when it asks how far a job is; it
             is run each time.
@@ -64,6 +72,7 @@ class ToolDefinition:
     idempotent: bool = False
     volatile: bool = False
     notice: str = ""
+    external: bool = False
     resumable: bool = False
 
     @computed

@@ -16,8 +16,9 @@ from reactive_agents.effects import attempt
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
+from reactive_agents.engine.requests import RunApprover, approver_of
 from reactive_agents.engine.run_result import partial_result
-from reactive_agents.engine.run_tools import RunApprover, RunTools, approver_of
+from reactive_agents.engine.run_tools import RunTools
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.budgets import budget_refusal

@@ -20,7 +20,7 @@ from datetime import datetime
 from functools import cache
 from hashlib import sha256
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import anyio
 from attrs import evolve, frozen
@@ -45,6 +45,7 @@ from reactive_agents.core.memory import FlushReport, MemoryContext
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
+from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.settings import RunSettings
@@ -60,6 +61,8 @@ from reactive_agents.ports import Approver, Clock, RunRecord
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
+
+_A = TypeVar("_A")
 
 IN_DOUBT = (
     "In doubt: the process ended while this call was under way, so it may have taken effect. It was not run "
@@ -351,7 +354,7 @@ class RunJournal:
         answer = self._entries.get(f"{question}=")
         if answer is None and self.in_doubt != "tell":
             request = _doubt_request(self.call_key(key), made)
-            body: JsonObject = {"in_doubt": True, **_question_of(request)}
+            body: JsonObject = {**_question_of(request), "kind": "doubt"}
             if question not in self._entries:
                 await self.keep(question, "question", body, durable=True)
             if self.in_doubt == "ask" and made.approver is not None:
@@ -362,9 +365,9 @@ class RunJournal:
                 reason = f"the call {key} of {made.call.name} may have taken effect; settle it, then resume."
                 raise RunStopped(errors.RunInterrupted(self.run_id, reason))
         given = {} if answer is None else _loaded(answer)
-        if "result" in given:
+        if "value" in given:
             self._tell(key, made, "settled")
-            return Success(ToolResult(made.call.id, made.call.name, given["result"]))
+            return Success(ToolResult(made.call.id, made.call.name, given["value"]))
         if given.get("approved") is True:
             self._tell(key, made, "repeated")
             return None
@@ -378,45 +381,40 @@ class RunJournal:
 
     # --- answers of people --------------------------------------------------------------------------------
 
-    async def decide(
+    async def ask(
         self,
-        request: ApprovalRequest,
-        ask: Callable[[], Awaitable[Result[ApprovalDecision, errors.ServiceFailed]]],
-    ) -> Result[ApprovalDecision, errors.ServiceFailed]:
-        """Return the decision of a person, which is recorded with its question.
+        request: Any,
+        expected: type[_A],
+        live: Callable[[], Awaitable[Result[_A, errors.ServiceFailed]]],
+    ) -> Result[_A, errors.ServiceFailed]:
+        """Return the answer of a person, which is recorded with its question.
 
         It may come from another process, and after any number of restarts.
+
+        Args:
+            request: for approval, a question, or a call that another program executes.
+            expected: the class of the answer.
+            live: asks in this process.
         """
         key = f"{_branch_of(self).name('q')}?"
-        decided = self._decision(key)
-        if decided is not None:
-            return Success(decided)
-        if self.record is None:
-            raise ReplayEnded(self.run_id, key)
-        if key not in self._entries:
-            await self.keep(key, "question", _question_of(request), durable=True)
-        outcome: list[Result[ApprovalDecision, errors.ServiceFailed]] = []
-        async with self._answered(f"{key}=") as scope:
-            outcome.append(await ask())
-            scope.cancel()
-        if outcome and isinstance(outcome[0], Success):
-            given = outcome[0].unwrap()
-            body: JsonObject = {"approved": given.approved, "reason": given.reason}
-            await self._answer(f"{key}=", body)
-        elif outcome:
-            return outcome[0]
-        await self._fetched(f"{key}=")
-        decided = self._decision(key)
-        assert decided is not None
-        return Success(decided)
-
-    def _decision(self, key: str) -> ApprovalDecision | None:
-        answer = self._entries.get(f"{key}=")
-        if answer is None:
-            return None
-        self._arrive(answer.at)
-        body = _loaded(answer)
-        return ApprovalDecision(body.get("approved") is True, str(body.get("reason", "")))
+        known = self._entries.get(f"{key}=")
+        if known is None:
+            if self.record is None:
+                raise ReplayEnded(self.run_id, key)
+            if key not in self._entries:
+                await self.keep(key, "question", _question_of(request), durable=True)
+            outcome: list[Result[_A, errors.ServiceFailed]] = []
+            async with self._answered(f"{key}=") as scope:
+                outcome.append(await live())
+                scope.cancel()
+            if outcome and not isinstance(outcome[0], Success):
+                return outcome[0]
+            if outcome:
+                await self._answer(f"{key}=", cast(JsonObject, encode(outcome[0].unwrap())))
+            known = await self._fetched(f"{key}=")
+        assert known is not None
+        self._arrive(known.at)
+        return Success(_decoded(_loaded(known), expected))
 
     async def _wait_for_decision(self, question: str, approver: Approver, request: ApprovalRequest) -> None:
         async with self._answered(f"{question}=") as scope:
@@ -950,8 +948,9 @@ def _decoded(data: Json, kind: Any) -> Any:
     return read.unwrap()
 
 
-def _question_of(request: ApprovalRequest) -> JsonObject:
-    return {"approval": encode(request)}
+def _question_of(request: Any) -> JsonObject:
+    kinds = {ApprovalRequest: "approval", QuestionRequest: "question", ExternalCallRequest: "call"}
+    return {"kind": kinds.get(type(request), "approval"), "request": encode(request)}
 
 
 def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:

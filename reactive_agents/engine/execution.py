@@ -45,9 +45,9 @@ from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
+from reactive_agents.engine.requests import approver_of, desk_finder
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import run_metadata, steps_taken
-from reactive_agents.engine.run_tools import approver_of
 from reactive_agents.engine.services import (
     CALLER,
     NO_OVERRIDES,
@@ -156,7 +156,13 @@ class ExecutionEngine:
         refused = self._begin(task, handle)
         account = USAGE_RECORDER.set(services.llm.add)
         caller = CALLER.set(
-            Caller(approver_of(self.ports), services.llm.account, services.llm.budget, nested_runs() + 1)
+            Caller(
+                approver_of(self.ports),
+                desk_finder(self.ports),
+                services.llm.account,
+                services.llm.budget,
+                nested_runs() + 1,
+            )
         )
         owner = OWNER.set(owner_within(task))
         outcome: Result[TaskResult, RuntimeErrors]

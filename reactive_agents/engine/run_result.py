@@ -68,6 +68,7 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         effectiveness=metadata.effectiveness if metadata is not None else None,
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
+        requests=services.handle.requests,
     )
 
 

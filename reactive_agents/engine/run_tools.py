@@ -1,28 +1,24 @@
-"""The tools and the approver of one run: usage, checks, events, audit entries."""
+"""The tools of one run: usage, checks, audit entries."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from copy import deepcopy
 from functools import partial
-from typing import Never
 
 from attrs import evolve
-from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotApproved
-from reactive_agents.core.events import ApprovalDecided, ApprovalRequested
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, GuardrailReport
+from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved
+from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
-from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
-from reactive_agents.engine.audit import append_denial, append_entry, redacted_arguments
+from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text
-from reactive_agents.engine.services import CALLER, EnginePorts, EngineServices
-from reactive_agents.kernel.service_calls import broken_service, definitions_of
+from reactive_agents.engine.requests import request_reply
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel.service_calls import definitions_of
 from reactive_agents.ports import Approver, ToolService
 
 
@@ -118,7 +114,7 @@ class RunTools:
                 partial(self._executed, call),
                 needs_approval=scope.needs_approval or any(each.requires_approval for each in known),
                 repeatable=any(each.idempotent for each in known),
-                resumable=any(each.resumable for each in known),
+                resumable=any(each.resumable or each.external for each in known),
                 probe=None if probe is None else partial(probe, call.name),
             )
         )
@@ -130,6 +126,9 @@ class RunTools:
         if isinstance(outcome, BrokenContract):
             service = type(self._tools).__name__
             return Failure(ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
+        if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
+            timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
+            return await request_reply(call, scope, next(timeouts, ANSWER_TIMEOUT_S), self._services)
         return outcome
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:
@@ -137,7 +136,9 @@ class RunTools:
         text = joined_texts(value)
         if not text.strip():
             return value, ""
-        checked = await check_text(text, "tool-result", self._services, call_id=call.id)
+        # what a person answers is an input, as the task is; what another program returns is a result
+        stage: GuardrailStage = "input" if call.name == ASK_USER else "tool-result"
+        checked = await check_text(text, stage, self._services, call_id=call.id)
         if not isinstance(checked, Success):
             return None, "The result was withheld: it could not be checked by the guardrail."
         report = checked.unwrap()
@@ -160,102 +161,3 @@ def _redacted(value: Json, report: GuardrailReport) -> Json:
     if isinstance(value, str) or not spans:  # without spans: the guardrail's whole text
         return report.redacted
     return redact_texts(value, spans)
-
-
-# --- Approvals ---
-
-
-def approver_of(ports: EnginePorts) -> Maybe[Approver]:
-    """Return the engine's approver, or that of the run whose tool this run is."""
-    caller = CALLER.get()
-    return ports.approver if caller is None or ports.approver is not Nothing else caller.approver
-
-
-class RunApprover:
-    """Implements ``Approver`` for one run, with events and audit entries."""
-
-    def __init__(self, approver: Approver, services: EngineServices) -> None:
-        self._approver = approver
-        self._services = services
-
-    @effect
-    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        """Return the decision of the engine's approver.
-
-        The agent is paused while it is awaited.
-
-        An approval that cannot be entered into the audit log is a failure, and so the call does not run.
-        """
-        journal = self._services.journal
-        if journal is None:
-            return await self._decide(request)
-        return await journal.decide(request, partial(self._decide, request))
-
-    async def _decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
-        events, handle = self._services.events, self._services.handle
-        approval_id, call_id, tool_name = request.approval_id, request.call_id, request.tool_name
-        own = evolve(request)  # a copy: the handler keeps the other one
-        approved, reason = False, "the run was interrupted before the call could be approved."
-        handle.waiting += 1
-        deciding = _called(self._approver, request)  # pending before it is published
-        events.publish(
-            ApprovalRequested,
-            approval_id=approval_id,
-            call_id=call_id,
-            tool_name=tool_name,
-            arguments=deepcopy(own.arguments),
-            risk=request.risk,
-            copied=request.copied,
-            notice=request.notice,
-        )
-        try:
-            decided = await self._decided(deciding)
-            if isinstance(decided, Success) and decided.unwrap().approved is True:
-                decided = (await self._audited(own)).bind(lambda _: decided)
-            if isinstance(decided, Failure):
-                reason = decided.failure().message
-            else:
-                approved, reason = decided.unwrap().approved, decided.unwrap().reason
-        finally:  # also when the wait is cancelled: every request has a decision
-            handle.waiting -= 1
-            events.publish(
-                ApprovalDecided,
-                approval_id=approval_id,
-                call_id=call_id,
-                tool_name=tool_name,
-                approved=approved,
-                reason=reason,
-            )
-        return decided
-
-    async def _decided(self, deciding: Callable[[], object]) -> Result[ApprovalDecision, ServiceFailed]:
-        outcome = await attempt_foreign(deciding, ApprovalDecision)
-        if isinstance(outcome, BrokenContract):
-            return Failure(broken_service("approval.decide", self._approver.decide, outcome.problem))
-        return outcome
-
-    async def _audited(self, request: ApprovalRequest) -> Result[None, ServiceFailed]:
-        arguments = redacted_arguments(request.arguments, self._services)
-        entered = await append_entry(
-            "approval",
-            self._services,
-            subject=request.tool_name,
-            detail=f"Approved. The arguments: {arguments}",
-            call_id=request.call_id,
-        )
-        return entered.alt(
-            lambda failed: evolve(failed, message=f"The approval cannot be audited. {failed.message}")
-        )
-
-
-def _called(approver: Approver, request: ApprovalRequest) -> Callable[[], object]:
-    """Call the approver now; return a function that returns or raises its outcome."""
-    try:
-        pending: object = approver.decide(request)
-    except Exception as error:  # noqa: BLE001 - an approver is arbitrary user code
-        return partial(_raise, error)
-    return lambda: pending
-
-
-def _raise(error: Exception) -> Never:
-    raise error

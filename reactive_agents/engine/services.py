@@ -15,6 +15,7 @@ from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFa
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.requests import PersonRequest
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tools import ToolResult
@@ -39,6 +40,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
+    RequestDesk,
     RunRecord,
     SessionStore,
     SpendingGuard,
@@ -62,6 +64,10 @@ def _no_sessions() -> Maybe[SessionStore]:
     return Nothing
 
 
+def _no_desk() -> Maybe[RequestDesk]:
+    return Nothing
+
+
 @frozen
 class EnginePorts:
     """The services of an engine, shared by its runs. An absent service is ``Nothing``.
@@ -72,6 +78,7 @@ class EnginePorts:
         redactor: removes secrets from streamed text and from the errors of failed runs; the bus redacts
             events.
         sessions: makes the store of sessions, for the first run that has one.
+        desk: makes the desk of questions and external calls, for the first run that has one.
         record: of durable runs; ``Nothing`` for runs that end with their process.
         output_shape: the schema of the answers; ``Nothing`` for text.
 
@@ -103,6 +110,7 @@ class EnginePorts:
     sessions: Callable[[], Maybe[SessionStore]] = _no_sessions
     record: Maybe[RunRecord] = Nothing
     output_shape: Maybe[Shape[Any]] = Nothing
+    desk: Callable[[], Maybe[RequestDesk]] = _no_desk
 
     def __attrs_post_init__(self) -> None:
         for name in _OPTIONAL:
@@ -125,7 +133,8 @@ class RunHandle:
         phase: the current phase.
         reached: the stage of each phase until now, without those of the loop.
         control: cancels, stops and pauses the run.
-        waiting: number of tool calls that wait for approval; the agent is then paused.
+        waiting: number of tool calls that wait for people; the agent is then paused.
+        requests: number of approvals, answers and external calls that were asked for until now.
         kernel_states: the latest state of each kernel of the run, in order, by its id.
         kernel_state: the state of the current or last kernel.
         interrupted_calls: keys of the tool calls that were cancelled with the run.
@@ -145,6 +154,7 @@ class RunHandle:
     phase: LifecyclePhase = "bootstrap"
     reached: dict[LifecyclePhase, PhaseStage] = field(factory=dict)
     waiting: int = 0
+    requests: int = 0
     kernel_states: dict[str, KernelState] = field(factory=dict)
     kernel_state: KernelState | None = None
     interrupted_calls: set[str] = field(factory=set)
@@ -217,12 +227,14 @@ class Caller:
 
     Attributes:
         approver: decides for agents without one.
+        desk: finds where a question or external call goes, for agents that have no one to ask.
         account: counts their usage as well.
         budget: what they reserve from, besides their own; ``None`` where there is none.
         depth: how many runs there are from the first to this one.
     """
 
     approver: Maybe[Approver]
+    desk: Callable[[PersonRequest], RequestDesk | None]
     account: UsageAccount
     budget: RunBudget | None
     depth: int

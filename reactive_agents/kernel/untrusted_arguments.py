@@ -6,14 +6,19 @@ an argument is marked with its source; the setting ``untrusted_arguments`` says 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from attrs import evolve
 
 from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.tools import ASK_USER
 from reactive_agents.kernel.call_parsing.response_calls import needs_care
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.state import KernelState
+
+_ANSWER_KEY = re.compile(rf"(?:[^ ]*\.)?{ASK_USER}-\d+")
+"""The keys of the results of ``ask-user``, also those of earlier turns of a session."""
 
 
 def mark_copied(
@@ -24,8 +29,9 @@ def mark_copied(
         return calls
     from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments
 
-    trusted = [context.input.asked, context.input.settings.system_prompt]
     sources = _sources(state, context)
+    answers = [sources.pop(key) for key in _answers(sources, context)]
+    trusted = [context.input.asked, context.input.settings.system_prompt, *answers]
     return tuple(
         evolve(call, copied=copied_arguments(call.arguments, trusted, sources))
         if _is_risky(call, context)
@@ -54,7 +60,15 @@ def _is_risky(call: ToolCall, context: KernelContext) -> bool:
     return definition is not None and (definition.risk == "high" or definition.requires_approval)
 
 
-def _sources(state: KernelState, context: KernelContext) -> Mapping[str, str]:
+def _answers(sources: Mapping[str, str], context: KernelContext) -> list[str]:
+    """Return the keys of results that are the user's own words: answers."""
+    asking = context.toolset.definition(ASK_USER)
+    if asking is None or not asking.external:
+        return []
+    return [key for key in sources if _ANSWER_KEY.fullmatch(key)]
+
+
+def _sources(state: KernelState, context: KernelContext) -> dict[str, str]:
     """Return the texts of strangers by the names of their sources."""
     notes = [
         message.content

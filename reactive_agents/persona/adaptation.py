@@ -106,6 +106,7 @@ def _kind_of(cause: object, detail: str) -> ErrorKind:
             errors.WorkspaceViolation()
             | errors.AddressRefused()
             | errors.ToolNotApproved()
+            | errors.ToolNotAnswered()
             | errors.AuthenticationFailed()
             | errors.GuardrailViolationError()
         ):

@@ -61,6 +61,7 @@ from reactive_agents.core.memory import (
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
+from reactive_agents.core.requests import PersonRequest, Reply
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.run_record import (
     RecordedRun,
@@ -214,7 +215,8 @@ class ToolService(Protocol):
         """Run one call and return its full result.
 
         It needs approval where its tool or the scope says so.
-        A result with an error is a call that failed after it had used tokens or money.
+        A result with an error is a call that failed after it had used tokens or money. One whose origin is
+        ``external`` is a call that was checked and approved, and that another program has to execute.
 
         Fails with ``ToolNotFound``; ``InvalidToolArguments`` (the tool did not run); ``ToolNotApproved`` (it
         needs approval that was not given; it did not run); ``ToolTimedOut`` after the tool's own timeout in
@@ -610,6 +612,24 @@ class Approver(Protocol):
         """Return the decision of a person or policy; a denial when none comes in time.
 
         A failure counts as a denial.
+        """
+        ...
+
+
+class RequestDesk(Protocol):
+    """Passes questions and external calls to people and other programs."""
+
+    def reply(self, request: PersonRequest) -> Effect[Reply, ServiceFailed]:
+        """Return the reply, or why none came in the time of the request.
+
+        The request is pending from this call on, before the effect is awaited.
+        """
+        ...
+
+    def handles(self, request: PersonRequest) -> bool:
+        """Return whether the desk itself has anyone to ask.
+
+        A request of a run that a tool of another run began otherwise goes to the desk of that one.
         """
         ...
 

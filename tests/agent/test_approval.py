@@ -9,7 +9,7 @@ from returns.maybe import Some
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.adapters.governance.approvals import ApprovalHandler
+from reactive_agents.adapters.governance.requests import ApprovalHandler
 from reactive_agents.core.errors import ApprovalNotPending
 from reactive_agents.core.events import AgentEvent, ApprovalDecided, ApprovalRequested, ToolCallCompleted
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
@@ -176,8 +176,9 @@ async def test_a_request_that_the_deadline_of_the_run_ends_is_a_denial_on_record
     (completed,) = recorder.of(ToolCallCompleted)
     reason = "no answer came before the run's deadline."
     assert completed.error == f"The call of 'wipe' was not approved: {reason}"
-    assert [(entry.action, entry.detail.split(" The arg")[0]) for entry in log.entries][:1] == [
-        ("denial", f"Denied: {reason}")
+    assert [(entry.action, entry.detail.split(" The arg")[0]) for entry in log.entries][:2] == [
+        ("request", "Approval requested."),
+        ("denial", f"Denied: {reason}"),
     ]
     assert (result.metadata.terminated_by, wiped) == ("deadline", [])
 

@@ -62,11 +62,13 @@ async def entries_of(builder: ReactiveAgents, path: Path) -> list[AuditEntry]:
 async def test_an_approval_is_entered_before_the_call_runs(tmp_path: Path) -> None:
     entries = await entries_of(start().with_approval(lambda _: True), tmp_path / "audit.db")
     assert [(entry.action, entry.subject, entry.status) for entry in entries] == [
+        ("request", "send", None),
         ("approval", "send", None),
         ("run", "", "completed"),
     ]
-    assert entries[0].detail == 'Approved. The arguments: {"text": "hello", "token": "[redacted:field]"}'
-    assert entries[0].call_id
+    shown = 'The arguments: {"text": "hello", "token": "[redacted:field]"}'
+    assert [entry.detail for entry in entries[:2]] == [f"Approval requested. {shown}", f"Approved. {shown}"]
+    assert entries[0].call_id == entries[1].call_id != ""
     assert SENT == ["hello"]
 
 
@@ -84,9 +86,14 @@ async def test_every_denial_is_entered_whoever_denies(
 ) -> None:
     builder = start() if options is None else start().with_approval(**options)
     entries = await entries_of(builder, tmp_path / "audit.db")
-    assert [(entry.action, entry.subject) for entry in entries] == [("denial", "send"), ("run", "")]
-    assert reason in entries[0].detail
-    assert "t0ken" not in entries[0].detail
+    requested = [("request", "send")] if options is not None else []
+    assert [(entry.action, entry.subject) for entry in entries] == [
+        *requested,
+        ("denial", "send"),
+        ("run", ""),
+    ]
+    assert reason in entries[-2].detail
+    assert "t0ken" not in entries[-2].detail
     assert SENT == []
 
 
@@ -106,7 +113,7 @@ async def test_a_call_whose_approval_cannot_be_entered_does_not_run() -> None:
     )
     assert not recorder.of(ToolCallCompleted)[0].success
     failed = [(event.phase, event.fatal) for event in recorder.of(ExecutionPhaseFailed)]
-    assert failed == [("audit", False), ("audit", False)]  # the denial, and the run
+    assert failed == [("audit", False)] * 3  # the request, the denial, and the run
 
 
 class FullAfterTheStart(RecordingAuditLog):

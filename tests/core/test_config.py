@@ -77,7 +77,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "max_answer_tokens": None,
     },
     ResultCompressionConfig: {"budget": None, "head_share": 0.7, "transform": {}},
-    TimeoutConfig: {"run_s": None, "tool_call_s": 60.0, "grace_s": 5.0},
+    TimeoutConfig: {"run_s": None, "tool_call_s": 60.0, "grace_s": 5.0, "answer_s": 300.0},
     ModelConfig: {
         "provider": "",
         "model": "",
@@ -160,6 +160,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (TimeoutConfig, "run_s", [None, 0.1], [0.0, -1.0, float("nan")]),
     (TimeoutConfig, "tool_call_s", [0.1], [0.0, float("nan")]),
     (TimeoutConfig, "grace_s", [0.1], [0.0, float("nan")]),
+    (TimeoutConfig, "answer_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "profiles", [None, "models.db"], [""]),

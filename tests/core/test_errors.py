@@ -49,6 +49,7 @@ from reactive_agents.core.errors import (
     StrategyNotFoundError,
     TaskError,
     ToolFailed,
+    ToolNotAnswered,
     ToolNotApproved,
     ToolNotFound,
     ToolTimedOut,
@@ -89,6 +90,7 @@ SENTENCES = [
     (ToolTimedOut("t", 2.0), "The tool 't' did not end within 2 seconds."),
     (ToolTimedOut("t", 0.25), "The tool 't' did not end within 0.25 seconds."),
     (ToolNotApproved("t", "nobody was asked"), "The call of 't' was not approved: nobody was asked"),
+    (ToolNotAnswered("t", "nobody was there"), "The call of 't' was not answered: nobody was there"),
     (
         WorkspaceViolation("../x", "it is outside"),
         "The path '../x' is refused: it is outside",
@@ -159,6 +161,7 @@ def test_every_error_has_its_layer() -> None:
     parts = {"ArgumentProblem", "FieldProblem"}
     parts |= {
         "ApprovalNotPending",
+        "RequestNotPending",
         "AuditBroken",
         "BudgetExceeded",
     }  # answer a call of the program, and never fail a run

@@ -15,7 +15,17 @@ def test_every_id_is_branded() -> None:
     of_personas = {"PersonaId", "ContextId", "EventId", "LearningId"}
     assert (
         names
-        == {"AgentId", "RunId", "TaskId", "SessionId", "StepId", "PlanId", "CallId", "ApprovalId"}
+        == {
+            "AgentId",
+            "RunId",
+            "TaskId",
+            "SessionId",
+            "StepId",
+            "PlanId",
+            "CallId",
+            "ApprovalId",
+            "RequestId",
+        }
         | of_personas
     )
 

@@ -35,6 +35,9 @@ def convert_arguments(
     Conversions that lose nothing are made (``"3"`` to ``3``). Fails with ``InvalidToolArguments``, which
     names each argument that is missing, unknown or of the wrong type; total for any JSON object.
     """
+    if schema.validator is None:
+        checked = schema.check(tool_name, arguments) if schema.check is not None else Success(None)
+        return checked.map(lambda _: dict(arguments))
     try:
         return Success(schema.validator.validate_python(arguments))
     except Exception as error:  # noqa: BLE001 - validators and constructors of the user's types are arbitrary code

@@ -23,7 +23,7 @@ from reactive_agents.adapters.tools.signature import (
     resolve_signature,
 )
 from reactive_agents.core.run_context import RunContext
-from reactive_agents.core.tools import Risk, ToolDefinition
+from reactive_agents.core.tools import ANSWER_TIMEOUT_S, Risk, ToolDefinition
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.schema import ArgumentSchema
@@ -78,8 +78,9 @@ class Tool(Generic[_P, _R, _D]):
         timeout_s: seconds a call may take; ``None`` leaves it to the tool service.
         signature: of the function, as it was when it became a tool.
         given_description: instead of the docstring's.
+        given_schema: instead of that of the function's annotations.
         was_done: tells after a crash whether the call of an idempotency key took effect.
-        requires_approval, risk, output, idempotent, volatile, resumable: as in the tool's definition.
+        requires_approval, risk, output, idempotent, volatile, external, resumable: as in the definition.
     """
 
     function: Callable[_P, _R]
@@ -90,10 +91,12 @@ class Tool(Generic[_P, _R, _D]):
     output: bool = False
     idempotent: bool = False
     volatile: bool = False
+    external: bool = False
     resumable: bool = False
     was_done: WasDone | None = None
     signature: ToolSignature = field(kw_only=True, repr=False)
     given_description: str | None = field(default=None, kw_only=True, repr=False)
+    given_schema: ArgumentSchema | None = field(default=None, kw_only=True, repr=False)
 
     def __call__(self, *args: _P.args, **kwargs: _P.kwargs) -> _R:
         """Call the function itself, without validation, approval or timeout."""
@@ -107,16 +110,18 @@ class Tool(Generic[_P, _R, _D]):
             ToolDefinitionError: an annotation cannot be resolved or has no JSON form.
         """
         contract = self._contract
+        default_s = ANSWER_TIMEOUT_S if self.external else DEFAULT_TIMEOUT_S
         definition = ToolDefinition(
             name=self.name,
             description=self.given_description or contract.description or self.name.replace("_", " "),
             parameters=contract.schema.json_schema,
-            timeout_s=DEFAULT_TIMEOUT_S if self.timeout_s is None else self.timeout_s,
+            timeout_s=default_s if self.timeout_s is None else self.timeout_s,
             requires_approval=self.requires_approval,
             risk=self.risk,
             output=self.output,
             idempotent=self.idempotent,
             volatile=self.volatile,
+            external=self.external,
             resumable=self.resumable,
         )
         known = contract.definition
@@ -146,6 +151,8 @@ class Tool(Generic[_P, _R, _D]):
 
     @cached_property
     def _contract(self) -> _Contract:
+        if self.given_schema is not None:
+            return _Contract(self.given_description or "", self.given_schema, None, None, Any)
         return _contract_of(self.name, self.signature)
 
 
@@ -182,6 +189,7 @@ def tool(
     output: bool = False,
     idempotent: bool = False,
     volatile: bool = False,
+    external: bool = False,
     resumable: bool = False,
     was_done: WasDone | None = None,
 ) -> ToolDecorator: ...
@@ -199,6 +207,7 @@ def tool(
     output: bool = False,
     idempotent: bool = False,
     volatile: bool = False,
+    external: bool = False,
     resumable: bool = False,
     was_done: WasDone | None = None,
 ) -> Any:
@@ -218,6 +227,8 @@ def tool(
         output: the tool delivers the result of the task.
         idempotent: may be run again with the same arguments after a crash.
         volatile: the same call may have another result the next time, so it is run each time.
+        external: the function is never run, and describes a tool that another program executes: each call
+            waits for ``agent.deliver``, ``timeout_s`` seconds at most, by default 300.
         resumable: the function has no effect but runs of agents, so that a durable run runs it again after a
             crash, and these go on where they were.
         was_done: asked by a durable run that was interrupted during a call, with the idempotency key of the
@@ -247,6 +258,7 @@ def tool(
             output=output,
             idempotent=idempotent,
             volatile=volatile,
+            external=external,
             resumable=resumable,
             was_done=was_done,
             signature=signature,

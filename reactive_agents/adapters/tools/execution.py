@@ -26,7 +26,7 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.effects import attempt, is_cancelled, within
+from reactive_agents.effects import TIMEOUTS, Timeout, attempt, is_cancelled, within
 
 _log = logging.getLogger("reactive_agents")
 _ERRORS = get_args(ToolErrors)
@@ -54,13 +54,17 @@ async def run_function(
     """
     if timeout_s <= 0:
         return Failure(ToolTimedOut(tool_name, 0.0)), ()
+    timeout = Timeout()
+    token = TIMEOUTS.set((*TIMEOUTS.get(), timeout))
     try:
         running = function(**arguments) if thread is None else _in_thread(thread, function, arguments)
-        value: Any = await within(timeout_s, running, _NOTHING)
+        value: Any = await within(timeout_s, running, _NOTHING, timeout=timeout)
     except BaseException as error:  # a tool function is arbitrary user code
         if not _is_its_own(error):
             raise
         return Failure(_raised(tool_name, error)), ()
+    finally:
+        TIMEOUTS.reset(token)
     if value is _NOTHING:
         return Failure(ToolTimedOut(tool_name, timeout_s)), ()
     usage: tuple[RunUsage, ...] = ()

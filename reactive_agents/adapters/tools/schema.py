@@ -11,8 +11,10 @@ from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, Union, 
 
 import attrs
 from attrs import frozen
+from returns.result import Result
 
 from reactive_agents.adapters.tools.signature import ResolvedSignature, ToolDefinitionError, read_docstring
+from reactive_agents.core.errors import InvalidToolArguments
 from reactive_agents.core.json import JsonObject
 
 if TYPE_CHECKING:
@@ -28,11 +30,13 @@ class ArgumentSchema:
         json_schema: for the model.
         validator: a JSON object in, the converted arguments by name out; arguments left out stay left out.
         names: of the arguments, in order.
+        check: checks the arguments of a schema that was given as such, in place of the validator.
     """
 
     json_schema: JsonObject
-    validator: SchemaValidator
+    validator: SchemaValidator | None
     names: tuple[str, ...]
+    check: Callable[[str, JsonObject], Result[None, InvalidToolArguments]] | None = None
 
 
 def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[str, str]) -> ArgumentSchema:

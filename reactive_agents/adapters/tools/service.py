@@ -23,7 +23,13 @@ from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolContext, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.tools import (
+    ANSWER_TIMEOUT_S,
+    ToolContext,
+    ToolDefinition,
+    ToolResult,
+    ToolScope,
+)
 from reactive_agents.effects import effect
 from reactive_agents.ports import Approver, Clock
 
@@ -49,6 +55,7 @@ class LocalToolService:
         workspace: the directory that file tools are held inside.
         clock: measures durations and deadlines.
         default_timeout_s: seconds for a call of a tool without a timeout, above 0.
+        answer_timeout_s: seconds that a call of an external tool without a timeout waits, above 0.
         protected: resolved paths of files that file tools do not write.
 
     Raises:
@@ -63,6 +70,7 @@ class LocalToolService:
         workspace: Path,
         clock: Clock,
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
+        answer_timeout_s: float = ANSWER_TIMEOUT_S,
         protected: Collection[Path] = (),
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
@@ -75,8 +83,9 @@ class LocalToolService:
             if tool.name in self._entries:
                 raise ValueError(f'Two tools are named {tool.name!r}: rename one with tool(name="…").')
             definition = tool.definition
-            if tool.timeout_s is None and definition.timeout_s != default_timeout_s:
-                definition = attrs.evolve(definition, timeout_s=default_timeout_s)
+            default_s = answer_timeout_s if tool.external else default_timeout_s
+            if tool.timeout_s is None and definition.timeout_s != default_s:
+                definition = attrs.evolve(definition, timeout_s=default_s)
             on_loop = inspect.iscoroutinefunction(tool.function)
             self._entries[tool.name] = _Entry(
                 tool.function,
@@ -101,7 +110,8 @@ class LocalToolService:
 
         Checked in this order: the name, the form of the arguments, their types, approval, time. A tool that
         was refused at any of these did not run. Neither waiting for approval nor for a thread that is free
-        counts towards the timeout; both end at the deadline.
+        counts towards the timeout; both end at the deadline. A call of an external tool is not run either:
+        its result has the checked arguments and the origin ``external``.
         """
         entry = self._entries.get(call.name)
         if entry is None:
@@ -111,7 +121,7 @@ class LocalToolService:
         if entry.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
-        if needs_approval:  # nobody else holds the arguments that are approved, and then run
+        if needs_approval:  # no one else holds the arguments that are approved, and then run
             call = attrs.evolve(call, arguments=deepcopy(call.arguments))
         converted = convert_arguments(call.name, entry.schema, call.arguments)
         if not isinstance(converted, Success):
@@ -122,6 +132,8 @@ class LocalToolService:
             )
             if not isinstance(approval, Success):
                 return Failure(approval.failure())
+        if entry.definition.external:
+            return Success(ToolResult(call.id, call.name, call.arguments, origin="external"))
         return await self._run(entry, call, scope, converted.unwrap())
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:

@@ -10,7 +10,7 @@ import anyio.to_thread
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.approvals import Answer, ApprovalDesk, ApprovalHandler
+from reactive_agents.adapters.governance.requests import Answer, ApprovalHandler, LocalRequestDesk
 from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
@@ -54,7 +54,7 @@ async def raises(request: ApprovalRequest) -> Answer:
 async def test_a_handler_decides_and_only_a_clear_yes_approves(
     handler: ApprovalHandler, decision: ApprovalDecision
 ) -> None:
-    assert (await attempt(ApprovalDesk(handler).decide(REQUEST))).unwrap() == decision
+    assert (await attempt(LocalRequestDesk(handler).decide(REQUEST))).unwrap() == decision
 
 
 async def test_a_plain_handler_runs_beside_the_event_loop() -> None:
@@ -64,7 +64,7 @@ async def test_a_plain_handler_runs_beside_the_event_loop() -> None:
         threads.append(threading.get_ident())
         return True
 
-    await attempt(ApprovalDesk(ask).decide(REQUEST))
+    await attempt(LocalRequestDesk(ask).decide(REQUEST))
     assert threads != [threading.get_ident()]
 
 
@@ -77,7 +77,7 @@ async def test_a_handler_that_takes_its_time_keeps_no_tool_waiting_for_a_thread(
         return answered.wait()
 
     async def decide() -> None:
-        assert (await attempt(ApprovalDesk(ask).decide(REQUEST))).unwrap() == ApprovalDecision(True)
+        assert (await attempt(LocalRequestDesk(ask).decide(REQUEST))).unwrap() == ApprovalDecision(True)
 
     async with anyio.create_task_group() as group:
         group.start_soon(decide)
@@ -85,7 +85,9 @@ async def test_a_handler_that_takes_its_time_keeps_no_tool_waiting_for_a_thread(
         await anyio.to_thread.run_sync(answered.set)
 
 
-async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[ApprovalDecision, ServiceFailed]:
+async def decide_elsewhere(
+    desk: LocalRequestDesk, *, approve: bool
+) -> Result[ApprovalDecision, ServiceFailed]:
     decisions: list[Result[ApprovalDecision, ServiceFailed]] = []
 
     async def ask() -> None:
@@ -102,8 +104,8 @@ async def decide_elsewhere(desk: ApprovalDesk, *, approve: bool) -> Result[Appro
 
 
 async def test_a_decision_may_come_from_elsewhere() -> None:
-    assert (await decide_elsewhere(ApprovalDesk(), approve=True)).unwrap() == ApprovalDecision(True)
-    denied = await decide_elsewhere(ApprovalDesk(), approve=False)
+    assert (await decide_elsewhere(LocalRequestDesk(), approve=True)).unwrap() == ApprovalDecision(True)
+    denied = await decide_elsewhere(LocalRequestDesk(), approve=False)
     assert denied.unwrap() == ApprovalDecision(False, "not today")
 
 
@@ -117,18 +119,18 @@ async def test_a_decision_from_elsewhere_goes_before_the_handler() -> None:
             ended.append("handler")
         return False
 
-    decided = await decide_elsewhere(ApprovalDesk(slow), approve=True)
+    decided = await decide_elsewhere(LocalRequestDesk(slow), approve=True)
     assert decided.unwrap() == ApprovalDecision(True)
     assert ended == ["handler"]
 
 
 async def test_nobody_deciding_is_a_denial() -> None:
-    decision = (await attempt(ApprovalDesk(timeout_s=0.02).decide(REQUEST))).unwrap()
+    decision = (await attempt(LocalRequestDesk(timeout_s=0.02).decide(REQUEST))).unwrap()
     assert decision == ApprovalDecision(False, "no decision came within 0.02 seconds.")
 
 
 async def test_the_same_call_cannot_be_asked_about_twice_at_once() -> None:
-    desk = ApprovalDesk(timeout_s=0.1)
+    desk = LocalRequestDesk(timeout_s=0.1)
     failures: list[ServiceFailed] = []
 
     async def ask() -> None:
@@ -144,7 +146,7 @@ async def test_the_same_call_cannot_be_asked_about_twice_at_once() -> None:
 
 
 async def test_deciding_what_is_not_pending_is_a_typed_failure() -> None:
-    desk = ApprovalDesk()
+    desk = LocalRequestDesk()
     error = desk.deny(RUN, ASKED).failure()
     assert error == ApprovalNotPending(RUN, ASKED)
     assert "'asked'" in error.message

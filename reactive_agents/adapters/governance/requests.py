@@ -1,0 +1,265 @@
+"""Requests to people: approvals, questions, and external calls.
+
+One desk takes all three, since what has to be right is the same: a request is pending before it is awaited,
+so that those who hear of it can settle it at once, from any thread; the first reply counts, and no later one;
+a request whose run ends, or that no one settles in time, is pending no more.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from threading import Lock
+from typing import Any, Generic, TypeAlias, TypeVar
+
+import anyio
+import anyio.to_thread
+from attrs import define, field
+from returns.future import FutureResult
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import ApprovalNotPending, RequestNotPending, ServiceFailed
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import ApprovalId, RequestId, RunId
+from reactive_agents.core.json import Json
+from reactive_agents.core.requests import ExternalCallRequest, PersonRequest, QuestionRequest, Reply
+from reactive_agents.effects import Effect, calls_on_this_loop, effect
+
+Answer: TypeAlias = bool | ApprovalDecision
+ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
+"""Decide on a request; a plain function runs in a worker thread, so that it may ask on a terminal."""
+QuestionHandler: TypeAlias = Callable[[QuestionRequest], str | Awaitable[str | None] | None]
+"""Answer a question, with ``None`` where no one does; a plain function runs in a worker thread."""
+
+DEFAULT_TIMEOUT_S = 300.0
+
+_Request = TypeVar("_Request", ApprovalRequest, QuestionRequest, ExternalCallRequest)
+_Decision = TypeVar("_Decision", ApprovalDecision, Reply)
+
+
+@define(eq=False)
+class _Pending(Generic[_Request, _Decision]):
+    """A request, and its first decision, which may come from any thread.
+
+    Attributes:
+        interrupted: why there is none: its handler ends the process.
+    """
+
+    request: _Request
+    decision: _Decision | None = None
+    interrupted: BaseException | None = None
+    _wake: Callable[[], object] | None = None
+    _lock: Lock = field(factory=Lock)
+
+    def decide(self, decision: _Decision) -> bool:
+        """Settle the request; ``False`` when it was settled before."""
+        with self._lock:
+            if self.decision is not None:
+                return False
+            self.decision = decision
+            wake = self._wake
+        if wake is not None:
+            wake()
+        return True
+
+    async def wait(self) -> None:
+        """Wait, on the event loop of the run, until there is a decision."""
+        decided, call_soon = anyio.Event(), calls_on_this_loop()
+        with self._lock:
+            if self.decision is not None:
+                return
+            self._wake = lambda: call_soon(decided.set)
+        await decided.wait()
+
+
+_Handle: TypeAlias = Callable[[_Pending[Any, Any]], Coroutine[Any, Any, None]]
+
+
+class LocalRequestDesk:
+    """Implements ``Approver`` and ``RequestDesk``, by handlers or other methods.
+
+    An approval without a decision in time is denied, and so is one whose handler raises or returns anything
+    but a clear yes. Runs may be on any event loop, and decisions may come from any thread.
+
+    Args:
+        handler: decides on each approval; without one, they wait for :meth:`approve` or :meth:`deny`.
+        timeout_s: seconds that an approval waits, above 0; other requests say how long they wait.
+        answer: answers each question; without one, they wait for :meth:`answer`.
+    """
+
+    def __init__(
+        self,
+        handler: ApprovalHandler | None = None,
+        *,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
+        answer: QuestionHandler | None = None,
+    ) -> None:
+        self._handler = handler
+        self._answer = answer
+        self._timeout_s = timeout_s
+        self._approvals: dict[tuple[RunId, str], _Pending[ApprovalRequest, ApprovalDecision]] = {}
+        self._others: dict[tuple[RunId, str], _Pending[Any, Reply]] = {}
+
+    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
+        """Return the decision; fails with ``ServiceFailed`` for a request already pending.
+
+        The request is pending from this call on, before the effect is awaited, so that it can be decided at
+        once.
+        """
+        seconds = self._timeout_s
+        late = ApprovalDecision(False, f"no decision came within {seconds:g} seconds.")
+        handle = None if self._handler is None else partial(_consult, self._handler)
+        key = (request.run_id, request.approval_id)
+        return _take(self._approvals, key, _Pending(request), handle, seconds, late)
+
+    def reply(self, request: PersonRequest) -> Effect[Reply, ServiceFailed]:
+        """Return the reply to a question or an external call, as :meth:`decide` does."""
+        seconds, handle = request.timeout_s, None
+        asked = isinstance(request, QuestionRequest)
+        late = Reply(missing=f"no {'answer' if asked else 'result'} came within {seconds:g} seconds.")
+        if asked and self._answer is not None:
+            handle = partial(_question, self._answer)
+        pending: _Pending[Any, Reply] = _Pending(request)
+        return _take(self._others, (request.run_id, request.request_id), pending, handle, seconds, late)
+
+    def handles(self, request: PersonRequest) -> bool:
+        """Return whether the desk has a handler for the request."""
+        return self._answer is not None and isinstance(request, QuestionRequest)
+
+    # --- what waits -----------------------------------------------------------------------------------------
+
+    def pending(self) -> tuple[ApprovalRequest, ...]:
+        """Return the approvals that wait for a decision, oldest first."""
+        return tuple(each.request for each in tuple(self._approvals.values()))
+
+    def questions(self) -> tuple[QuestionRequest, ...]:
+        """Return the questions that wait for an answer, oldest first."""
+        waiting = [each.request for each in tuple(self._others.values())]
+        return tuple(each for each in waiting if isinstance(each, QuestionRequest))
+
+    def calls(self) -> tuple[ExternalCallRequest, ...]:
+        """Return the external calls that wait for their result, oldest first."""
+        waiting = [each.request for each in tuple(self._others.values())]
+        return tuple(each for each in waiting if isinstance(each, ExternalCallRequest))
+
+    # --- settling it, from any thread, at once --------------------------------------------------------------
+
+    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
+        """Let a call run."""
+        return self._decide(run_id, approval_id, ApprovalDecision(True))
+
+    def deny(
+        self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
+    ) -> Result[None, ApprovalNotPending]:
+        """Refuse a call; the model is shown the reason."""
+        return self._decide(run_id, approval_id, ApprovalDecision(False, reason))
+
+    def answer(self, run_id: RunId, question_id: RequestId, text: str) -> Result[None, RequestNotPending]:
+        """Answer a question."""
+        return self._settle(run_id, question_id, QuestionRequest, Reply(text))
+
+    def deliver(
+        self, run_id: RunId, tool_call_id: RequestId, result: Json = None, *, error: str = ""
+    ) -> Result[None, RequestNotPending]:
+        """Deliver the result of an external call, or the error that it failed with."""
+        return self._settle(run_id, tool_call_id, ExternalCallRequest, Reply(result, error))
+
+    def _decide(
+        self, run_id: RunId, approval_id: ApprovalId, decision: ApprovalDecision
+    ) -> Result[None, ApprovalNotPending]:
+        pending = self._approvals.get((run_id, approval_id))
+        if pending is None or not pending.decide(decision):
+            return Failure(ApprovalNotPending(run_id, approval_id))
+        return Success(None)
+
+    def _settle(
+        self, run_id: RunId, request_id: RequestId, kind: type, reply: Reply
+    ) -> Result[None, RequestNotPending]:
+        pending = self._others.get((run_id, request_id))
+        if pending is None or not isinstance(pending.request, kind) or not pending.decide(reply):
+            return Failure(RequestNotPending(run_id, request_id))
+        return Success(None)
+
+
+def _take(
+    desk: dict[tuple[RunId, str], _Pending[_Request, _Decision]],
+    key: tuple[RunId, str],
+    pending: _Pending[_Request, _Decision],
+    handle: _Handle | None,
+    timeout_s: float,
+    late: _Decision,
+) -> Effect[_Decision, ServiceFailed]:
+    """Put a request on the desk, and return the effect that awaits its decision."""
+    if desk.setdefault(key, pending) is not pending:
+        return FutureResult.from_failure(
+            ServiceFailed(f"The request {key[1]!r} is pending already.", "requests", "decide")
+        )
+
+    @effect
+    async def decision() -> Result[_Decision, ServiceFailed]:
+        try:
+            with anyio.move_on_after(timeout_s):
+                async with anyio.create_task_group() as group:
+                    if handle is not None:
+                        group.start_soon(handle, pending)
+                    await pending.wait()
+                    group.cancel_scope.cancel()
+        finally:
+            del desk[key]
+        if pending.interrupted is not None:
+            raise pending.interrupted
+        pending.decide(late)  # unless a decision came at the same moment
+        return Success(pending.decision or late)
+
+    return decision()
+
+
+async def _consult(handler: ApprovalHandler, pending: _Pending[ApprovalRequest, ApprovalDecision]) -> None:
+    def failed(reason: str) -> ApprovalDecision:
+        return ApprovalDecision(False, f"asking for approval {reason}")
+
+    answer = await _handled(handler, pending, failed)
+    if answer is not None:
+        given = answer.given
+        pending.decide(given if isinstance(given, ApprovalDecision) else ApprovalDecision(given is True))
+
+
+async def _question(handler: QuestionHandler, pending: _Pending[QuestionRequest, Reply]) -> None:
+    answer = await _handled(handler, pending, lambda reason: Reply(missing=f"asking {reason}"))
+    if answer is not None:
+        text = answer.given
+        pending.decide(Reply(text) if isinstance(text, str) else Reply(missing="no one answers."))
+
+
+@define
+class _Handled:
+    given: Any
+
+
+async def _handled(
+    handler: Callable[[Any], Any], pending: _Pending[Any, Any], failed: Callable[[str], Any]
+) -> _Handled | None:
+    """Return what a handler returns; one that raises settles the request."""
+    try:
+        if inspect.iscoroutinefunction(handler):
+            answer = await handler(pending.request)
+        else:
+            # in a tuple, since trio refuses a plain function that returns something to await
+            (answer,) = await anyio.to_thread.run_sync(
+                lambda: (handler(pending.request),),
+                abandon_on_cancel=True,
+                limiter=anyio.CapacityLimiter(1),  # people take their time: no tool waits for their threads
+            )
+            if inspect.isawaitable(answer):
+                answer = await answer
+    except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and must not open the gate
+        pending.decide(failed(f"failed ({type(error).__name__}: {error})."))
+        return None
+    except anyio.get_cancelled_exc_class():
+        raise
+    except BaseException as error:  # noqa: BLE001 - such as sys.exit(): raised by the effect, not in a group
+        pending.interrupted = error
+        pending.decide(failed("was interrupted."))
+        return None
+    return _Handled(answer)

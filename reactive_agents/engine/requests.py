@@ -1,0 +1,275 @@
+"""Requests of one run to people: approvals, questions, and external calls.
+
+All that waits for people waits in :func:`_awaited`: the request is published when it is pending already, so
+that those who hear of it can settle it at once; the agent is paused, and the time of the tools around the run
+stands still; and every request has its end, also when the run is cancelled meanwhile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Coroutine
+from copy import deepcopy
+from functools import partial
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import anyio
+from attrs import evolve
+from returns.maybe import Maybe
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core import events
+from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotAnswered
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, AuditAction
+from reactive_agents.core.ids import RequestId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.requests import ExternalCallRequest, PersonRequest, QuestionRequest, Reply
+from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
+from reactive_agents.effects import TIMEOUTS, BrokenContract, attempt_foreign, effect
+from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments
+from reactive_agents.engine.services import CALLER, EnginePorts, EngineServices
+from reactive_agents.kernel.service_calls import broken_service
+from reactive_agents.ports import Approver, RequestDesk
+
+if TYPE_CHECKING:
+    from reactive_agents.engine.durability import RunJournal
+
+_A = TypeVar("_A")
+_R = TypeVar("_R")
+
+NOBODY = "no one can answer here. Go on without it, or say what is missing."
+_AT_THE_DEADLINE = "no answer came before the run's deadline."
+_UNRECORDED = ServiceFailed("The request cannot be audited.", "audit", "append")
+_INTERRUPTED = "the run was interrupted before there was an answer."
+
+
+def approver_of(ports: EnginePorts) -> Maybe[Approver]:
+    """Return the engine's approver, or that of the run whose tool this run is."""
+    caller = CALLER.get()
+    return ports.approver if caller is None or ports.approver else caller.approver
+
+
+def desk_finder(ports: EnginePorts) -> Callable[[PersonRequest], RequestDesk | None]:
+    """Return a function that finds the desk for a request of a run that begins here.
+
+    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
+    """
+    caller = CALLER.get()
+
+    def find(request: PersonRequest) -> RequestDesk | None:
+        own = ports.desk().value_or(None)
+        if caller is None or (own is not None and own.handles(request)):
+            return own
+        return caller.desk(request)
+
+    return find
+
+
+class RunApprover:
+    """Implements ``Approver`` for one run, with events and audit entries."""
+
+    def __init__(self, approver: Approver, services: EngineServices) -> None:
+        self._approver = approver
+        self._services = services
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+        """Return the decision of the engine's approver.
+
+        The agent is paused while it is awaited.
+
+        An approval that cannot be entered into the audit log is a failure, and so the call does not run.
+        """
+        services, own = self._services, evolve(request)  # a copy: the handler keeps the other one
+        about = request.approval_id, request.call_id, request.tool_name
+        arguments = redacted_arguments(own.arguments, services)
+
+        def ask() -> None:
+            services.events.publish(
+                events.ApprovalRequested,
+                *about,
+                arguments=deepcopy(own.arguments),
+                risk=request.risk,
+                copied=request.copied,
+                notice=request.notice,
+            )
+
+        async def granted(decision: ApprovalDecision) -> Result[ApprovalDecision, ServiceFailed]:
+            if decision.approved is not True:
+                return Success(decision)
+            entered = await append_entry(
+                "approval",
+                services,
+                subject=request.tool_name,
+                detail=f"Approved. The arguments: {arguments}",
+                call_id=request.call_id,
+            )
+            cannot = "The approval cannot be audited."
+            return entered.map(lambda _: decision).alt(
+                lambda failed: evolve(failed, message=f"{cannot} {failed.message}")
+            )
+
+        def end(decided: Result[ApprovalDecision, ServiceFailed] | None) -> None:
+            approved, reason = False, "the run was interrupted before the call could be approved."
+            if isinstance(decided, Success):
+                approved, reason = decided.unwrap().approved, decided.unwrap().reason
+            elif decided is not None:
+                reason = decided.failure().message
+            services.events.publish(events.ApprovalDecided, *about, approved=approved, reason=reason)
+
+        asked = f"Approval requested. The arguments: {arguments}"
+        entry = partial(append_or_report, "request", services, subject=request.tool_name, detail=asked)
+        await entry(call_id=request.call_id)
+        if services.handle.failure is not None:  # auditing is required, and no one is asked off the record
+            return Failure(_UNRECORDED)
+        decided = _settled(
+            self._approver.decide, request, ApprovalDecision, "approval.decide", ask, services.journal
+        )
+        return await _awaited(services, decided, granted, end)
+
+
+async def request_reply(
+    call: ToolCall, scope: ToolScope, timeout_s: float, services: EngineServices
+) -> Result[ToolResult, ToolErrors]:
+    """Return the result of a checked call that another program answers or executes.
+
+    Fails with ``ToolNotAnswered`` when there is no one or no reply comes in time, and with ``ToolFailed``
+    when those who executed it say that it failed.
+    """
+    clock = services.ports.clock
+    request = _request(call, scope, timeout_s)
+    caller = CALLER.get()
+    desk = None if caller is None else caller.desk(request)
+    if desk is None:
+        return Failure(ToolNotAnswered(call.name, NOBODY))
+    started = clock.monotonic()
+    asked = isinstance(request, QuestionRequest)
+
+    def publish() -> None:
+        if isinstance(request, QuestionRequest):
+            services.events.publish(
+                events.QuestionAsked, request.question_id, call.id, request.text, request.options
+            )
+        else:
+            arguments = deepcopy(request.arguments)
+            services.events.publish(
+                events.ExternalCallRequested, request.tool_call_id, call.id, call.name, arguments
+            )
+
+    def end(replied: Result[Reply, ServiceFailed] | None) -> None:
+        reply = Reply(missing=_INTERRUPTED) if replied is None else _reply_in(replied)
+        given, reason = not reply.missing, reply.missing
+        if asked:
+            answer = reply.value if given and isinstance(reply.value, str) else ""
+            services.events.publish(
+                events.QuestionAnswered, request.request_id, call.id, given, answer, reason
+            )
+        else:
+            services.events.publish(
+                events.ExternalCallDelivered, request.request_id, call.id, call.name, given, reason
+            )
+
+    async def entered(reply: Reply) -> Result[Reply, ServiceFailed]:
+        action: AuditAction = "denial" if reply.missing else "answer"
+        told = redacted_arguments({"answer": reply.value}, services) if asked else ""
+        detail = f"Answered: {told}" if asked else f"Failed: {reply.error}" if reply.error else "Delivered."
+        if reply.missing:
+            detail = f"Not answered: {reply.missing}"
+        await append_or_report(action, services, subject=call.name, detail=detail, call_id=call.id)
+        return Success(reply)
+
+    async def reply_in_time() -> Result[Reply, ServiceFailed]:
+        left_s = None if scope.deadline is None else scope.deadline - clock.monotonic()
+        with anyio.move_on_after(left_s):
+            return await _settled(desk.reply, request, Reply, "requests.reply", publish, services.journal)
+        return Success(Reply(missing=_AT_THE_DEADLINE))
+
+    what = "Question asked" if asked else "External call requested"
+    detail = f"{what}. The arguments: {redacted_arguments(call.arguments, services)}"
+    await append_or_report("request", services, subject=call.name, detail=detail, call_id=call.id)
+    if services.handle.failure is not None:
+        return Failure(ToolNotAnswered(call.name, _UNRECORDED.message))
+    reply = _reply_in(await _awaited(services, reply_in_time(), entered, end))
+    if reply.missing:
+        reason = f"{reply.missing} Go on without it, or say what is missing." if asked else reply.missing
+        return Failure(ToolNotAnswered(call.name, reason))
+    if reply.error:
+        return Failure(ToolFailed(call.name, reply.error))
+    took_ms = (clock.monotonic() - started) * 1000
+    return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
+
+
+def _reply_in(replied: Result[Reply, ServiceFailed]) -> Reply:
+    return replied.lash(lambda failed: Success(Reply(missing=failed.message))).unwrap()
+
+
+def _request(call: ToolCall, scope: ToolScope, timeout_s: float) -> PersonRequest:
+    # not the call's id, which is unique within one kernel only: steps of a plan run side by side
+    whose = (scope.run_id, scope.task_id, scope.agent_id, RequestId(scope.call_key), call.id)
+    if call.name != ASK_USER:
+        return ExternalCallRequest(*whose, call.name, call.arguments, timeout_s)
+    text, options = call.arguments.get("question"), call.arguments.get("options")
+    shown = options if isinstance(options, list) else []
+    return QuestionRequest(*whose, str(text), tuple(str(each) for each in shown), timeout_s)
+
+
+# --- waiting ----------------------------------------------------------------------------------------------
+
+
+async def _awaited(
+    services: EngineServices,
+    wait: Coroutine[Any, Any, Result[_A, ServiceFailed]],
+    settle: Callable[[_A], Awaitable[Result[_A, ServiceFailed]]],
+    end: Callable[[Result[_A, ServiceFailed] | None], None],
+) -> Result[_A, ServiceFailed]:
+    """Return what a request is settled with.
+
+    Args:
+        wait: makes the request, and waits until it is settled.
+        settle: enters that into the audit log, and may change it.
+        end: publishes it; with ``None`` where the run was interrupted.
+    """
+    handle, timeouts = services.handle, TIMEOUTS.get()
+    settled: Result[_A, ServiceFailed] | None = None
+    handle.waiting += 1
+    handle.requests += 1
+    for timeout in timeouts:
+        timeout.stop()
+    try:
+        settled = await wait
+        if isinstance(settled, Success):
+            settled = await settle(settled.unwrap())
+    finally:  # also when the wait is cancelled: every request has an end
+        handle.waiting -= 1
+        for timeout in timeouts:
+            timeout.go_on()
+        end(settled)
+    return settled
+
+
+async def _settled(
+    ask: Callable[[_R], object],
+    request: _R,
+    expected: type[_A],
+    operation: str,
+    publish: Callable[[], None],
+    journal: RunJournal | None,
+) -> Result[_A, ServiceFailed]:
+    """Make a request and publish it, when it is pending.
+
+    Return what it is settled with. In a durable run that may have come from another process, also before this
+    one was started.
+    """
+
+    def pending() -> object:
+        try:
+            return ask(request)
+        finally:
+            publish()
+
+    async def asked() -> Result[_A, ServiceFailed]:
+        outcome = await attempt_foreign(pending, expected)
+        if isinstance(outcome, BrokenContract):
+            return Failure(broken_service(operation, ask, outcome.problem))
+        return outcome
+
+    return await asked() if journal is None else await journal.ask(request, expected, asked)

@@ -1,0 +1,62 @@
+"""Questions of the model on the command line: the person at the terminal is asked."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.support.command_line import Completed, Terminal, command
+from tests.support.openai_server import Answer, Call, OpenAIServer
+
+QUESTION = Call("ask-user", {"question": "Which\x1b[2J size?", "options": ["S", "L"]})
+ORDERED = Answer(calls=(Call("final-answer", {"answer": "Ordered."}, "call-b"),))
+
+
+def run(folder: Path, server: OpenAIServer, typed: str | None, name: str = "run") -> Completed:
+    (folder / "agent.toml").write_text(
+        'tools = ["ask-user"]\n[model]\nmodel = "openai/gpt-4o-mini"\nprofiles = ":memory:"\n'
+        f'base_url = "{server.base_url}"\n[reasoning]\n'
+    )
+    asked = ("run", "Order a shirt.") if name == "run" else ("chat", "--sessions", folder / "sessions.db")
+    stdin = "" if typed is None else Terminal(typed)
+    return command(*asked, "--config", folder / "agent.toml", stdin=stdin, OPENAI_API_KEY="sk-test")
+
+
+def told(server: OpenAIServer) -> str:
+    """Return the result of the call, as the model was told."""
+    return str(
+        next(each["content"] for each in server.requests[1].body["messages"] if each["role"] == "tool")
+    )
+
+
+@pytest.mark.parametrize(("typed", "answered"), [("large\n", "large"), ("2\n", "L"), ("3\n", "3")])
+def test_a_run_asks_on_the_terminal_and_a_number_is_an_option(
+    tmp_path: Path, typed: str, answered: str
+) -> None:
+    with OpenAIServer(Answer(calls=(QUESTION,)), ORDERED) as server:
+        done = run(tmp_path, server, typed)
+    assert (done.exit_code, done.stdout) == (0, "Ordered.\n"), done.stderr
+    assert "  1. S\n  2. L\n? " in done.stderr
+    assert "\x1b[2J" not in done.stderr
+    assert told(server) == answered
+
+
+def test_a_chat_asks_on_the_terminal(tmp_path: Path) -> None:
+    with OpenAIServer(Answer(calls=(QUESTION,)), ORDERED) as server:
+        done = run(tmp_path, server, "Order a shirt.\nlarge\n/quit\n", "chat")
+    assert done.exit_code == 0, done.stderr
+    assert told(server) == "large"
+
+
+@pytest.mark.parametrize(("typed", "reason"), [("\n", "no one answers"), (None, "no one can answer here")])
+def test_without_an_answer_or_a_terminal_the_model_is_told(
+    tmp_path: Path, typed: str | None, reason: str
+) -> None:
+    could_not = {"answer": "", "could_not": "Nobody said which size to order."}
+    gives_up = Answer(calls=(Call("final-answer", could_not, "call-b"),))
+    with OpenAIServer(Answer(calls=(QUESTION,)), gives_up, gives_up) as server:
+        done = run(tmp_path, server, typed)
+    assert done.exit_code == 4, json.dumps([done.stdout, done.stderr])
+    assert reason in told(server)
