@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResult, TypedResult
@@ -44,7 +45,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     """
     from pydantic import TypeAdapter
 
-    from reactive_agents.adapters.tools.schema import bridge_classes
+    from reactive_agents.adapters.tools.schema import bridge_classes, schema_without_titles
 
     plain = isinstance(output_type, type) and get_origin(output_type) is None
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")
@@ -55,7 +56,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
         return Failure(InvalidConfig("output_type", named, "a type, not a function"))
     try:
         adapter: TypeAdapter[Any] = TypeAdapter(bridge_classes(output_type, {}))
-        schema = adapter.json_schema()
+        schema = schema_without_titles(adapter)
     except Exception as error:  # noqa: BLE001 - a type may run any code for its schema
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
@@ -79,9 +80,19 @@ def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any
 
 def _problems(error: ValidationError) -> tuple[FieldProblem, ...]:
     return tuple(
-        FieldProblem("$" + "".join(_step(place) for place in each["loc"]), each["msg"])
+        FieldProblem("$" + "".join(_step(place) for place in each["loc"]), _described(each))
         for each in error.errors(include_url=False, include_context=False)
     )
+
+
+def _described(error: Mapping[str, Any]) -> str:
+    """Return what is wrong with a value: the value, and what is expected of it."""
+    said: str = error["msg"]
+    if error["type"] in ("missing", "extra_forbidden"):
+        return said
+    if error["type"] == "value_error":  # of a class as a whole, or of a validator of the program
+        return said.removeprefix("Value error, ")
+    return f"got {abbreviated(error['input'])}; {said[:1].lower()}{said[1:]}"
 
 
 def _step(place: int | str) -> str:

@@ -504,7 +504,24 @@ class PolicyFailed:
     message = sentence("The policy {0.policy} {0.problem}")
 
 
-KernelErrors: TypeAlias = IllegalTransition | ModelCallFailed | KernelFailed | PolicyFailed
+@frozen
+class OutputValidatorFailed:
+    """A function that validates answers raised something else than ``ModelRetry``.
+
+    Attributes:
+        validator: the name of the function.
+        problem: the exception, as text.
+    """
+
+    validator: str
+    problem: str
+
+    message = sentence("The output validator {0.validator} {0.problem}")
+
+
+KernelErrors: TypeAlias = (
+    IllegalTransition | ModelCallFailed | KernelFailed | PolicyFailed | OutputValidatorFailed
+)
 
 
 # --- What ends a strategy before it has a result ---

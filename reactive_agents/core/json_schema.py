@@ -89,7 +89,7 @@ def _of_class(kind: Any) -> JsonObject:
     required: list[Json] = []
     for field in attrs.fields(kind):
         schema = json_schema(hints[field.name])
-        schema |= dict(_limits(field.validator, of_text=schema.get("type") == "string"))
+        schema |= dict(limits_of(field.validator, of_text=schema.get("type") == "string"))
         if about.get(field.name):
             schema["description"] = about[field.name]
         properties[field.name] = schema
@@ -105,10 +105,10 @@ def _of_class(kind: Any) -> JsonObject:
     }
 
 
-def _limits(validator: Any, *, of_text: bool) -> Iterator[tuple[str, Json]]:
+def limits_of(validator: Any, *, of_text: bool) -> Iterator[tuple[str, Json]]:
     """Return limits of numbers and lengths from validators, except of optional fields."""
     for inner in getattr(validator, "_validators", ()):  # of ``and_``
-        yield from _limits(inner, of_text=of_text)
+        yield from limits_of(inner, of_text=of_text)
     operator = getattr(validator, "compare_op", None)
     if operator in _BOUNDS:
         yield _BOUNDS[operator], validator.bound

@@ -154,9 +154,9 @@ _TAGGED: Mapping[str, str] = {
         ControllerError DecodeError DeliveryFailed ExecutionError GuardrailViolationError HookError
         IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidToolArguments
         IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable
-        LeaseLost ModelCallFailed ModelTimeout ModelUnavailable PolicyFailed RateLimited ReasoningError
-        RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted RunRefused ScriptExhausted
-        SelectionError ServiceFailed
+        LeaseLost ModelCallFailed ModelTimeout ModelUnavailable OutputValidatorFailed PolicyFailed RateLimited
+        ReasoningError RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted RunRefused
+        ScriptExhausted SelectionError ServiceFailed
         ServiceMissing SessionRefused SessionUnavailable StepIncomplete StepTimedOut
         StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
         ToolNotAnswered ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed

@@ -25,7 +25,7 @@ from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, definitions_of
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
-from reactive_agents.reasoning.structured_output.output_type import convert_output, with_answer_format
+from reactive_agents.reasoning.structured_output.output_type import answer_form, convert_output
 
 
 async def strategy_select(
@@ -93,21 +93,17 @@ async def agent_loop(
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
     shape = services.ports.output_shape.value_or(None)
     if shape is not None:
-        role = evolve(given, settings=services.settings)
-        result = (await attempt(convert_output(result, shape, role, ready))).unwrap()
+        result = (await attempt(convert_output(result, shape, given, ready))).unwrap()
     return await guard_output(result, services)
 
 
 def _settings(services: EngineServices) -> RunSettings:
-    """Return the engine's settings with the answer format and reasoning options."""
+    """Return the engine's settings with the reasoning options."""
     settings = services.settings
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is not None and reasoning.config is not settings.reasoning:
         settings = evolve(settings, reasoning=reasoning.config)
-    shape = services.ports.output_shape.value_or(None)
-    if shape is None:
-        return settings
-    return evolve(settings, system_prompt=with_answer_format(settings.system_prompt, shape))
+    return settings
 
 
 def strategy_input(context: ExecutionContext, services: EngineServices) -> StrategyInput:
@@ -131,6 +127,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         earlier=context.earlier,
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
+        answer_form=services.ports.output_shape.map(answer_form).value_or(None),
     )
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable
-from functools import partial
 from typing import TypeAlias
 
 from attrs import evolve
@@ -26,7 +25,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.service_calls import call_service
-from reactive_agents.reasoning.structured_output.output_type import retyped_result
+from reactive_agents.reasoning.structured_output.output_type import answer_form, retyped_result
 
 
 async def check_text(
@@ -175,7 +174,8 @@ async def _with_redactions(
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
         tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
-    return services.ports.output_shape.map(partial(retyped_result, result=result)).value_or(result)
+    form = services.ports.output_shape.map(answer_form).value_or(None)
+    return result if form is None else retyped_result(form, result)
 
 
 def _redaction_like(output: str, report: GuardrailReport) -> _Redact:

@@ -20,6 +20,7 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.effects import Effect
+from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.events import KernelHooks, RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
@@ -148,6 +149,7 @@ class KernelInput:
         key_prefix: the prefix of the keys of this run's results, so that runs of one task share none.
         earlier: the earlier attempt, when this is another try.
         history: of the conversation that the run continues; the task is the next message of it.
+        answer_form: the form of the answer; ``None`` for any text.
     """
 
     task: str
@@ -172,6 +174,7 @@ class KernelInput:
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     user_task: str = ""
+    answer_form: AnswerForm | None = None
 
     @property
     def asked(self) -> str:

@@ -34,7 +34,8 @@ async def run_embedded_calls(state: KernelState, context: KernelContext) -> Resu
     """
     if state.status != "done" or not state.iteration or state.outcome == "abstained":
         return Success(state)
-    if not state.output:
+    form = context.input.answer_form
+    if not state.output or (form is not None and form.fits(state.output)):
         return Success(state)
     calls = calls_of_answer(state.output, state, context) if may_hold_calls(state.output) else ()
     if not calls:

@@ -79,7 +79,7 @@ async def act(state: KernelState, context: KernelContext) -> Result[KernelState,
     calls = mark_copied(state, context, state.pending)
     for call in calls:
         context.hooks.on_action(state, call)
-    proposal = proposed_answer(state.pending)
+    proposal = proposed_answer(state.pending, context.input.answer_form)
     if proposal is not None and context.toolset.permits(state.pending[0].name):
         return successor(
             state,

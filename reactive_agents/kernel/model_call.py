@@ -22,7 +22,7 @@ from reactive_agents.kernel.context_window.window import (
     budget_of,
     window_of,
 )
-from reactive_agents.kernel.prompt import assemble, turn_guidance
+from reactive_agents.kernel.prompt import assemble, turn_guidance, without_tools
 from reactive_agents.kernel.state import KernelState
 
 _REPETITION = re.compile(r"([\W_])\1{2,}")
@@ -145,4 +145,4 @@ def _failed_after(refused: tuple[RunUsage, ...], error: errors.LLMErrors) -> err
 
 def _request(state: KernelState, context: KernelContext, *, with_tools: bool) -> ModelRequest:
     request = assemble(state, context)
-    return request if with_tools else evolve(request, tools=(), parallel_tool_calls=None)
+    return request if with_tools else without_tools(request, context)

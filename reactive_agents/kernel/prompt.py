@@ -11,14 +11,17 @@ import re
 import unicodedata
 from hashlib import sha256
 
+from attrs import evolve
+
 from reactive_agents.core.conversation import History
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.context import EarlierAttempt, KernelContext, KernelInput
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import Guidance, KernelState
-from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, RECALL
+from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 REACT_INSTRUCTIONS = f"Call the tools you need, independent calls in one turn; then call {FINAL_ANSWER}."
@@ -39,15 +42,21 @@ LAST_TURN = (
 _ANSWER_CHARS = 8_000
 
 
-def stable_prefix(kernel_input: KernelInput, *, has_tools: bool = True) -> tuple[Message, ...]:
+def stable_prefix(
+    kernel_input: KernelInput, *, has_tools: bool = True, answers_by_tool: bool = True
+) -> tuple[Message, ...]:
     """Return the first messages of every request of a run; they depend on its input.
 
-    Without tools nothing is said of their results.
+    Without tools nothing is said of their results. The form of the answer is described where it is a text:
+    elsewhere it is that of the tool.
     """
     prompt = kernel_input.settings.system_prompt or DEFAULT_SYSTEM_PROMPT
     recalled, review = _recalled(kernel_input.memory), _review(kernel_input.earlier)
     remembers = "" if kernel_input.memory is None else HAS_MEMORY
-    parts = (prompt, kernel_input.instructions, remembers, UNTRUSTED if has_tools else "")
+    form = (
+        "" if answers_by_tool or kernel_input.answer_form is None else kernel_input.answer_form.instructions
+    )
+    parts = (prompt, kernel_input.instructions, remembers, UNTRUSTED if has_tools else "", form)
     system = "\n\n".join([part for part in parts if part])
     return (
         SystemMessage(system),
@@ -65,7 +74,7 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
     tools = context.toolset.available(recall=state.transcript.shown_in_part)
     guidance = turn_guidance(state, context)
     if guidance is not state.guidance:
-        tools = (FINAL_ANSWER_TOOL,)
+        tools = tuple(tool for tool in tools if tool.name == FINAL_ANSWER)
     if guidance:
         messages += (UserMessage(render_guidance(guidance)),)
     return ModelRequest(
@@ -76,7 +85,23 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
         temperature=kernel_input.temperature,
         max_tokens=kernel_input.max_tokens or context.profile.max_answer_tokens,
         parallel_tool_calls=kernel_input.settings.parallel_tool_calls if tools else None,
+        response_schema=None if tools else _response_schema(kernel_input),
     )
+
+
+def _response_schema(kernel_input: KernelInput) -> JsonObject | None:
+    return None if kernel_input.answer_form is None else kernel_input.answer_form.response_schema
+
+
+def without_tools(request: ModelRequest, context: KernelContext) -> ModelRequest:
+    """Return the request for an answer by text, in its form."""
+    form = context.input.answer_form
+    bare = evolve(request, tools=(), parallel_tool_calls=None)
+    if form is None or not context.toolset.permits(FINAL_ANSWER):
+        return bare
+    system, *rest = request.messages
+    described = SystemMessage("\n\n".join(part for part in (system.content, form.instructions) if part))
+    return evolve(bare, messages=(described, *rest), response_schema=form.response_schema)
 
 
 def turn_guidance(state: KernelState, context: KernelContext) -> tuple[Guidance, ...]:

@@ -190,7 +190,8 @@ def absorb_results(
     transcript = state.transcript
     if shown_in_part and not transcript.shown_in_part:
         transcript = replaced(transcript, shown_in_part=True)
-    turned_down = context.toolset.permits(FINAL_ANSWER) and proposed_answer(tuple(calls.values())) is not None
+    delivered = proposed_answer(tuple(calls.values()), context.input.answer_form)
+    turned_down = context.toolset.permits(FINAL_ANSWER) and delivered is not None
     following = replaced(
         state,
         status="thinking",

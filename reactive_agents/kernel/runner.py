@@ -30,6 +30,7 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     ThoughtKernel,
+    Verdict,
 )
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.embedded_calls import run_embedded_calls
@@ -39,6 +40,7 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
+from reactive_agents.kernel.policies.typed_answers import held_to_form
 from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.service_calls import definitions_in
@@ -50,7 +52,7 @@ from reactive_agents.kernel.state import (
     checked_successor,
     initial_kernel_state,
 )
-from reactive_agents.kernel.toolset import toolset_for
+from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
 from reactive_agents.kernel.usage import UsageAccount
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
@@ -88,7 +90,11 @@ async def run_kernel(
     while state.status not in TERMINAL:
         if account is not None:
             state = _with_run_usage(state, account)
-        match decide(state, context, kernel_steps):
+        verdict: Verdict | errors.PolicyFailed | errors.OutputValidatorFailed
+        verdict = decide(state, context, kernel_steps)
+        if kernel_input.answer_form is not None and isinstance(verdict, Stop):
+            verdict = await held_to_form(verdict, state, context)
+        match verdict:
             case Proceed():
                 following = await _take_step(step, state, context)
                 kernel_steps += 1
@@ -99,7 +105,7 @@ async def run_kernel(
                 following = termination.redirect_run(state, redirect)
             case Stop() as stop:
                 following = termination.stop_run(state, stop)
-            case errors.PolicyFailed() as error:
+            case errors.PolicyFailed() | errors.OutputValidatorFailed() as error:
                 following = termination.fail_run(state, error)
         match following:
             case Success(state):
@@ -125,6 +131,7 @@ def assemble_context(
         profile.schema_detail,
         allowed=kernel_input.allowed_tools,
         answers_by_tool=options.answers_by_tool,
+        answer=FINAL_ANSWER_TOOL if kernel_input.answer_form is None else kernel_input.answer_form.tool,
     )
     settings, limits = kernel_input.settings, kernel_input.call_limits
     if limits is None:
@@ -139,7 +146,9 @@ def assemble_context(
         call_limits=limits,
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
-        prefix=stable_prefix(kernel_input, has_tools=bool(toolset.offered)),
+        prefix=stable_prefix(
+            kernel_input, has_tools=bool(toolset.offered), answers_by_tool=toolset.permits(FINAL_ANSWER)
+        ),
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,

@@ -13,6 +13,7 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessag
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import within
+from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor
@@ -50,14 +51,29 @@ def without_repeated_answers(calls: tuple[ToolCall, ...]) -> tuple[ToolCall, ...
     return calls
 
 
-def proposed_answer(calls: tuple[ToolCall, ...]) -> Proposal | None:
-    """The answer that a lone, well-formed call of the ``final-answer`` tool delivers."""
+def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None) -> Proposal | None:
+    """The answer that a lone, well-formed call of the ``final-answer`` tool delivers.
+
+    With a form every such call is one: what is wrong with its arguments is found when it is to stand.
+    """
     if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
         return None
-    answer, could_not = calls[0].arguments.get("answer"), _reason_given(calls[0].arguments.get(COULD_NOT))
+    given = calls[0].arguments
+    if form is not None:
+        return _filled_in(calls[0], form)
+    answer, could_not = given.get("answer"), _reason_given(given.get(COULD_NOT))
     if not isinstance(answer, str) or not answer.strip():
         answer = could_not
     return Proposal(answer, "tool_calls", calls[0].id, could_not) if answer else None
+
+
+def _filled_in(call: ToolCall, form: AnswerForm) -> Proposal:
+    """Return the answer whose fields the arguments of a call are."""
+    text = call.malformed or form.text_of(call.arguments)
+    could_not = _reason_given(call.arguments.get(COULD_NOT)) if form.abstains else ""
+    if could_not and not form.fits(text):
+        text = could_not
+    return Proposal(text, "tool_calls", call.id, could_not)
 
 
 def _reason_given(value: object) -> str:
@@ -112,6 +128,8 @@ def last_words(state: KernelState) -> str | None:
         delivered = proposed_answer(message.tool_calls)
         if delivered is not None:
             return delivered.text
+        if len(message.tool_calls) == 1 and message.tool_calls[0].name == FINAL_ANSWER:
+            return message.tool_calls[0].arguments_text  # the fields of an answer
         if message.content.strip():
             return message.content
     return state.transcript.last_words

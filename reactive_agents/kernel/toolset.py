@@ -13,6 +13,8 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
+from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL as FINAL_ANSWER_TOOL
 from reactive_agents.kernel.context_window.previews import LONGEST_QUERY
 
 LONGEST_SENTENCE = 300
@@ -155,25 +157,6 @@ def _references(value: Json) -> Iterator[str]:
 # --- Which tools a model is shown and may call, each with the reason ---
 
 
-COULD_NOT = "could_not"
-"""The argument of ``final-answer`` by which a model abstains."""
-
-FINAL_ANSWER_TOOL = ToolDefinition(
-    name=FINAL_ANSWER,
-    description="Deliver the complete answer, after all results.",
-    parameters={
-        "type": "object",
-        "properties": {
-            "answer": {"type": "string"},
-            COULD_NOT: {
-                "type": "string",
-                "description": "Only if impossible: why, what is needed.",
-            },
-        },
-        "required": ["answer"],
-    },
-)
-
 RECALL_TOOL = ToolDefinition(
     name=RECALL,
     description=(
@@ -258,7 +241,11 @@ class Toolset:
 
 
 def build_toolset(
-    definitions: Iterable[ToolDefinition], *, allowed: frozenset[str] | None, answers_by_tool: bool
+    definitions: Iterable[ToolDefinition],
+    *,
+    allowed: frozenset[str] | None,
+    answers_by_tool: bool,
+    answer: ToolDefinition = FINAL_ANSWER_TOOL,
 ) -> Toolset:
     """Decide on every tool.
 
@@ -268,10 +255,11 @@ def build_toolset(
         allowed: the only names to offer; ``None`` offers all.
         answers_by_tool: whether the kernel takes its answer from the ``final-answer`` tool, which is offered
             whenever there is another tool to choose.
+        answer: the definition of that tool.
     """
     choices = [_choose(definition, allowed) for definition in definitions]
     if answers_by_tool and any(choice.offered for choice in choices):
-        choices.append(ToolChoice(FINAL_ANSWER_TOOL, True, "delivers the answer"))
+        choices.append(ToolChoice(answer, True, "delivers the answer"))
     offered = tuple(choice.definition for choice in choices if choice.offered)
     return Toolset(tuple(choices), offered, (*offered, RECALL_TOOL))
 
@@ -282,6 +270,7 @@ def toolset_for(
     *,
     allowed: frozenset[str] | None,
     answers_by_tool: bool,
+    answer: ToolDefinition = FINAL_ANSWER_TOOL,
 ) -> Toolset:
     """Return the toolset of definitions in some detail, cached by the definitions.
 
@@ -289,7 +278,7 @@ def toolset_for(
         detail: as for :func:`~reactive_agents.kernel.toolset.fit_definitions`; the rest as for
             :func:`build_toolset`.
     """
-    return _made_once(SameTools(definitions), detail, allowed, answers_by_tool)
+    return _made_once(SameTools(definitions), detail, allowed, answers_by_tool, SameTools((answer,)))
 
 
 class SameTools:
@@ -313,10 +302,15 @@ class SameTools:
 
 @lru_cache(maxsize=64)
 def _made_once(
-    same: SameTools, detail: SchemaDetail, allowed: frozenset[str] | None, answers_by_tool: bool
+    same: SameTools,
+    detail: SchemaDetail,
+    allowed: frozenset[str] | None,
+    answers_by_tool: bool,
+    answer: SameTools,
 ) -> Toolset:
     fitted = fit_definitions(same.definitions, detail)
-    return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool)
+    (delivers,) = fit_definitions(answer.definitions, detail)
+    return build_toolset(fitted, allowed=allowed, answers_by_tool=answers_by_tool, answer=delivers)
 
 
 def _choose(definition: ToolDefinition, allowed: frozenset[str] | None) -> ToolChoice:

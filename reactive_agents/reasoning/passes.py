@@ -84,6 +84,7 @@ class Pass:
         kernel_type: names the kernel; by default the name that it has.
         answers_by_tool: whether ``final-answer`` is offered, where there are tools.
         leads: whether the user's instructions lead it, as they lead the answer; else they are data.
+        delivers: whether its answer is that of the run, and so has the form of the run's answers.
     """
 
     label: str
@@ -99,6 +100,7 @@ class Pass:
     answers_by_tool: bool = True
     user_task: str = ""
     leads: bool = True
+    delivers: bool = True
 
 
 @effect
@@ -135,8 +137,12 @@ async def run_pass(
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
     if not each.leads:
         given = evolve(given, settings=evolve(given.settings, system_prompt=""))
+    form = strategy_input.answer_form
+    if form is not None and each.leads and not each.delivers and not each.answers_by_tool:
+        given = evolve(given, instructions="\n\n".join(filter(None, (instructions, form.instructions))))
     task = evolve(
         given,
+        answer_form=form if each.leads and each.delivers else None,
         task=each.task,
         user_task=each.user_task,
         allowed_tools=allowed,
@@ -162,9 +168,12 @@ async def run_pass(
 def instructions_of_user(strategy_input: StrategyInput) -> str:
     """Return the user's instructions as data; empty without any.
 
-    They are for calls whose text is not the answer.
+    They are for calls whose text is not the answer. The form of the answer is one of them.
     """
-    own = strategy_input.settings.system_prompt
+    form = strategy_input.answer_form
+    own = "\n\n".join(
+        filter(None, (strategy_input.settings.system_prompt, form.instructions if form is not None else ""))
+    )
     follow = "The answer to the task has to follow these instructions:"
     return f"{follow}\n{fence('instructions', own)}" if own else ""
 

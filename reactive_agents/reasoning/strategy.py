@@ -44,6 +44,7 @@ from reactive_agents.kernel import (
     ThoughtKernel,
 )
 from reactive_agents.kernel.answer_check import Seen
+from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.ports import EffectivenessTracker, PlanStore
@@ -73,6 +74,7 @@ class StrategyInput:
         earlier: the earlier attempt of the run, when this is another one.
         history: of the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
+        answer_form: the form of the run's answer; ``None`` for any text.
     """
 
     task_description: str
@@ -91,6 +93,7 @@ class StrategyInput:
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     plan_id: PlanId | None = None
+    answer_form: AnswerForm | None = None
 
     @property
     def config(self) -> ReasoningConfig:
@@ -216,6 +219,7 @@ def kernel_input(
         needs=strategy_input.needs,
         earlier=strategy_input.earlier,
         history=strategy_input.history,
+        answer_form=strategy_input.answer_form,
         key_prefix="" if turn is None else f"turn{turn + 1}.",
     )
 

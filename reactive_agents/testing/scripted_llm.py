@@ -98,7 +98,7 @@ def say(
 
 
 def answer(
-    text: str,
+    text: str | JsonObject,
     *,
     thinking: str = "",
     when: str = "",
@@ -110,14 +110,17 @@ def answer(
 
     >>> answer("It is 3.").calls[0].arguments
     {'answer': 'It is 3.'}
+    >>> answer({"sum": 3}).calls[0].arguments
+    {'sum': 3}
 
     Args:
-        text: the answer.
+        text: the answer; for an agent with an output type its fields, ``{"value": …}`` for what is no object.
         thinking: reasoning text that the model exposes.
         when, delay, usage, cost_usd: as of :class:`Turn`.
     """
     said = say("", thinking=thinking, when=when, delay=delay, usage=usage, cost_usd=cost_usd)
-    return _calling(said, (ScriptedCall(FINAL_ANSWER, {"answer": text}),))
+    fields = JsonObject(answer=text) if isinstance(text, str) else text
+    return _calling(said, (ScriptedCall(FINAL_ANSWER, fields),))
 
 
 def call(

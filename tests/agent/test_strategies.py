@@ -202,7 +202,9 @@ async def test_every_strategy_gives_a_value_of_the_type(name: str) -> None:
     assert (result.output, result.status) == (Sum(3), "completed")
     assert result.metadata.model_calls == len(model.requests)
     about_answer = [request for request in model.requests if request.purpose != "score"]
-    assert all('"total"' in request.messages[0].content for request in about_answer)
+    for request in about_answer:
+        shown = "".join((request.messages[0].content, *(tool.schema_text for tool in request.tools)))
+        assert '"total"' in shown, request.purpose
 
 
 @all_strategies

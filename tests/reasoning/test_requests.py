@@ -17,6 +17,7 @@ import pytest
 from attrs import evolve, field, frozen
 from returns.result import Success
 
+from reactive_agents.agent.output_types import output_shape
 from reactive_agents.core.config import (
     AdaptiveConfig,
     ContextProfileOverrides,
@@ -35,6 +36,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.effects import attempt
+from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.strategies.adaptive import adaptive
 from reactive_agents.reasoning.strategies.direct import direct
@@ -42,6 +44,7 @@ from reactive_agents.reasoning.strategies.plan_execute import plan_execute
 from reactive_agents.reasoning.strategies.reactive import reactive
 from reactive_agents.reasoning.strategies.reflexion import reflexion
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
+from reactive_agents.reasoning.structured_output.output_type import answer_form
 from reactive_agents.testing import FakeTools
 from tests.support.fakes import registry_of
 from tests.support.kernels import kernel_bench
@@ -147,6 +150,40 @@ GUIDED = {
     "system_prompt": "You are Captain Rhyme. Answer in rhymes.",
     "memory": MemoryContext("1", semantic="Zinc is quoted in London.", prior_critiques=("Name the day.",)),
 }
+
+
+@frozen
+class Prices:
+    """The prices of metals.
+
+    Attributes:
+        metals: dollars a tonne, by the name of the metal.
+    """
+
+    metals: dict[str, int]
+    day: str | None = None
+
+
+COPPER: Mapping[str, Any] = {"metals": {"copper": 9800}}
+TYPED = {"answer_form": answer_form(output_shape(Prices).unwrap())}
+
+
+def priced(*answers: Mapping[str, Any] | str) -> Callable[[ModelRequest], Said]:
+    """A model that looks up a price, and then gives these answers; fields where there are such."""
+
+    def rule(request: ModelRequest) -> Said:
+        looked_up = any(isinstance(message, ToolMessage) for message in request.messages)
+        if looked_up and any(map(_has_form, request.tools)):
+            turns = sum(isinstance(message, AssistantMessage) for message in request.messages)
+            given = answers[min(turns, len(answers)) - 1]
+            return given if isinstance(given, str) else (FINAL_ANSWER, given)
+        if not request.tools and request.response_schema and EXAMPLE not in request.messages[0].content:
+            return json.dumps(answers[0])
+        return answered(request)
+
+    return rule
+
+
 SCENES: Mapping[str, Scene] = {
     "reactive": Scene(reactive, fields=GUIDED),
     "reactive-last-turn": Scene(
@@ -239,6 +276,19 @@ SCENES: Mapping[str, Scene] = {
         shown=("select-strategy",),
         fields=GUIDED,
     ),
+    "typed-reactive": Scene(reactive, priced({"metals": 3}, COPPER), fields={**GUIDED, **TYPED}),
+    "typed-by-text": Scene(reactive, priced("Copper costs 9,800 dollars.", COPPER), fields=TYPED),
+    "typed-without-tools": Scene(reactive, priced(COPPER), tools=None, fields={**GUIDED, **TYPED}),
+    "typed-direct": Scene(direct, priced(COPPER), fields=TYPED),
+    "typed-plan": Scene(
+        plan_execute, priced(COPPER), reasoning=configured(plan_execute=ONE_REFINEMENT), fields=TYPED
+    ),
+    "typed-reflexion": Scene(
+        reflexion,
+        priced(COPPER),
+        reasoning=configured(reflexion=ReflexionConfig(max_retries=1)),
+        fields=TYPED,
+    ),
     **{f"plan-for-{name}": tier(name, plan_execute, "plan") for name in ("local", "frontier")},
     **{f"critique-for-{name}": tier(name, reflexion, "critique") for name in ("local", "frontier")},
     **{f"score-for-{name}": tier(name, tree_of_thought, "score") for name in ("local", "frontier")},
@@ -270,8 +320,15 @@ def written(requests: list[ModelRequest]) -> str:
         parts += [_message(message) for message in request.messages[same:]]
         if request.tools:
             parts.append(f"-------- tools --------\n{', '.join(tool.name for tool in request.tools)}")
+            parts += [f"{tool.name} takes {tool.schema_text}" for tool in request.tools if _has_form(tool)]
+        elif request.response_schema and "Reply with one JSON" not in request.messages[0].content:
+            parts.append("-------- held to the schema --------")
         before = request.messages
     return "\n".join(parts) + "\n"
+
+
+def _has_form(tool: ToolDefinition) -> bool:
+    return tool.name == FINAL_ANSWER and tool.parameters != FINAL_ANSWER_TOOL.parameters
 
 
 def _message(message: Message) -> str:

@@ -21,7 +21,7 @@ from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
-from reactive_agents.core.tools import FINAL_ANSWER
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.effects import Effect
 
 MODEL = "offline/quotes"
@@ -82,7 +82,7 @@ def respond(request: models.ModelRequest) -> models.ModelResponse:
     else:
         text = json.dumps(instance(request.response_schema, reading.quotation), ensure_ascii=False)
     if not wanted and FINAL_ANSWER in offered:
-        text, wanted = "", [(FINAL_ANSWER, JsonObject(answer=text))]
+        text, wanted = "", [(FINAL_ANSWER, _fields_of_answer(request.tools, text, reading))]
     turn = len(request.messages)  # it tells the calls of one turn from those of another
     calls = tuple(ToolCall(CallId(f"offline-{turn}-{n}"), *call) for n, call in enumerate(wanted, 1))
     read = _count(*(message.content for message in request.messages), *request.tools, request.response_schema)
@@ -91,6 +91,17 @@ def respond(request: models.ModelRequest) -> models.ModelResponse:
     return models.ModelResponse(
         text, MODEL, calls, "", "tool_calls" if calls else "stop", usage, cost_usd=0.0
     )
+
+
+def _fields_of_answer(tools: Iterable[ToolDefinition], text: str, reading: Reading) -> JsonObject:
+    """Return the arguments of ``final-answer``, in the form that it wants."""
+    schema = next(tool.parameters for tool in tools if tool.name == FINAL_ANSWER)
+    known = schema.get("properties")
+    is_text = isinstance(known, dict) and known.get("answer") == {"type": "string"}
+    if is_text and schema.get("required") == ["answer"]:
+        return JsonObject(answer=text)
+    made = instance(schema, reading.quotation)
+    return made if isinstance(made, dict) else JsonObject(answer=text)
 
 
 def _count(*parts: object) -> int:

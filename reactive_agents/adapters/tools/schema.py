@@ -7,6 +7,7 @@ import sys
 import types
 import typing
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Any, NotRequired, Required, Union, cast
 
 import attrs
@@ -15,7 +16,8 @@ from returns.result import Result
 
 from reactive_agents.adapters.tools.signature import ResolvedSignature, ToolDefinitionError, read_docstring
 from reactive_agents.core.errors import InvalidToolArguments
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json_schema import limits_of
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -55,7 +57,7 @@ def build_schema(name: str, signature: ResolvedSignature, descriptions: Mapping[
         )
     try:
         adapter = _adapter(name, entries, signature.names)
-        json_schema = _json_schema(adapter)
+        json_schema = schema_without_titles(adapter)
     except Exception as error:
         culprit, reason = _culprit(name, entries, signature.names) or ("", error)
         cause = str(reason).partition("\n")[0].rstrip(".")
@@ -75,7 +77,8 @@ def _adapter(name: str, entries: Mapping[str, Any], names: Mapping[str, Any]) ->
     return adapter
 
 
-def _json_schema(adapter: TypeAdapter[Any]) -> JsonObject:
+def schema_without_titles(adapter: TypeAdapter[Any]) -> JsonObject:
+    """Return the JSON Schema of a type, without titles that repeat names."""
     from pydantic.json_schema import GenerateJsonSchema
 
     class WithoutFieldTitles(GenerateJsonSchema):
@@ -94,7 +97,7 @@ def _json_schema(adapter: TypeAdapter[Any]) -> JsonObject:
 def _culprit(name: str, entries: Mapping[str, Any], names: Mapping[str, Any]) -> tuple[str, Exception] | None:
     for argument, annotation in entries.items():
         try:
-            _json_schema(_adapter(name, {argument: annotation}, names))
+            schema_without_titles(_adapter(name, {argument: annotation}, names))
         except Exception as error:  # noqa: BLE001 - a type may say by code of its own what it looks like
             return argument, error
     return None
@@ -117,20 +120,22 @@ NO_DEFAULT = object()
 """Stands for a default that there is not; ``None`` would be one."""
 
 
-def entry(annotation: Any, *, description: str, default: object) -> Any:
+def entry(
+    annotation: Any, *, description: str, default: object, limits: Iterable[tuple[str, Json]] = ()
+) -> Any:
     """Return an entry of a ``TypedDict``: described, required unless it has a default.
 
-    The default is shown to the model only; the function or class fills it in.
+    The default and the limits are shown to the model only; the function or class has them itself.
     """
     from pydantic import Field
     from pydantic_core import PydanticSerializationError, to_jsonable_python
 
     extra: dict[str, Any] = {}
-    if default is not NO_DEFAULT:
-        try:
-            extra["default"] = to_jsonable_python(default)
-        except (PydanticSerializationError, ValueError, RecursionError):
-            extra = {}  # a default without a JSON form is not shown
+    for name, shown in (*limits, ("default", default)):
+        if shown is not NO_DEFAULT:
+            # what has no JSON form is not shown
+            with suppress(PydanticSerializationError, ValueError, RecursionError):
+                extra[name] = to_jsonable_python(shown)
     described: Any = Annotated[
         annotation,
         Field(description=_own_description(annotation) or description or None, json_schema_extra=extra),
@@ -241,6 +246,7 @@ def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...])
             bridge_classes(hints.get(field.name, Any), names, outer),
             description=documentation.arguments.get(field.name, ""),
             default=_default(field),
+            limits=limits_of(field.validator, of_text=hints.get(field.name) is str),
         )
         for field in attrs.fields(kind)
         if field.init

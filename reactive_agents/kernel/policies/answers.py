@@ -95,6 +95,8 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     proposal = state.proposal
     if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
+    if _fits_form(proposal.text, context):
+        return None
     text, delivered, offered = proposal.text, proposal.call_id is not None, _offered(state, context)
     name = proposal.unmade or answer_check.unmade_call(
         text,
@@ -133,6 +135,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     """
     text = _text_proposed(state, context)
     if not text:
+        return None
+    if _fits_form(text, context):
         return None
     seen = _seen(state, context)
     judgement = answer_check.judge_text(text, _described(state, context), seen)
@@ -231,7 +235,8 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if not _can_ask(context):
         return None
-    if may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
+    fits = _fits_form(proposal.text, context)
+    if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
     described = _described(state, context)
     if not state.ledger.counted.attempts and answer_check.is_beside_tools(context.input.asked, described):
@@ -245,6 +250,12 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         f"Nothing that you have seen supports: {named}. Find it out with the tools, or correct it. What "
         f"cannot be found out, leave out, and say so; what you are sure of, deliver with {FINAL_ANSWER}.",
     )
+
+
+def _fits_form(text: str, context: KernelContext) -> bool:
+    """Return whether a text is an answer in the form that the run's answers have."""
+    form = context.input.answer_form
+    return form is not None and form.fits(text)
 
 
 def _offered(state: KernelState, context: KernelContext) -> tuple[ToolDefinition, ...]:

@@ -134,6 +134,7 @@ def _prepare(
                 kernel=given_call_kernel(call),
                 kernel_type="given-call",
                 answers_by_tool=False,
+                delivers=False,
             )
         )
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
@@ -155,6 +156,7 @@ def _prepare(
                     kernel="one-shot",
                     answers_by_tool=False,
                     leads=leads,
+                    delivers=False,
                 )
             )
         case "composite":
@@ -173,6 +175,7 @@ def _prepare(
                         required=tuple(ToolRequirement(name, done + share) for name, done, share in required),
                     ),
                     leads=leads,
+                    delivers=False,
                 )
             )
     assert_never(step.type)

@@ -29,6 +29,6 @@ def direct(
         strategy=NAME,
         kernel_type=kernel,
         kernel_pass="direct:main",
-        answers_by_tool=False,
+        answers_by_tool=strategy_input.answer_form is not None,
     )
     return run_once(kernel, kernel_input(strategy_input), options, services)

@@ -228,7 +228,8 @@ def finished_answer(
     alone = completed[0] if len(plan.steps) == len(completed) == 1 else None
     if named is None and alone is not None and alone.type != "tool_call":
         named = alone
-    if named is None or named.result is None:
+    form = context.input.answer_form
+    if named is None or named.result is None or (form is not None and not form.fits(named.result)):
         return None
     if named.type != "analysis" or is_answer(named.result, progress, context):
         return named.result

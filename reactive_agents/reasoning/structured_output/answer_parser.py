@@ -20,6 +20,8 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 
 T = TypeVar("T")
 
+NO_VALUE = "there is no whole JSON value in it"
+"""The problem of a text in prose."""
 MOST_CANDIDATES = 20
 """Pieces of JSON in one text that are tried."""
 
@@ -61,7 +63,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
             best = error
     if best is not None:
         return Failure(best)
-    nothing = "it is empty" if not text.strip() else "there is no whole JSON value in it"
+    nothing = NO_VALUE if text.strip() else "it is empty"
     return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
 
 
@@ -104,16 +106,35 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
 
 def _other_forms(text: str, shape: Shape[T]) -> Iterator[Decoded]:
     """Yield the values that the JSON values in the text stand for in other forms."""
-    if shape.schema.get("type") == "object":
-        for candidate in _candidates(text, shape):
-            if not (candidate.repaired and _is_plain_list(candidate.value)):  # as [a note] in prose
-                for value in _reshaped(candidate.value, shape.schema, _MOST_WRAPPERS):
-                    yield evolve(candidate, value=value)
+    is_object = shape.schema.get("type") == "object"
+    value: Json
+    for candidate in _candidates(text, shape):
+        if not is_object:
+            for value in _unwrapped(candidate.value, _MOST_WRAPPERS):
+                yield evolve(candidate, value=value)
+        elif not (candidate.repaired and _is_plain_list(candidate.value)):  # as [a note] in prose
+            for value in _reshaped(candidate.value, shape.schema, _MOST_WRAPPERS):
+                yield evolve(candidate, value=value)
+
+
+def _unwrapped(value: Json, wrappers: int) -> Iterator[Json]:
+    """Yield the value inside of an object of one field."""
+    while isinstance(value, dict) and len(value) == 1 and wrappers:
+        (value,) = value.values()
+        wrappers -= 1
+        yield value
+        if isinstance(value, str) and (inner := decode(value)) is not None and inner.end == len(value):
+            yield inner.value
 
 
 def _reshaped(value: Json, schema: JsonObject, wrappers: int) -> Iterator[Json]:
     known = properties_of(schema)
     if isinstance(value, str):
+        start = _START.search(value) if wrappers else None
+        within = JsonReader().read(value, start.start()) if start is not None else None
+        if within is not None:  # JSON inside of JSON
+            yield within.value
+            yield from _reshaped(within.value, schema, 0)
         choice = _choice_of(schema)
         if choice is not None:
             yield {choice: value.strip(_AROUND_NAMES)}

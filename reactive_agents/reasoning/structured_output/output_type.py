@@ -1,8 +1,14 @@
-"""Output types: the final answer is asked for in a form, or converted to it."""
+"""Output types: the final answer is given in a form, or converted to it.
+
+Where there are tools the fields of a value are the parameters of ``final-answer``; elsewhere the answer is a
+text that the provider holds to the schema, if it can. What models give instead is understood as far as
+nothing is lost; an answer in prose is converted by a further question.
+"""
 
 from __future__ import annotations
 
 import json
+from functools import lru_cache, partial
 from typing import Any, Never
 
 from attrs import evolve
@@ -12,30 +18,105 @@ from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
-from reactive_agents.kernel.prompt import DEFAULT_SYSTEM_PROMPT, fence
+from reactive_agents.kernel.answer_form import (
+    COULD_NOT,
+    OUTPUT_TYPE,
+    AnswerForm,
+    accepted_text,
+    answer_tool,
+    reason_without_form,
+)
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of
+from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Limit, limit_reached
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, begin_measure
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyMeasure,
+    StrategyServices,
+    begin_measure,
+)
+from reactive_agents.reasoning.structured_output.answer_parser import NO_VALUE, fitted_to_schema
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 PURPOSE = "output-type"
+WRAPPED = "value"
+"""The one field around a value that is no object."""
 _INSTRUCTIONS = (
     "An answer to the task has been found, but not in the form that is needed. Put what it says into that "
     "form. Take every value from the answer, and add nothing that it does not say."
 )
-_WRAPPED = "value"
+_REJECTED = (
+    "An answer to the task has been found, but it was not accepted. Correct what the objection names, keep "
+    "the rest, and add nothing that neither the task nor the answer says."
+)
+_SHOWN_PROBLEMS = 8
 
 
-def with_answer_format(system_prompt: str, shape: Shape[Any]) -> str:
-    """Return the instructions with the format of the final answer."""
+# --- the form of the answers of a type ------------------------------------------------------------------
+
+
+@lru_cache(maxsize=64)
+def answer_form(shape: Shape[Any]) -> AnswerForm:
+    """Return the form of answers that are values of a shape."""
+    schema = shape.schema if _has_fields(shape.schema) else _in_object(shape.schema)
+    return AnswerForm(
+        name=shape.name,
+        tool=answer_tool(schema),
+        text_of=partial(_text_of_fields, shape),
+        problem_in=lru_cache(maxsize=4)(partial(_problem_in, shape)),
+        instructions=_instructions(shape),
+        response_schema=schema,
+        abstains=COULD_NOT not in properties_of(schema),
+    )
+
+
+def _has_fields(schema: JsonObject) -> bool:
+    """Return whether a value is an object with named fields, as arguments are."""
+    return schema.get("type") == "object" and bool(properties_of(schema))
+
+
+def _instructions(shape: Shape[Any]) -> str:
     schema = json.dumps(shape.schema, ensure_ascii=False)
-    form = (
+    return (
         "The final answer to the user's task has to be one JSON value that fits the JSON Schema below, "
         "without words around it. This is about the final answer alone: think and call tools as you like "
         f"before it.\n{schema}"
     )
-    return f"{system_prompt or DEFAULT_SYSTEM_PROMPT}\n\n{form}"
+
+
+def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
+    fields = arguments
+    if COULD_NOT in arguments and COULD_NOT not in properties_of(shape.schema):
+        fields = {name: value for name, value in arguments.items() if name != COULD_NOT}
+    if not _has_fields(shape.schema):
+        value = fields[WRAPPED] if fields.keys() == {WRAPPED} else None
+        return json.dumps(fields, ensure_ascii=False) if value is None else _text_of(value, shape)
+    (inner,) = fields.values() if len(fields) == 1 else (None,)
+    if isinstance(inner, str) and inner.lstrip()[:1] == "{":  # JSON inside of JSON, under the name of a field
+        found = structured_output.read_answer(inner, shape).map(lambda _: inner)
+        return found.value_or(json.dumps(fields, ensure_ascii=False))
+    fitted = fitted_to_schema(fields, shape.schema, shape.schema)
+    fits = isinstance(shape.read(fitted), Success)
+    return json.dumps(fitted if fits else fields, ensure_ascii=False)
+
+
+def _problem_in(shape: Shape[Any], text: str) -> str:
+    read = structured_output.read_answer(text, shape)
+    return "" if isinstance(read, Success) else described_problems(read.failure())
+
+
+def described_problems(error: DecodeError) -> str:
+    """Return what is wrong with the fields of an answer, for the model."""
+    if [problem.problem for problem in error.problems] == [NO_VALUE]:
+        return f"The answer is a text without a {error.type_name} in it."
+    shown = [f"{problem.path.removeprefix('$.')}: {problem.problem}" for problem in error.problems]
+    more = f"; and {len(shown) - _SHOWN_PROBLEMS} more" if len(shown) > _SHOWN_PROBLEMS else ""
+    return f"The answer is no valid {error.type_name}: {'; '.join(shown[:_SHOWN_PROBLEMS])}{more}."
+
+
+# --- answers that are not in the form at the end of a strategy ------------------------------------------
 
 
 @effect
@@ -47,25 +128,47 @@ async def convert_output(
     A whole answer that does not fit is turned into the shape by the model, as far as time and budget allow;
     one that cannot be turned makes the result ``partial``, with the text kept. Nothing is made of a partial
     answer: what it lacks would have to be invented.
-
-    Args:
-        strategy_input: with the role as it is without :func:`with_answer_format`, since the form that the
-            turning asks for may be another.
     """
     if result.status != "completed" or result.output is None:
         return Success(result)
-    read = structured_output.read_answer(result.output, shape)
-    if isinstance(read, Success):
-        return Success(result)
-    limit = limit_reached(strategy_input, services)
-    if limit is not None:
-        return Success(_unfit(result, shape, f"{read.failure().message}. {limit.reason}", limit))
-    measure = begin_measure(services)
-    content = f"Task:\n{strategy_input.task_description}\n\n{fence('answer', result.output)}"
-    asked = structured_output.ask_structured(
-        structured_output.Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE), strategy_input, services
-    )
-    answered = await attempt(asked)
+    form = strategy_input.answer_form or answer_form(shape)
+    accepted = await accepted_text(result.output, form)
+    if isinstance(accepted, Success):
+        return Success(evolve(result, output=accepted.unwrap()))
+    measure, text, problem, left = begin_measure(services), result.output, accepted.failure(), form.retries
+    while isinstance(problem, str) and left >= 0:
+        limit = limit_reached(strategy_input, services)
+        if limit is not None:
+            return Success(_unfit(result, form, f"{problem} {limit.reason}", limit))
+        question = _conversion(text, problem, shape, form, strategy_input, left)
+        answered = await attempt(structured_output.ask_structured(question, strategy_input, services))
+        result = _with_usage(result, measure, services)
+        measure = begin_measure(services)
+        if isinstance(answered, Failure):
+            limit = limit_reached(strategy_input, services)
+            return Success(_unfit(result, form, answered.failure().message, limit))
+        text, left = answered.unwrap().value, left - answered.unwrap().attempts
+        accepted = await accepted_text(text, form)
+        if isinstance(accepted, Success):
+            return Success(evolve(result, output=accepted.unwrap()))
+        problem = accepted.failure()
+    return Success(_unfit(result, form, problem if isinstance(problem, str) else problem.message, None))
+
+
+def _conversion(
+    text: str, problem: str, shape: Shape[Any], form: AnswerForm, strategy_input: StrategyInput, left: int
+) -> structured_output.Question[str]:
+    """Return the question for the answer in its form, or for one that is accepted."""
+    content = f"Task:\n{strategy_input.task_description}\n\n{fence('answer', text)}"
+    if not form.fits(text):
+        return structured_output.Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE, max_retries=left)
+    content = f"{content}\n\n{fence('objection', problem)}"
+    return structured_output.Question(_as_text(shape), _REJECTED, content, PURPOSE, max_retries=left)
+
+
+def _with_usage(
+    result: ReasoningResult, measure: StrategyMeasure, services: StrategyServices
+) -> ReasoningResult:
     spent = services.meter.usage.since(measure.spent)
     metadata = evolve(
         result.metadata,
@@ -73,21 +176,16 @@ async def convert_output(
         cost=result.metadata.cost + spent.cost_usd,
         tokens_used=result.metadata.tokens_used + spent.usage.total_tokens,
     )
-    result = evolve(result, metadata=metadata)
-    if isinstance(answered, Failure):
-        problem, limit = answered.failure().message, limit_reached(strategy_input, services)
-        return Success(_unfit(result, shape, problem, limit))
-    return Success(evolve(result, output=answered.unwrap().value))
+    return evolve(result, metadata=metadata)
 
 
-def retyped_result(shape: Shape[Any], result: ReasoningResult) -> ReasoningResult:
-    """Return a redacted result: ``partial`` where its output has lost the shape."""
+def retyped_result(form: AnswerForm, result: ReasoningResult) -> ReasoningResult:
+    """Return a redacted result: ``partial`` where its output has lost the form."""
     if result.status != "completed" or result.output is None:
         return result
-    read = structured_output.read_answer(result.output, shape)
-    if isinstance(read, Success):
-        return result
-    return _unfit(result, shape, f"{read.failure().message}, since a guardrail redacted it.", None)
+    problem = form.problem_in(result.output)
+    reason = f"{problem.rstrip('.')}, since a guardrail redacted it."
+    return _unfit(result, form, reason, None) if problem else result
 
 
 def _as_text(shape: Shape[Any]) -> Shape[str]:
@@ -95,17 +193,17 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
 
     A value that is no object is asked for inside of one, as providers want it, and counts without it too.
     """
-    is_object = shape.schema.get("type") == "object"
+    wrapped = not _has_fields(shape.schema)
 
     def read(data: Json) -> Result[str, DecodeError]:
-        if not is_object and isinstance(data, dict):
-            if _WRAPPED not in data:
-                missing = FieldProblem(f"$.{_WRAPPED}", "required field missing")
-                return Failure(DecodeError(shape.name, (missing,)))
-            data = data[_WRAPPED]
+        if wrapped and isinstance(data, dict) and data.keys() == {WRAPPED}:
+            data = data[WRAPPED]
+        elif wrapped and isinstance(data, dict) and shape.schema.get("type") not in ("object", None):
+            missing = FieldProblem(f"$.{WRAPPED}", "required field missing")
+            return Failure(DecodeError(shape.name, (missing,)))
         return shape.read(data).map(lambda _: _text_of(data, shape))
 
-    return Shape(shape.name, shape.schema if is_object else _in_object(shape.schema), read)
+    return Shape(shape.name, _in_object(shape.schema) if wrapped else shape.schema, read)
 
 
 def _text_of(data: Json, shape: Shape[Any]) -> str:
@@ -123,19 +221,17 @@ def _in_object(schema: JsonObject) -> JsonObject:
     return {
         **head,
         "type": "object",
-        "properties": {_WRAPPED: inner},
-        "required": [_WRAPPED],
+        "properties": {WRAPPED: inner},
+        "required": [WRAPPED],
         "additionalProperties": False,
     }
 
 
-def _unfit(result: ReasoningResult, shape: Shape[Any], problem: str, limit: Limit | None) -> ReasoningResult:
-    reason = f"The answer could not be made a {shape.name}: {problem} Missing: a {shape.name}."
-    by = "output_type" if limit is None else limit.name
+def _unfit(result: ReasoningResult, form: AnswerForm, problem: str, limit: Limit | None) -> ReasoningResult:
     metadata = evolve(
         result.metadata,
-        terminated_by=by,
-        reason=reason,
+        terminated_by=OUTPUT_TYPE if limit is None else limit.name,
+        reason=reason_without_form(form.name, problem),
         confidence=min(result.metadata.confidence, BY_STATUS["partial"]),
     )
     return evolve(result, status="partial", metadata=metadata)

@@ -260,7 +260,7 @@ def test_attrs_classes_are_described_and_made() -> None:
         "type": "object",
         "properties": {
             "x": {"type": "integer", "description": "steps to the east"},
-            "y": {"type": "integer", "default": 0},
+            "y": {"type": "integer", "minimum": 0, "default": 0},
             "hidden": {"type": "string", "default": "h"},
             "labels": {"type": "array", "items": {"type": "string"}, "default": []},
         },

@@ -1,0 +1,105 @@
+"""The form that the answers of a run have: the parameters of ``final-answer``.
+
+A model fills in the fields of its answer as it fills in the arguments of any tool, so that no JSON is written
+inside of JSON. An answer that otherwise stands is held to the form by the runner, since that may call
+functions of the program: what is wrong with it goes back to the model, a bounded number of times.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+
+from attrs import evolve, field, frozen
+from attrs.validators import ge
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core.errors import OutputValidatorFailed
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+
+OUTPUT_TYPE = "output_type"
+"""The policy that guidance about the form carries, and ``terminated_by`` of what never fits."""
+DEFAULT_RETRIES = 2
+"""How often a model is asked again for an answer that does not fit."""
+
+COULD_NOT = "could_not"
+"""The argument of ``final-answer`` by which a model abstains."""
+
+FINAL_ANSWER_TOOL = ToolDefinition(
+    name=FINAL_ANSWER,
+    description="Deliver the complete answer, after all results.",
+    parameters={
+        "type": "object",
+        "properties": {
+            "answer": {"type": "string"},
+            COULD_NOT: {
+                "type": "string",
+                "description": "Only if impossible: why, what is needed.",
+            },
+        },
+        "required": ["answer"],
+    },
+)
+
+
+@frozen(eq=False)
+class AnswerForm:
+    """The form of the answers of a run.
+
+    Attributes:
+        name: of the type, for messages.
+        tool: the definition of ``final-answer``; its parameters are the fields of the answer.
+        text_of: returns the text of the answer that arguments of ``final-answer`` are.
+        problem_in: returns what is wrong with the text of an answer, for the model; empty if it fits. Pure.
+        instructions: describes the form where ``final-answer`` is not offered; empty for any text.
+        response_schema: JSON Schema of an answer that is a text, for providers that hold a model to it.
+        accept: returns the text of the answer as it is delivered, or why it is not accepted; it may call
+            functions of the program, and their values may differ from what the model gave.
+        retries: how often the model is asked again, 0 or more.
+        abstains: whether the tool has the argument ``could_not``.
+    """
+
+    name: str
+    tool: ToolDefinition
+    text_of: Callable[[JsonObject], str]
+    problem_in: Callable[[str], str]
+    instructions: str
+    response_schema: JsonObject | None
+    accept: Callable[[str], Awaitable[Result[str, str | OutputValidatorFailed]]] | None = None
+    retries: int = field(default=DEFAULT_RETRIES, validator=ge(0))
+    abstains: bool = True
+
+    def fits(self, text: str) -> bool:
+        """Return whether a text is an answer of this form."""
+        return not self.problem_in(text)
+
+
+def reason_without_form(name: str, problem: str) -> str:
+    """Return the reason of a run whose answer does not have its form."""
+    return f"The answer could not be made a {name}: {problem} Missing: a {name}."
+
+
+def answer_tool(parameters: JsonObject) -> ToolDefinition:
+    """Return ``final-answer`` with the fields of an answer as its parameters.
+
+    A model may abstain in place of giving them, unless a field has the name of that argument.
+    """
+    properties = parameters.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    said: JsonObject = {
+        "type": "string",
+        "description": "Only if impossible: why, what is needed. Then this alone.",
+    }
+    fields: JsonObject = known if COULD_NOT in known else {**known, COULD_NOT: said}
+    return evolve(FINAL_ANSWER_TOOL, parameters={**parameters, "properties": fields})
+
+
+async def accepted_text(text: str, form: AnswerForm) -> Result[str, str | OutputValidatorFailed]:
+    """Return the text of an answer as it is delivered.
+
+    Fails with what is wrong, for the model, or with ``OutputValidatorFailed``.
+    """
+    problem = form.problem_in(text)
+    if problem:
+        return Failure(problem)
+    return Success(text) if form.accept is None else await form.accept(text)
