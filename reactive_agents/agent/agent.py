@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, Generic, Self, cast, overload
+from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
 import anyio
 from attrs import evolve
@@ -21,7 +21,14 @@ from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
-from reactive_agents.agent.run_options import RunOptions, wrong_run
+from reactive_agents.agent.run_options import (
+    RunChanges,
+    RunOptions,
+    TaskOptions,
+    run_changes,
+    task_fields,
+    wrong_run,
+)
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
@@ -32,12 +39,10 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
-from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import AgentResult as AgentResult
-from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tasks import Task, TaskResult, TypedResult
 from reactive_agents.effects import Effect, Settled, attempt, effect
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import Approver, EventBus, EventHandler, RequestDesk, SessionStore
 
@@ -57,6 +62,7 @@ D = TypeVar("D", contravariant=True, default=None)
 """The type of the dependencies that each run is given; ``None`` for an agent without."""
 
 _A = TypeVar("_A")
+_Output = TypeVar("_Output")
 
 
 def _as_it_is(result: TaskResult) -> Any:
@@ -93,7 +99,21 @@ class ReactiveAgent(Generic[R, D]):
     async def run(self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]) -> R: ...
 
     @overload
+    async def run(
+        self: ReactiveAgent[Any, None],
+        task: str | Task,
+        *,
+        output: TypeForm[_Output],
+        **options: Unpack[RunOptions],
+    ) -> TypedResult[_Output]: ...
+
+    @overload
     async def run(self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
+
+    @overload
+    async def run(
+        self, task: str | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+    ) -> TypedResult[_Output]: ...
 
     async def run(self, task: str | Task, **options: Any) -> Any:
         """Run a task and return its result, which may be partial: see ``status``.
@@ -101,24 +121,39 @@ class ReactiveAgent(Generic[R, D]):
         Args:
             deps: the dependencies of tools and other functions that take a ``RunContext``: an object of the
                 type that the agent was created with, if it was.
+            output: the type of the answer of this run, in place of that of ``with_output_type``.
             options: as of ``RunOptions``, such as ``session="support-7"``.
 
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        ready, overrides = self._ready(task, options)
-        conducting = self._engine.conduct(ready, run_id=_run_id(options), overrides=overrides)
+        ready, changes = _value(self._run_of(task, options))
+        conducting = self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         outcome = await attempt(conducting)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata)
-        return self.present(outcome.unwrap())
+        return (changes.present or self.present)(outcome.unwrap())
 
     @overload
     def run_sync(self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]) -> R: ...
 
     @overload
+    def run_sync(
+        self: ReactiveAgent[Any, None],
+        task: str | Task,
+        *,
+        output: TypeForm[_Output],
+        **options: Unpack[RunOptions],
+    ) -> TypedResult[_Output]: ...
+
+    @overload
     def run_sync(self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
+
+    @overload
+    def run_sync(
+        self, task: str | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+    ) -> TypedResult[_Output]: ...
 
     def run_sync(self, task: str | Task, **options: Any) -> Any:
         """Run a task from code that is not async, also inside a running event loop.
@@ -166,8 +201,22 @@ class ReactiveAgent(Generic[R, D]):
 
     @overload
     def run_effect(
+        self: ReactiveAgent[Any, None],
+        task: str | Task,
+        *,
+        output: TypeForm[_Output],
+        **options: Unpack[RunOptions],
+    ) -> Effect[TypedResult[_Output], errors.RuntimeErrors]: ...
+
+    @overload
+    def run_effect(
         self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]
     ) -> Effect[R, errors.RuntimeErrors]: ...
+
+    @overload
+    def run_effect(
+        self, task: str | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+    ) -> Effect[TypedResult[_Output], errors.RuntimeErrors]: ...
 
     @effect
     async def run_effect(self, task: str | Task, **options: Any) -> Result[Any, errors.RuntimeErrors]:
@@ -175,19 +224,28 @@ class ReactiveAgent(Generic[R, D]):
         ready = self._run_of(task, options)
         if not isinstance(ready, Success):
             return Failure(ready.failure())
-        made, overrides = ready.unwrap()
-        conducting = self._engine.conduct(made, run_id=_run_id(options), overrides=overrides)
+        made, changes = ready.unwrap()
+        conducting = self._engine.conduct(made, run_id=changes.run_id, overrides=changes.overrides)
         outcome = await attempt(conducting)
-        return outcome.map(self.present).alt(lambda failed: failed.error)
+        return outcome.map(changes.present or self.present).alt(lambda failed: failed.error)
 
     @overload
     def stream(
-        self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]
+        self: ReactiveAgent[Any, None],
+        task: str | Task,
+        *,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[RunOptions],
     ) -> AsyncGenerator[AgentEvent, None]: ...
 
     @overload
     def stream(
-        self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]
+        self,
+        task: str | Task,
+        *,
+        deps: D,
+        output: TypeForm[Any] | None = None,
+        **options: Unpack[RunOptions],
     ) -> AsyncGenerator[AgentEvent, None]: ...
 
     async def stream(self, task: str | Task, **options: Any) -> AsyncGenerator[AgentEvent, None]:
@@ -199,12 +257,13 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task is no text, or an option is wrong.
         """
-        ready, overrides = self._ready(task, options)
-        async with aclosing(stream_events(self._engine, ready, overrides, run_id=_run_id(options))) as events:
+        ready, changes = _value(self._run_of(task, options))
+        events = stream_events(self._engine, ready, changes.overrides, run_id=changes.run_id)
+        async with aclosing(events):
             async for event in events:
                 yield event
 
-    def new_task(self, task: str | Task, **options: Unpack[RunOptions]) -> Task:
+    def new_task(self, task: str | Task, **options: Unpack[TaskOptions]) -> Task:
         """Return a task for this agent, with the options of its run.
 
         Raises:
@@ -440,31 +499,18 @@ class ReactiveAgent(Generic[R, D]):
         found = desk.value_or(None)
         return found if isinstance(found, LocalRequestDesk) else None
 
-    def _ready(self, task: str | Task, options: dict[str, Any]) -> tuple[Task, RunOverrides]:
-        """Return the task of a run, and the live objects of its options.
-
-        Raises:
-            AgentError: the task or an option is wrong; ``.error`` is a ``TaskError``.
-        """
-        return _value(self._run_of(task, options))
-
     def _run_of(
         self, task: str | Task, options: dict[str, Any]
-    ) -> Result[tuple[Task, RunOverrides], errors.TaskError | errors.ExecutionError]:
-        deps = options.pop("deps", None)
-        made = self._task(task, cast(RunOptions, options))
+    ) -> Result[tuple[Task, RunChanges], errors.TaskError | errors.ExecutionError]:
+        """Return the task of a run, and the changes that its options make."""
+        made = self._task(task, options)
         if not isinstance(made, Success):
             return Failure(made.failure())
         ready = made.unwrap()
-        overrides = NO_OVERRIDES
-        if options.get("run_id") is not None:
-            overrides = RunOverrides(named=True, accept_changes=options.get("accept_changes", False))
-        if deps is None and self.deps_type is None:
-            return Success((ready, overrides))
-        wrong = wrong_deps(self.deps_type, deps)
-        if wrong is not None:
-            return Failure(errors.TaskError(wrong.message, ready.id))
-        return Success((ready, evolve(overrides, deps=deps)))
+        changes = run_changes(options, self.deps_type, lambda: self.container.settings().budget)
+        if isinstance(changes, Failure):
+            return Failure(errors.TaskError(changes.failure().message, ready.id))
+        return Success((ready, changes.unwrap()))
 
     def _first_task(self, text: str) -> Task | errors.ExecutionError:
         """Return a new task, or why there is none: a custom clock or source of ids failed."""
@@ -478,7 +524,7 @@ class ReactiveAgent(Generic[R, D]):
         return errors.ExecutionError(broken.message, made.id, "bootstrap", broken)
 
     def _task(
-        self, task: str | Task, options: RunOptions
+        self, task: str | Task, options: Mapping[str, Any]
     ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
         made = task if isinstance(task, Task) else self._first_task(task)
         if isinstance(made, errors.ExecutionError):
@@ -486,7 +532,12 @@ class ReactiveAgent(Generic[R, D]):
         problem = wrong_run(made.input, options)
         if problem is not None:
             return Failure(errors.TaskError(problem, made.id))
-        return Success(evolve(made, **_fields(options)) if options else made)
+        if not options:
+            return Success(made)
+        fields = task_fields(options)
+        if isinstance(fields, Failure):
+            return Failure(errors.TaskError(fields.failure(), made.id))
+        return Success(evolve(made, **fields.unwrap()))
 
 
 def _value(made: Result[_A, errors.TaskError | errors.ExecutionError]) -> _A:
@@ -502,18 +553,3 @@ def _inside_event_loop() -> bool:
     except (RuntimeError, LookupError):
         return False
     return True
-
-
-def _fields(options: RunOptions) -> dict[str, Any]:
-    """Return the fields of the task that options set."""
-    fields: dict[str, Any] = {name: given for name, given in options.items() if name not in _NOT_OF_TASK}
-    return {**fields, "history": tuple(options["history"] or ())} if "history" in options else fields
-
-
-def _run_id(options: Mapping[str, Any]) -> RunId | None:
-    run_id = options.get("run_id")
-    return None if run_id is None else RunId(run_id)
-
-
-_NOT_OF_TASK = frozenset({"run_id", "accept_changes"})
-"""Options that are no fields of the task."""

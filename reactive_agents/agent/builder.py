@@ -18,6 +18,7 @@ from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.run_options import BudgetOptions, changed_budget
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_references import (
     PlainFunction,
@@ -28,7 +29,6 @@ from reactive_agents.agent.tool_references import (
 )
 from reactive_agents.agent.validation import (
     changed_options,
-    is_above_zero,
     is_count,
     wrong_counts,
     wrong_functions,
@@ -41,7 +41,7 @@ from reactive_agents.agent.validation import (
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.requirements import CallLimit, ToolRequirement
+from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tasks import TypedResult
@@ -362,21 +362,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             cost_usd: US dollars, above 0, of the model calls whose price is known.
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
-        wrong = (
-            wrong_counts("budget.calls", calls)
-            or wrong_value("budget.tokens", tokens, int | None, "a whole number, 1 or more", is_count)
-            or wrong_value("budget.cost_usd", cost_usd, float | None, "US dollars above 0", is_above_zero)
-        )
-        if wrong is not None:
-            return self._with_problem(wrong)
-        known, named = self.config.budget, calls or {}
-        kept = (limit for limit in known.calls if limit.name not in named)
-        return self._evolve_within(
-            "budget",
-            tokens=known.tokens if tokens is None else tokens,
-            cost_usd=known.cost_usd if cost_usd is None else cost_usd,
-            calls=(*kept, *(CallLimit(*each) for each in named.items())),
-        )
+        given: BudgetOptions = {"tokens": tokens, "cost_usd": cost_usd, "calls": calls}
+        changed = changed_budget(self.config.budget, given)
+        if isinstance(changed, Failure):
+            return self._with_problem(changed.failure())
+        return self._with_config(budget=changed.unwrap())
 
     def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> Self:
         """Set what the model can take, where its name implies nothing or something wrong.

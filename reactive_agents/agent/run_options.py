@@ -1,35 +1,103 @@
-"""The options of one run, which every way to run a task takes."""
+"""The options of one run, which every way to run a task takes.
+
+Some are data of its task. The others are live objects and changes of this run alone, which the engine gets
+beside the task as ``RunOverrides``, so that they enter no event, record or memory.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import json
+from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
+from typing import Any, TypeAlias
 
+from attrs import evolve, frozen
+from returns.maybe import Nothing, Some
+from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict
 
+from reactive_agents.adapters.governance.requests import ApprovalHandler, LocalRequestDesk
+from reactive_agents.agent.output_types import output_shape, typed_results
+from reactive_agents.agent.validation import (
+    is_above_zero,
+    is_count,
+    wrong_counts,
+    wrong_functions,
+    wrong_object,
+    wrong_text,
+    wrong_value,
+)
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.conversation import wrong_name
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.messages import Message
+from reactive_agents.core.requirements import BudgetConfig, CallLimit
+from reactive_agents.core.run_context import wrong_deps
+from reactive_agents.core.tasks import TaskResult
+from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
+from reactive_agents.ports import LLM, Approver
+from reactive_agents.reasoning.structured_output.schema import Shape
 
 
-class RunOptions(TypedDict, total=False):
-    """Options of a run besides its task.
+class TaskOptions(TypedDict, total=False):
+    """Options of a run that are data of its task; ``None`` is as if it were not given.
 
     Attributes:
         session: the name of a conversation that the run continues and adds to. Runs of one session follow
             each other, in the order in which they came.
         user: whose task it is, as the program names its users. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
-            result; without a session. Those of the system are left out. ``None`` for none.
-        run_id: the name of the run, such as that of the order that it is for: with durability the run is done
-            once under it, and continued after a crash; without, it may be used once. A new one by default.
-        accept_changes: continue a run that another version of the agent began.
+            result; without a session. Those of the system are left out.
+        metadata: JSON data of the program, which ``TaskStarted``, the result and ``RunContext`` carry; the
+            model does not see it.
+        tags: names, likewise.
     """
 
     session: str | None
     user: str | None
     history: Sequence[Message] | None
+    metadata: Mapping[str, Any] | None
+    tags: Sequence[str] | None
+
+
+class BudgetOptions(TypedDict, total=False):
+    """Limits of a run.
+
+    Attributes:
+        tokens: total tokens of all model calls, 1 or more.
+        cost_usd: US dollars, above 0, of the model calls whose price is known.
+        calls: how often each tool may be called, 1 or more; further calls are refused.
+    """
+
+    tokens: int | None
+    cost_usd: float | None
+    calls: Mapping[str, int] | None
+
+
+class RunOptions(TaskOptions, total=False):
+    """Options of a run besides its task; ``None`` is as if it were not given.
+
+    Attributes:
+        model: the model of this run, by name or as an object; no router chooses another.
+        budget: limits of this run, in place of those of the agent that it names.
+        approver: decides on calls of this run that need approval: a function as of ``with_approval``, or an
+            ``Approver``.
+        run_id: the name of the run, such as that of the order that it is for: with durability the run is done
+            once under it, and continued after a crash; without, it may be used once. A new one by default.
+        accept_changes: continue a run that another version of the agent began.
+    """
+
+    model: str | LLM | None
+    budget: BudgetOptions | None
+    approver: Approver | ApprovalHandler | None
     run_id: str | None
-    accept_changes: bool
+    accept_changes: bool | None
+
+
+_DATA = tuple(TaskOptions.__annotations__)
+_ALL = (*_DATA, *RunOptions.__annotations__, "deps", "output")
 
 
 def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
@@ -46,8 +114,209 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
     history = options.get("history")
     if isinstance(history, str) or not isinstance(history, Sequence | None):
         return f"history: got {abbreviated(history)}, expected messages."
-    unknown = sorted(options.keys() - RunOptions.__annotations__.keys())
+    unknown = sorted(options.keys() - set(_ALL))
     if unknown:
-        known = ", ".join(RunOptions.__annotations__)
+        known = ", ".join(dict.fromkeys(_ALL))
         return f"{unknown[0]}: there is no such option of a run, expected one of {known}."
     return None
+
+
+def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
+    """Return the fields of the task that options set.
+
+    Fails with what is wrong with one.
+    """
+    fields = {name: options[name] for name in _DATA if options.get(name) is not None}
+    if "history" in fields:
+        fields["history"] = tuple(fields["history"])
+    if "metadata" in fields:
+        metadata = json_copy(fields["metadata"])
+        if metadata is None:
+            return Failure(_wrong_metadata(fields["metadata"]))
+        fields["metadata"] = metadata
+    if "tags" in fields:
+        tags = fields["tags"]
+        if isinstance(tags, str) or not isinstance(tags, Sequence):
+            return Failure(f"tags: got {abbreviated(tags)}, expected a list of names.")
+        wrong = next(filter(None, (wrong_name("tags", each or "") for each in tags)), None)
+        if wrong is not None:
+            return Failure(f"{wrong}.")
+        fields["tags"] = tuple(tags)
+    return Success(fields)
+
+
+def _wrong_metadata(given: object) -> str:
+    expected = "an object of JSON data with texts as keys"
+    if not isinstance(given, Mapping):
+        return f"metadata: got {abbreviated(given)}, expected {expected}."
+    for key, value in given.items():
+        if not isinstance(key, str):
+            return f"metadata: got the key {abbreviated(key)}, expected {expected}."
+        if json_copy({key: value}) is None:
+            return f"metadata[{abbreviated(key)}]: got {abbreviated(value)}, expected JSON data."
+    return f"metadata: got what is too large or changes, expected {expected}."
+
+
+def json_copy(given: object) -> JsonObject | None:
+    """Return a copy of a JSON object; ``None`` for what is none."""
+    if not isinstance(given, Mapping):
+        return None
+    try:
+        text = json.dumps(dict(given), allow_nan=False, ensure_ascii=False)
+        copy: JsonObject = json.loads(text)
+    except (TypeError, ValueError, RecursionError):
+        return None
+    return copy if copy == given and text == without_surrogates(text) else None
+
+
+# --- what is no data of the task --------------------------------------------------------------------------
+
+
+@frozen
+class RunChanges:
+    """The changes of a run: ``None`` leaves it to the agent.
+
+    Attributes:
+        present: converts the plain result into that of the run.
+    """
+
+    overrides: RunOverrides = NO_OVERRIDES
+    present: Callable[[TaskResult], Any] | None = None
+    run_id: RunId | None = None
+
+
+_NONE = RunChanges()
+_Budget: TypeAlias = Callable[[], BudgetConfig]
+
+
+def run_changes(
+    options: Mapping[str, Any], deps_type: Any, budget: _Budget
+) -> Result[RunChanges, InvalidConfig]:
+    """Return the changes that options make in their run.
+
+    Fails with the first wrong one.
+
+    Args:
+        deps_type: of the agent; ``None`` for no dependencies.
+        budget: returns the agent's.
+    """
+    deps = options.get("deps")
+    if deps_type is not None or deps is not None:
+        wrong = wrong_deps(deps_type, deps)
+        if wrong is not None:
+            return Failure(wrong)
+    given = {name: value for name, value in options.items() if name in _CHANGES and value is not None}
+    if not given and deps is None:
+        return Success(_NONE)
+    changes = RunChanges(RunOverrides(deps))
+    for name, value in given.items():
+        changed = _CHANGES[name](changes, value, budget)
+        if isinstance(changed, Failure):
+            return changed
+        changes = changed.unwrap()
+    return Success(changes)
+
+
+def changed_budget(known: BudgetConfig, given: BudgetOptions) -> Result[BudgetConfig, InvalidConfig]:
+    """Return a budget with the limits that are given, and the others as they were."""
+    tokens, cost_usd, calls = given.get("tokens"), given.get("cost_usd"), given.get("calls")
+    wrong = (
+        wrong_counts("budget.calls", calls)
+        or wrong_value("budget.tokens", tokens, int | None, "a whole number, 1 or more", is_count)
+        or wrong_value("budget.cost_usd", cost_usd, float | None, "US dollars above 0", is_above_zero)
+    )
+    if wrong is not None:
+        return Failure(wrong)
+    named = calls or {}
+    kept = (limit for limit in known.calls if limit.name not in named)
+    return Success(
+        BudgetConfig(
+            known.tokens if tokens is None else tokens,
+            known.cost_usd if cost_usd is None else cost_usd,
+            (*kept, *(CallLimit(*each) for each in named.items())),
+        )
+    )
+
+
+def _with_budget(changes: RunChanges, given: Any, budget: _Budget) -> Result[RunChanges, InvalidConfig]:
+    expected = f"limits by name: {', '.join(BudgetOptions.__annotations__)}"
+    if not isinstance(given, Mapping):
+        return Failure(InvalidConfig("budget", abbreviated(given), expected))
+    unknown = [name for name in given if name not in BudgetOptions.__annotations__]
+    if unknown:
+        return Failure(InvalidConfig("budget", abbreviated(unknown[0]), expected))
+    changed: Result[BudgetConfig, InvalidConfig] = changed_budget(budget(), given)  # type: ignore[arg-type]
+    return changed.map(lambda limits: _with(changes, settings={"budget": limits}))
+
+
+def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+    if isinstance(given, str):
+        wrong = wrong_text("model", given, "the name of a model that is not blank")
+        if wrong is not None:
+            return Failure(wrong)
+        made = _with(changes, services={"cost_router": Nothing})
+        return Success(evolve(made, overrides=evolve(made.overrides, model=given)))
+    expected = "the name of a model, or an object with complete, stream and model"
+    wrong = wrong_object("model", given, expected, "complete", "stream", "model")
+    if wrong is not None:
+        return Failure(wrong)
+    from reactive_agents.containers.composition import as_maybe
+    from reactive_agents.containers.layers import find_counter, find_prices
+
+    counter, prices = as_maybe(find_counter(given)), as_maybe(find_prices(given))
+    services = {"llm": given, "counter": counter, "prices": prices, "cost_router": Nothing}
+    return Success(_with(changes, services=services))
+
+
+def _with_approver(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+    if callable(getattr(given, "decide", None)):
+        return Success(_with(changes, services={"approver": Some(given)}))
+    if wrong_functions("approver", given) is not None:
+        expected = "a function that decides on a request, or an object with decide"
+        return Failure(InvalidConfig("approver", abbreviated(given), expected))
+    handler: ApprovalHandler = given
+    return Success(_with(changes, services={"approver": Some(LocalRequestDesk(handler))}))
+
+
+def _with_output(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+    try:
+        found = _known_shape(given)
+    except TypeError:  # a type that cannot be hashed
+        found = output_shape(given)
+    if isinstance(found, Failure):
+        return Failure(evolve(found.failure(), option="output"))
+    shape = found.unwrap()
+    made = _with(changes, services={"output_shape": Some(shape)})
+    return Success(evolve(made, present=typed_results(shape)))
+
+
+@lru_cache(64)
+def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
+    """Return the shape of a type, which takes long to make, for each run with it."""
+    return output_shape(output_type)
+
+
+def _with_run_id(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+    named = evolve(changes.overrides, named=True)
+    return Success(evolve(changes, overrides=named, run_id=RunId(given)))
+
+
+def _accepting(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+    return Success(evolve(changes, overrides=evolve(changes.overrides, accept_changes=bool(given))))
+
+
+_CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, InvalidConfig]]] = {
+    "model": _with_model,
+    "budget": _with_budget,
+    "output": _with_output,
+    "approver": _with_approver,
+    "run_id": _with_run_id,
+    "accept_changes": _accepting,
+}
+
+
+def _with(changes: RunChanges, **fields: Mapping[str, Any]) -> RunChanges:
+    """Return changes with further settings or services."""
+    known = changes.overrides
+    merged: dict[str, Any] = {name: {**getattr(known, name), **value} for name, value in fields.items()}
+    return evolve(changes, overrides=evolve(known, **merged))

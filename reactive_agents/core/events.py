@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core import errors
 from reactive_agents.core.config import CompactionMethod, VerificationAction
@@ -218,10 +218,12 @@ CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
 
 @frozen
 class TaskStarted(Event):
-    """A run begins."""
+    """A run begins. ``metadata``: the data that ``run(task, metadata=…)`` gave."""
 
     agent_id: AgentId
     input: str
+    tags: tuple[str, ...] = ()
+    metadata: JsonObject = field(factory=dict)
 
 
 @frozen

@@ -31,6 +31,8 @@ class Task:
         session: the name of the conversation that the run continues and adds to; ``None`` for none.
         user: whose task it is, as the program names its users; ``None`` for no user.
         history: messages of a conversation that the run continues, oldest first, without a session.
+        tags: names that the program gave the run.
+        metadata: JSON data that the program gave the run; nothing in this package reads it.
     """
 
     id: TaskId
@@ -44,6 +46,7 @@ class Task:
     session: str | None = None
     user: str | None = None
     history: tuple[Message, ...] = ()
+    metadata: JsonObject = field(factory=dict)
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""
@@ -73,6 +76,8 @@ class TaskResultMetadata:
             agents that work for this run included.
         confidence: 0 to 1: the verifier's figure if there was one, else by the course of the run.
         effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks.
+        tags: of the run, as ``run(task, tags=…)`` gave them.
+        given: the data of ``run(task, metadata=…)``.
     """
 
     duration_ms: float
@@ -91,6 +96,8 @@ class TaskResultMetadata:
     selected_strategy: results.ReasoningStrategy | None = None
     models: tuple[RunUsage, ...] = ()
     requests: int = 0
+    tags: tuple[str, ...] = ()
+    given: JsonObject = field(factory=dict)
 
 
 Output = TypeVar("Output", covariant=True, default=str)

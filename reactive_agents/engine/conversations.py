@@ -58,7 +58,7 @@ async def continue_conversation(
     task = context.task
     if task.session is None and not task.history:
         return Success(context)
-    size = history_size(_window_tokens(services))
+    size = history_size(_window_tokens(context.selected_model, services))
     history = conversation.History(conversation.without_instructions(task.history))
     if task.session is not None:
         key = conversation.SessionKey(task.agent_id, SessionId(task.session), task.user)
@@ -125,9 +125,9 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
     return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
 
 
-def _window_tokens(services: EngineServices) -> int:
+def _window_tokens(model: str | None, services: EngineServices) -> int:
     """Return the window of the model that answers, as far as it is chosen yet."""
     overrides = services.settings.context_profile
-    profile = merge_profile(profile_for(services.llm.model), overrides)
+    profile = merge_profile(profile_for(model or services.llm.model), overrides)
     counter = services.ports.counter.map(CheckedCounter)
-    return model_window(overrides, profile, counter, None).tokens
+    return model_window(overrides, profile, counter, model).tokens

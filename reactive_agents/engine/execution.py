@@ -157,8 +157,8 @@ class ExecutionEngine:
         account = USAGE_RECORDER.set(services.llm.add)
         caller = CALLER.set(
             Caller(
-                approver_of(self.ports),
-                desk_finder(self.ports),
+                approver_of(services.ports),
+                desk_finder(services.ports),
                 services.llm.account,
                 services.llm.budget,
                 nested_runs() + 1,
@@ -168,7 +168,7 @@ class ExecutionEngine:
         outcome: Result[TaskResult, RuntimeErrors]
         try:
             try:
-                events.publish(TaskStarted, task.agent_id, task.input)
+                events.publish(TaskStarted, task.agent_id, task.input, tags=task.tags, metadata=task.metadata)
                 if journal is not None and journal.run.attempt > 1:
                     events.publish(RunContinued, journal.run.attempt, journal.size)
                 outcome = Failure(refused) if refused is not None else await self._run_phases(services)
@@ -311,6 +311,10 @@ class ExecutionEngine:
     ) -> EngineServices:
         settings, faults = self.settings, ServiceFaults()
         ports = self.ports
+        if overrides.settings:
+            settings = evolve(settings, **overrides.settings)
+        if overrides.services:
+            ports = evolve(ports, **overrides.services)
         clock, ids = checked_sources(ports.clock, ports.ids, faults, str(task.id))
         if ids is not ports.ids:
             ports = evolve(ports, clock=clock, ids=ids)
@@ -356,6 +360,7 @@ class ExecutionEngine:
             started_at=ports.clock.now(),
             max_iterations=settings.iteration_limit,
             deadline=None if limit is None else started + limit,
+            selected_model=overrides.model,
         )
         handle = RunHandle(context, meter, started, control, faults)
         return EngineServices(settings, ports, meter, events, handle, self._progress, overrides, journal)

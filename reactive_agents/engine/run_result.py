@@ -69,6 +69,8 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
         requests=services.handle.requests,
+        tags=context.task.tags,
+        given=context.task.metadata,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -245,15 +245,21 @@ CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 @frozen
 class RunOverrides:
-    """Live objects of one run, which are no data of its task.
+    """Live objects and changes of one run, which are no data of its task.
 
     Attributes:
         deps: the dependencies of the program's functions.
+        model: the model that answers requests which name none; ``None`` for that of the service.
+        settings: fields of the run's ``RunSettings``, in place of the engine's.
+        services: fields of the run's ``EnginePorts``, likewise.
         accept_changes: whether a run that another version of the agent began is continued.
         named: whether the program chose the run's id, so that it names one run.
     """
 
     deps: Any = field(default=None, repr=False)
+    model: str | None = None
+    settings: Mapping[str, Any] = field(factory=dict)
+    services: Mapping[str, Any] = field(factory=dict)
     accept_changes: bool = False
     named: bool = False
 
@@ -292,5 +298,6 @@ class EngineServices:
             retry=retry,
             model=self.llm.answered_by or context.selected_model or self.llm.model,
             tool_call_id=tool_call_id,
+            metadata=task.metadata,
             tags=task.tags,
         )

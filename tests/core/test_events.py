@@ -50,6 +50,8 @@ def test_an_event_is_made_of_a_stamp_and_its_own_fields() -> None:
         "at": "2026-01-02T03:04:05+00:00",
         "agent_id": "a",
         "input": "What is 1 + 1?",
+        "tags": [],
+        "metadata": {},
     }
     assert from_json(to_json(event, AgentEvent), TaskStarted).failure().problems[0].path == "$.tag"
 

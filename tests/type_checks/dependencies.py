@@ -90,12 +90,17 @@ async def runs() -> None:
     agent = ReactiveAgents.create(deps=Shop).build()
     assert_type(await agent.run("Count.", deps=Shop(1), user="ada"), AgentResult)
     assert_type(agent.run_sync("Count.", deps=Branch(1)), AgentResult)
-    await agent.run("Count.")  # type: ignore[call-arg]
-    agent.run_sync("Count.", deps=Bank())  # type: ignore[arg-type]
-    await agent.run_effect("Count.", deps=Bank())  # type: ignore[arg-type]
+    await agent.run("Count.")  # type: ignore[call-overload]
+    agent.run_sync("Count.", deps=Bank())  # type: ignore[call-overload]
+    await agent.run_effect("Count.", deps=Bank())  # type: ignore[call-overload]
     agent.stream("Count.")  # type: ignore[call-arg]
-    await agent.run("Count.", deps=Shop(1), sesion="s")  # type: ignore[call-arg]
+    await agent.run("Count.", deps=Shop(1), sesion="s")  # type: ignore[call-overload]
     await ReactiveAgents.create().build().run("Count.", deps=Shop(1))  # type: ignore[call-overload]
+    assert_type(await agent.run("Count.", deps=Shop(1), output=int), TypedResult[int])
+    assert_type(
+        agent.run_sync("Count.", deps=Shop(1), output=list[int] | None), TypedResult[list[int] | None]
+    )
+    agent.run_sync("Count.", output=int)  # type: ignore[call-overload]
     optional = ReactiveAgents.create(deps=Shop | None).build()
     await optional.run("Count.")
     await optional.run("Count.", deps=Shop(1))
@@ -105,3 +110,11 @@ def agents_as_tools(shop: ReactiveAgent[Any, Shop], none: ReactiveAgent[Any]) ->
     assert_type(agent_tool(shop), Tool[..., Any, Shop])
     ReactiveAgents.create(deps=Branch).with_tools(agent_tool(shop), agent_tool(none), without).build()
     ReactiveAgents.create(deps=Bank).with_tools(agent_tool(shop), without)  # type: ignore[arg-type]
+
+
+async def options_of_a_run(agent: ReactiveAgent) -> None:
+    assert_type(await agent.run("Count.", output=Shop, tags=["a"], metadata={"a": [1]}), TypedResult[Shop])
+    await agent.run("Count.", model="offline", budget={"tokens": 3, "calls": {"count": 1}}, approver=bool)
+    await agent.run("Count.", budget={"token": 3})  # type: ignore[call-overload]
+    await agent.run("Count.", model=3)  # type: ignore[call-overload]
+    await agent.run("Count.", tags=3)  # type: ignore[call-overload]

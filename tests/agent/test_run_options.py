@@ -1,0 +1,300 @@
+"""Options of one run: its model, budget, output type, approver, metadata and tags, and of no other run."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import AsyncIterator
+from typing import Any
+
+import attrs
+import pytest
+from returns.result import Result, Success
+
+from reactive_agents import (
+    AgentError,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    agent_tool,
+    create_runtime,
+    tool,
+)
+from reactive_agents.core import models
+from reactive_agents.core.errors import LLMErrors, TaskError
+from reactive_agents.core.events import ApprovalDecided, ModelRouted, TaskCompleted, TaskFailed, TaskStarted
+from reactive_agents.effects import attempt
+from reactive_agents.testing import (
+    EventRecorder,
+    FixedApprover,
+    ScriptedLLM,
+    answer,
+    call,
+    forever,
+    say,
+)
+
+pytestmark = pytest.mark.anyio
+
+
+@attrs.frozen
+class City:
+    name: str
+
+
+@tool(requires_approval=True)
+def pay(amount: int) -> str:
+    """Pay an amount."""
+    return f"paid {amount}"
+
+
+def builder_with(*turns: Any) -> tuple[Any, ScriptedLLM]:
+    model = ScriptedLLM(*turns)
+    return ReactiveAgents.create().with_llm(model).with_reasoning(), model
+
+
+# --- data of the task -------------------------------------------------------------------------------------
+
+
+async def test_tags_and_metadata_are_in_the_first_event_the_result_and_the_context() -> None:
+    seen: list[Any] = []
+
+    def look(ctx: RunContext) -> None:
+        """Look at the context."""
+        seen.append((dict(ctx.metadata), ctx.tags))
+
+    builder, model = builder_with(call("look"), answer("Done."), say(""))
+    agent, recorder = builder.with_tools(look).build(), EventRecorder()
+    agent.subscribe(recorder)
+    given: dict[str, Any] = {"ticket": 7, "parts": [{"a": None}]}
+    result = await agent.run("Look.", tags=["eu", "beta"], metadata=given)
+    given["parts"][0]["a"] = "changed later"
+    wanted = {"ticket": 7, "parts": [{"a": None}]}
+    assert seen == [(wanted, ("eu", "beta"))]
+    (started,) = recorder.of(TaskStarted)
+    (ended,) = recorder.of(TaskCompleted)
+    assert (started.metadata, started.tags) == (wanted, ("eu", "beta"))
+    for metadata in (result.metadata, ended.result.metadata):
+        assert (metadata.given, metadata.tags) == (wanted, ("eu", "beta"))
+    assert "beta" not in repr(model.requests)
+
+    with pytest.raises(AgentError) as failed:
+        await agent.run("Fail.", tags=("x",))
+    assert failed.value.metadata is not None
+    assert failed.value.metadata.tags == ("x",)
+    assert recorder.of(TaskFailed)[0].metadata.tags == ("x",)
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+def _deep() -> dict[str, Any]:
+    value: dict[str, Any] = {}
+    for _ in range(100_000):
+        value = {"a": value}
+    return value
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"metadata": {1: "a"}},
+            "metadata: got the key 1, expected an object of JSON data with texts",
+        ),
+        ({"metadata": [1]}, "metadata: got an array of 1 item, expected an object of JSON data with texts"),
+        ({"metadata": {"b": 1, "a": (1,)}}, "metadata['a']: got "),
+        ({"metadata": {"a": object}}, "expected JSON data."),
+        ({"metadata": {"a": float("nan")}}, "expected JSON data."),
+        ({"metadata": {"a": Colour.RED}}, "expected JSON data."),
+        ({"metadata": {"a": "\ud800"}}, "expected JSON data."),
+        ({"metadata": _deep()}, "expected JSON data."),
+        ({"tags": "eu"}, "tags: got 'eu', expected a list of names."),
+        ({"tags": 3}, "tags: got 3, expected a list of names."),
+        ({"tags": [" "]}, "tags: got ' ', expected a name of 1 to 1000 characters that is not blank."),
+        ({"tags": [None]}, "tags: got "),
+        ({"model": " "}, "model: got ' ', expected the name of a model that is not blank."),
+        (
+            {"model": 3},
+            "model: got 3, expected the name of a model, or an object with complete, stream and model.",
+        ),
+        ({"budget": 3}, "budget: got 3, expected limits by name: tokens, cost_usd, calls."),
+        (
+            {"budget": {"token": 3}},
+            "budget: got 'token', expected limits by name: tokens, cost_usd, calls.",
+        ),
+        ({"budget": {"tokens": 0}}, "budget.tokens: got 0, expected a whole number, 1 or more."),
+        ({"budget": {"calls": {"a": 0}}}, "budget.calls: got 'a': 0, expected names of tools"),
+        ({"approver": 3}, "approver: got 3, expected a function that decides on a request, or an object"),
+        ({"output": print}, "output: got print, expected a type, not a function."),
+        ({"output": "City"}, "output: got 'City', expected a type, not the name of one."),
+        ({"otput": str}, "otput: there is no such option of a run, expected one of session, user, history"),
+    ],
+)
+async def test_a_wrong_option_is_refused_before_anything_runs(options: dict[str, Any], message: str) -> None:
+    builder, model = builder_with(say("Hello."))
+    agent, recorder = builder.build(), EventRecorder()
+    agent.subscribe(recorder)
+    failed = (await attempt(agent.run_effect("Hello?", **options))).failure()
+    assert type(failed) is TaskError
+    assert message in failed.message
+    for begin in (agent.run, lambda task, **given: anext(agent.stream(task, **given))):
+        with pytest.raises(AgentError, match="expected"):
+            await begin("Hello?", **options)
+    assert model.requests == []
+    assert recorder.events == []
+
+
+async def test_none_is_as_if_an_option_were_not_given() -> None:
+    builder, _ = builder_with(say("Hello."))
+    names = (
+        "session",
+        "user",
+        "history",
+        "metadata",
+        "tags",
+        "model",
+        "budget",
+        "approver",
+        "output",
+        "deps",
+    )
+    result = await builder.build().run("Hello?", **dict.fromkeys(names))
+    assert (result.output, result.metadata.given, result.metadata.tags) == ("Hello.", {}, ())
+
+
+# --- the model --------------------------------------------------------------------------------------------
+
+
+async def test_a_model_by_name_answers_every_call_of_the_run() -> None:
+    plan = '{"steps": [{"id": "s1", "title": "Say", "instruction": "Say hello.", "type": "analysis"}]}'
+    for strategy in ("reactive", "reflexion", "plan-execute-reflect", "tree-of-thought"):
+        model = ScriptedLLM(forever(say(plan)))
+        agent = (
+            ReactiveAgents.create()
+            .with_llm(model)
+            .with_reasoning(strategy)
+            .with_memory(extraction="model")
+            .with_verification()
+            .build()
+        )
+        await attempt(agent.run_effect("Say hello.", model="other/large", output=City))
+        purposes = {request.purpose for request in model.requests}
+        assert {request.model for request in model.requests} == {"other/large"}, (strategy, purposes)
+        asked = len(model.requests)
+        await attempt(agent.run_effect("Say hello."))
+        assert {request.model for request in model.requests[asked:]} == {None}, strategy
+
+
+async def test_no_router_chooses_another_model_than_that_of_the_run() -> None:
+    builder, model = builder_with(say("Hello."), say("Hello."))
+    agent = builder.with_cost(tiers=[{"model": "other/small"}, {"model": "other/large"}]).build()
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    result = await agent.run("Hello?", model="other/mine")
+    assert [request.model for request in model.requests] == ["other/mine"]
+    assert recorder.of(ModelRouted) == []
+    assert result.metadata.model == model.requests[0].model
+    await agent.run("Hello?")
+    assert len(recorder.of(ModelRouted)) == 1
+
+
+class Minimal:
+    """The least that a model can be."""
+
+    model = "mine"
+
+    def __init__(self) -> None:
+        self.requests: list[models.ModelRequest] = []
+
+    def complete(self, request: models.ModelRequest) -> Any:
+        self.requests.append(request)
+        return ScriptedLLM(say("From mine.")).complete(request)
+
+    async def stream(
+        self, request: models.ModelRequest
+    ) -> AsyncIterator[Result[models.ModelChunk, LLMErrors]]:
+        self.requests.append(request)
+        async for chunk in ScriptedLLM(say("From mine.")).stream(request):
+            yield chunk
+
+
+async def test_a_model_as_an_object_takes_the_place_of_the_agents() -> None:
+    builder, model = builder_with(say("From the agent's."))
+    agent, mine = builder.build(), Minimal()
+    assert (await agent.run("Hello?", model=mine)).output == "From mine."
+    assert [event async for event in agent.stream("Hello?", model=mine)][-1].result.output == "From mine."
+    assert (len(mine.requests), model.requests) == (2, [])
+    assert (await agent.run("Hello?")).output == "From the agent's."
+
+
+# --- budget, output type, approver --------------------------------------------------------------------------
+
+
+async def test_a_budget_takes_the_place_of_the_limits_that_it_names() -> None:
+    def once() -> str:
+        """Do it."""
+        return "done"
+
+    turns = (call("once"), call("once"), answer("Done."))
+    builder, _ = builder_with(*turns, *turns)
+    agent = builder.with_tools(tool(volatile=True)(once)).with_budget(tokens=100_000).build()
+    limited = await agent.run("Do it twice.", budget={"calls": {"once": 1}})
+    assert len(limited.tool_results) == 1
+    assert len((await agent.run("Do it twice.")).tool_results) == 2
+
+    builder, model = builder_with(*[call("once")] * 9, answer("Done."))
+    agent = builder.with_tools(tool(volatile=True)(once)).build()
+    short = await agent.run("Do it.", budget={"tokens": 1})
+    assert (short.status, short.metadata.terminated_by, len(model.requests)) == ("partial", "budget", 1)
+
+
+async def test_the_budget_of_a_run_holds_for_the_runs_that_its_tools_begin() -> None:
+    inner = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Much.", cost_usd=2.0))))
+    builder, _ = builder_with(*(call("agent", task="Say much."), answer("Done.")) * 2)
+    agent = builder.with_tools(agent_tool(inner.with_reasoning().build())).build()
+    result = await agent.run("Ask.", budget={"cost_usd": 1.0})
+    assert (result.status, result.metadata.terminated_by) == ("partial", "budget")
+
+
+async def test_an_output_type_is_that_of_the_run() -> None:
+    builder, model = builder_with(say('{"name": "Rome"}'), say("Rome"), say("[1, 2]"))
+    agent = builder.build()
+    typed = await agent.run("Which?", output=City)
+    assert typed.output == City("Rome")
+    assert (await agent.run("Which?")).output == "Rome"
+    assert (await attempt(agent.run_effect("Which?", output=list[int]))).unwrap().output == [1, 2]
+    shown = ["JSON" in request.messages[0].content for request in model.requests]
+    assert shown[1] is False
+
+    builder, _ = builder_with(say("3"), say('{"name": "Rome"}'))
+    agent = builder.with_output_type(City).build()
+    assert (await agent.run("How many?", output=int)).output == 3
+    assert (await agent.run("Which?")).output == City("Rome")
+
+
+async def test_an_approver_decides_in_the_place_of_the_agents() -> None:
+    turns = (call("pay", amount=3), answer("Done."), answer("Done."))
+    for given in (lambda request: True, FixedApprover(True)):
+        builder, _ = builder_with(*turns)
+        agent, recorder = (
+            builder.with_tools(pay).with_approval(lambda request: False).build(),
+            EventRecorder(),
+        )
+        agent.subscribe(recorder)
+        result = await agent.run("Pay 3.", approver=given)
+        assert result.tool_results == {"pay-1": "paid 3"}
+        assert [each.approved for each in recorder.of(ApprovalDecided)] == [True]
+    builder, _ = builder_with(*turns)
+    agent = builder.with_tools(pay).build()  # which has none
+    assert (await agent.run("Pay 3.", approver=lambda request: True)).tool_results == {"pay-1": "paid 3"}
+
+
+async def test_an_agent_of_a_container_takes_the_same_options() -> None:
+    runtime = create_runtime(agent_id="clerk", provider="offline", model="offline")
+    model = ScriptedLLM(say('{"name": "Rome"}'))
+    runtime.models.llm.override(model)
+    agent = ReactiveAgent(runtime, deps=City)
+    result = await agent.run("Which?", deps=City("x"), output=City, tags=["a"], model="other/m")
+    assert (result.output, result.metadata.tags, model.requests[0].model) == (City("Rome"), ("a",), "other/m")
+    assert isinstance(Success(result), Success)
