@@ -34,7 +34,17 @@ def with_secret(value: Any, secret: str) -> Any:
     if isinstance(value, dict):
         return {with_secret(key, secret): with_secret(item, secret) for key, item in value.items()}
     if attrs.has(type(value)):
-        fixed = ("run_id", "task_id", "session_id", "plan_id", "learned_from", "id", "phase", "timing")
+        fixed = (
+            "run_id",
+            "parent_run_id",
+            "task_id",
+            "session_id",
+            "plan_id",
+            "learned_from",
+            "id",
+            "phase",
+            "timing",
+        )
         fields = attrs.fields(attrs.resolve_types(type(value)))
         changes = {
             field.name: with_secret(getattr(value, field.name), secret)

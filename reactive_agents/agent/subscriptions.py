@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import logging
-import math
 from collections.abc import AsyncGenerator, Callable
 from typing import TYPE_CHECKING
 
 import anyio
-from attrs import define, field
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler, QueuedHandler, is_async
+from reactive_agents.adapters.telemetry.event_buffer import EventBuffer
 from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
@@ -91,34 +91,37 @@ async def stream_events(
     *,
     run_id: RunId | None = None,
 ) -> AsyncGenerator[AgentEvent, None]:
-    """Yield every event of a run; cancel and await the run when the consumer leaves."""
+    """Yield every event of a run, and of the runs that its tools begin.
+
+    The run waits while the consumer is slow; it is cancelled and awaited when the consumer leaves.
+    """
     ids = CheckedIds(engine.ports.ids, ServiceFaults(), str(task.id))
     run_id = run_id or RunId(ids.new())
-    run = _Run()
-    send, receive = anyio.create_memory_object_stream["AgentEvent"](math.inf)
-    unsubscribe = engine.ports.events.subscribe(send.send_nowait, run_id=run_id)
+    run, buffer = _Run(), EventBuffer(run_id, engine.ports.redactor)
+    unsubscribe = engine.ports.events.subscribe(buffer.show, run_id=run_id)
+    overrides = evolve(overrides, readers=(*overrides.readers, buffer))
 
     async def conduct() -> None:
         try:
             with run.scope:
-                await attempt(engine.conduct(task, run_id=run_id, streaming=True, overrides=overrides))
+                await attempt(engine.conduct(task, run_id=run_id, overrides=overrides))
         except BaseException as error:  # noqa: BLE001 - raised again where the events are consumed
             run.crash = error
         finally:
-            send.close()
+            buffer.close()
             run.done.set()
 
-    with receive:
-        spawn_on_this_loop(conduct)  # a generator must not hold a task group across a yield
-        try:
-            async for event in receive:
-                yield event
-        finally:
-            unsubscribe()
-            if not run.done.is_set():
-                if isinstance(engine.cancel(task.id), Failure):  # it goes on with its recorded task, or waits
-                    run.scope.cancel()
-                with anyio.CancelScope(shield=True):
-                    await run.done.wait()
+    spawn_on_this_loop(conduct)  # a generator must not hold a task group across a yield
+    try:
+        while (event := await buffer.get()) is not None:
+            yield event
+    finally:
+        unsubscribe()
+        if not run.done.is_set():
+            if isinstance(engine.cancel(task.id), Failure):  # it goes on with its recorded task, or waits
+                run.scope.cancel()
+            buffer.close()  # a run that waits for the reader is cancelled before it goes on
+            with anyio.CancelScope(shield=True):
+                await run.done.wait()
     if run.crash is not None:
         raise run.crash

@@ -81,6 +81,15 @@ class Redactor:
         self.is_known_clean: Callable[[Iterable[str | None]], bool] = self._clean.issuperset
         """Whether all of the texts were looked at lately and had no secret; false says nothing."""
 
+    def joined(self, other: Redactor) -> Redactor:
+        """Return a redactor of the secrets that this one or the other knows."""
+        if other is self:
+            return self
+        both = Redactor()
+        both._values = tuple(dict.fromkeys((*self._values, *other._values)))
+        both._own = (*self._own, *other._own)
+        return both
+
     @cached_property
     def patterns(self) -> tuple[SecretPattern, ...]:
         """All patterns that are searched."""

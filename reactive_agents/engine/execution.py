@@ -153,6 +153,9 @@ class ExecutionEngine:
         """
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle, events = services.handle, services.events
+        calling = CALLER.get()
+        above = () if calling is None else calling.events.readers
+        unsubscribe = [self.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
         refused = self._begin(task, handle)
         account = USAGE_RECORDER.set(services.llm.add)
         caller = CALLER.set(
@@ -162,6 +165,8 @@ class ExecutionEngine:
                 services.llm.account,
                 services.llm.budget,
                 nested_runs() + 1,
+                events,
+                services.redactor,
             )
         )
         owner = OWNER.set(owner_within(task))
@@ -193,6 +198,8 @@ class ExecutionEngine:
             OWNER.reset(owner)
             CALLER.reset(caller)
             USAGE_RECORDER.reset(account)
+            for end in unsubscribe:
+                end()
             if refused is None:
                 del self._running.handles[task.id]
 
@@ -319,11 +326,23 @@ class ExecutionEngine:
         if ids is not ports.ids:
             ports = evolve(ports, clock=clock, ids=ids)
         run_id = run_id or RunId(ports.ids.new())
-        events = RunEvents(ports.events, ports.clock, run_id, task.id)
+        caller, guard = CALLER.get(), ports.budget.value_or(None)
+        events = RunEvents(
+            ports.events,
+            ports.clock,
+            run_id,
+            task.id,
+            agent=settings.agent_id,
+            parent_run_id=None if caller is None else caller.run_id,
+        )
+        above = () if caller is None else caller.events.readers
+        events.readers = (*above, *overrides.readers)
+        redactor = ports.redactor
+        if above and caller is not None and caller.redactor is not None:
+            redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
             ports = journal.recorded_ports(ports)
         control = ExecutionControl(events)
-        caller, guard = CALLER.get(), ports.budget.value_or(None)
         account = UsageAccount(None if caller is None else caller.account)
         callers_budget = None if caller is None else caller.budget
         budget = None
@@ -341,9 +360,9 @@ class ExecutionEngine:
             ports.llm,
             events,
             ports.clock,
-            streaming=streaming,
+            streaming=streaming or bool(events.readers),
             budget=budget,
-            redactor=ports.redactor,
+            redactor=redactor,
             hold=control.hold,
             account=account,
             faults=faults,
@@ -363,7 +382,9 @@ class ExecutionEngine:
             selected_model=overrides.model,
         )
         handle = RunHandle(context, meter, started, control, faults)
-        return EngineServices(settings, ports, meter, events, handle, self._progress, overrides, journal)
+        return EngineServices(
+            settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
+        )
 
     async def _end(
         self, outcome: Result[TaskResult, RuntimeErrors], services: EngineServices
@@ -398,6 +419,7 @@ class ExecutionEngine:
     def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
         failed = TaskFailed(
             *services.events.stamp(),
+            **services.events.origin,
             error=error,
             steps=steps_taken(context, services),
             metadata=run_metadata(context, services),

@@ -117,11 +117,15 @@ class ExecutionControl:
     async def hold(self, next_step: str) -> None:
         """Wait while the run is paused, and begin no step of a run that is being ended.
 
+        Wait for readers of its events that are behind as well.
+
         To be awaited before each model call and each tool call.
         """
         if self._cancelled or (self.stopped is not None and not self._answered):
             self.scope.cancel()  # accepted by another thread, perhaps, whose call has not arrived yet
             await anyio.lowlevel.checkpoint_if_cancelled()
+        if self._events.readers:
+            await self._events.keep_up()
         while self._paused:
             with self._lock:
                 if not self._paused:

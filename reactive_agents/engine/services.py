@@ -25,6 +25,7 @@ from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
+from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults
 from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.ports import (
@@ -231,6 +232,8 @@ class Caller:
         account: counts their usage as well.
         budget: what they reserve from, besides their own; ``None`` where there is none.
         depth: how many runs there are from the first to this one.
+        events: of the run under way; its readers get theirs too.
+        redactor: of its agent, for what is streamed to these.
     """
 
     approver: Maybe[Approver]
@@ -238,6 +241,13 @@ class Caller:
     account: UsageAccount
     budget: RunBudget | None
     depth: int
+    events: RunEvents
+    redactor: Redactor | None = None
+
+    @property
+    def run_id(self) -> RunId:
+        """The run under way."""
+        return self.events.run_id
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
@@ -254,6 +264,8 @@ class RunOverrides:
         services: fields of the run's ``EnginePorts``, likewise.
         accept_changes: whether a run that another version of the agent began is continued.
         named: whether the program chose the run's id, so that it names one run.
+        readers: get what is streamed of the run, and the events of the runs that its tools begin; the run
+            waits for those that are behind. Its own events they get by their subscription.
     """
 
     deps: Any = field(default=None, repr=False)
@@ -262,6 +274,7 @@ class RunOverrides:
     services: Mapping[str, Any] = field(factory=dict)
     accept_changes: bool = False
     named: bool = False
+    readers: tuple[EventReader, ...] = ()
 
 
 NO_OVERRIDES = RunOverrides()
@@ -273,6 +286,7 @@ class EngineServices:
 
     Attributes:
         journal: the record of a durable run.
+        redactor: removes secrets from what is streamed; also those of the agents that read the stream.
     """
 
     settings: RunSettings
@@ -283,6 +297,7 @@ class EngineServices:
     progress: ClosingProgress
     overrides: RunOverrides = NO_OVERRIDES
     journal: RunJournal | None = None
+    redactor: Redactor | None = None
 
     def run_context(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
         """Return the context for a function of the program, as it is now."""

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Concatenate, ParamSpec
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
 
 from attrs import asdict, frozen
 
@@ -22,7 +22,7 @@ from reactive_agents.core.events import (
     Stamp,
     ToolCallCompleted,
 )
-from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.kernel.service_calls import is_built_in
@@ -35,6 +35,24 @@ if TYPE_CHECKING:
 
 _P = ParamSpec("_P")
 _log = logging.getLogger("reactive_agents")
+NO_AGENT = AgentId("")
+
+
+class EventReader(Protocol):
+    """Reads the events of a run, and of the runs that its tools begin."""
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the run has to wait before it publishes more."""
+        ...
+
+    def show(self, event: AgentEvent) -> None:
+        """Take an event, from any thread, at once."""
+        ...
+
+    async def ready(self) -> None:
+        """Wait, on the event loop of the run, until it is not behind."""
+        ...
 
 
 class RunEvents:
@@ -43,19 +61,45 @@ class RunEvents:
     Each event takes the next number, from 1 and without gaps. It is made only for subscribers: a bus with
     ``has_subscribers`` is asked before.
 
+    Args:
+        agent: the agent whose run it is.
+        parent_run_id: the run whose tool began it.
+
     Attributes:
+        readers: those for whom the run waits when they are slow.
         answer: the text of a streamed run that stands for its answer; ``None`` where nothing is streamed.
     """
 
-    __slots__ = ("_bus", "_clock", "_has_subscribers", "_sequence", "answer", "run_id", "task_id")
+    __slots__ = (
+        "_bus",
+        "_clock",
+        "_has_subscribers",
+        "_sequence",
+        "answer",
+        "origin",
+        "readers",
+        "run_id",
+        "task_id",
+    )
 
-    def __init__(self, bus: EventBus, clock: Clock, run_id: RunId, task_id: TaskId) -> None:
+    def __init__(
+        self,
+        bus: EventBus,
+        clock: Clock,
+        run_id: RunId,
+        task_id: TaskId,
+        *,
+        agent: AgentId = NO_AGENT,
+        parent_run_id: RunId | None = None,
+    ) -> None:
         self._clock = clock
         has_subscribers: Callable[[RunId], bool] = getattr(bus, "has_subscribers", _always)
         self._has_subscribers = has_subscribers if is_built_in(bus) else _asking(has_subscribers, bus)
         self._sequence = 0
         self._bus = bus
         self.answer: AnswerStream | None = None
+        self.readers: tuple[EventReader, ...] = ()
+        self.origin: Mapping[str, Any] = {"agent": agent, "parent_run_id": parent_run_id}
         self.run_id = run_id
         self.task_id = task_id
 
@@ -68,7 +112,8 @@ class RunEvents:
     ) -> None:
         """Publish an event of the kind with these fields."""
         if self._has_subscribers(self.run_id):
-            self.deliver(kind(*self.stamp(), *args, **kwargs))
+            make: Any = kind  # the type of its parameters leaves no room for those of the origin
+            self.deliver(make(*self.stamp(), *args, **self.origin, **kwargs))
         else:
             self._sequence += 1
 
@@ -84,6 +129,18 @@ class RunEvents:
         """Return the first four fields of the next event, with the next number."""
         self._sequence += 1
         return self.run_id, self.task_id, self._sequence, self._clock.now()
+
+    @property
+    def parent_run_id(self) -> RunId | None:
+        """The run whose tool began this one."""
+        parent: RunId | None = self.origin["parent_run_id"]
+        return parent
+
+    async def keep_up(self) -> None:
+        """Wait for readers that are behind."""
+        for reader in self.readers:
+            if reader.is_behind:
+                await reader.ready()
 
     def are_read(self) -> bool:
         """Whether anybody gets the events: for fields that take a while to compute."""
@@ -179,7 +236,7 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
         *,
         copied: tuple[str, ...] = (),
         repairs: tuple[str, ...] = (),
-        **told: str,
+        **told: Any,
     ) -> None:
         kind = ReasoningStepCompleted
         events.publish(

@@ -576,6 +576,7 @@ class MeteredLLM:
                             return Success(response)
                         case Failure(error):
                             return Failure(error)
+                    await self._events.keep_up()
             finally:
                 deltas.end()
         return self._unfinished()

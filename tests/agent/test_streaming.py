@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import aclosing
 
 import pytest
+from returns.result import Result, Success
 
-from reactive_agents import ReactiveAgents
+from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool
+from reactive_agents.adapters.telemetry.event_buffer import MOST_WAITING
+from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.events import (
     AgentEvent,
     ModelStreamRestarted,
@@ -16,11 +20,30 @@ from reactive_agents.core.events import (
     ModelThinkingStreamed,
     TaskCompleted,
     TaskFailed,
+    TaskStarted,
     ToolArgumentsStreamed,
 )
-from reactive_agents.core.models import TextDelta, ToolCallDelta
-from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls, say, streamed
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    TextDelta,
+    ToolCallDelta,
+)
+from reactive_agents.testing import (
+    EventRecorder,
+    ScriptedLLM,
+    Turn,
+    answer,
+    call,
+    calls,
+    forever,
+    say,
+    streamed,
+)
 from tests.support.openai_server import Answer, Call, OpenAIServer, Reply
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -193,6 +216,86 @@ async def test_nothing_is_streamed_where_nobody_reads() -> None:
     assert asked == []
     assert [type(event).__name__ async for event in agent.stream("Say hi.")][-1] == "TaskCompleted"
     assert asked == ["stream"]
+
+
+class Talkative(ScriptedLLM):
+    """A model with a long answer, which counts the deltas that were taken of it."""
+
+    taken = 0
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
+        for _ in range(1500):
+            self.taken += 1
+            yield Success(TextDelta("word "))
+        yield Success(StreamCompleted(ModelResponse("word " * 1500, self.model)))
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_a_slow_reader_holds_up_its_own_run_and_no_other() -> None:
+    model = Talkative()
+    agent = ReactiveAgents.create().with_llm(model).build()
+    other = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hi.")))).build()
+    events: list[AgentEvent] = []
+    async for event in agent.stream("Talk."):
+        events.append(event)
+        if len(events) in (20, 900):
+            at_first = model.taken
+            for _ in range(5):
+                await other.run("Say hi.")
+            assert at_first <= model.taken <= len(events) + MOST_WAITING + 20
+    assert shown_by(events) == delivered(events)
+    assert model.taken == 1500
+
+
+async def test_a_reader_who_leaves_a_run_that_waits_for_it_cancels_the_run() -> None:
+    model = Talkative()
+    agent = ReactiveAgents.create().with_llm(model).build()
+    async with aclosing(agent.stream("Talk.")) as events:
+        async for _ in events:
+            await until(lambda: model.taken > MOST_WAITING // 2)
+            break
+    assert agent.running() == ()
+    assert model.taken < 1500
+
+
+def team(*turns: Turn, in_thread: bool = False) -> ReactiveAgent:
+    """An agent with another as its tool, which may be run by a plain function in a thread."""
+    worker = ReactiveAgents.create().with_name("adder").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    adder = worker.with_tools(add).build()
+
+    def ask(task: str) -> str:
+        """Ask for a sum."""
+        return adder.run_sync(task).output or ""
+
+    boss = ScriptedLLM(call("ask" if in_thread else "adder", task="Add 1 and 2."), answer("It is 3."))
+    builder = ReactiveAgents.create().with_name("boss").with_llm(boss).with_reasoning()
+    return builder.with_redaction(r"CASE-x").with_tools(ask if in_thread else agent_tool(adder)).build()
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+async def test_a_sub_agents_events_are_in_the_callers_stream(in_thread: bool) -> None:
+    turns = (call("add", a=1, b=2), answer("The sum of CASE-x is 3."))
+    events = [event async for event in team(*turns, in_thread=in_thread).stream("What is 1 + 2?")]
+    own = [event for event in events if event.agent == "boss"]
+    subs = [event for event in events if event.agent == "adder"]
+    assert len(own) + len(subs) == len(events)
+    assert {each.parent_run_id for each in own} == {None}
+    assert {each.parent_run_id for each in subs} == {events[0].run_id}
+    for part in (own, subs):
+        assert [each.sequence for each in part] == list(range(1, len(part) + 1))
+        assert isinstance(part[0], TaskStarted)
+        assert isinstance(part[-1], TaskCompleted)
+    assert shown_by(own) == delivered(own) == "It is 3."
+    # the patterns of the agent that is read hold for those below it as well
+    assert shown_by(subs) == delivered(subs) == "The sum of [redacted:pattern] is 3."
+
+
+async def test_runs_of_sub_agents_go_to_no_stream_of_others() -> None:
+    agent = team(forever(answer("It is 3.")))
+    recorder = EventRecorder()
+    agent.subscribe(recorder)
+    await agent.run("What is 1 + 2?")
+    assert {event.agent for event in recorder.events} == {"boss"}
 
 
 def test_a_script_says_its_chunks() -> None:

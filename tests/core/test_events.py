@@ -48,6 +48,8 @@ def test_an_event_is_made_of_a_stamp_and_its_own_fields() -> None:
         "task_id": "task",
         "sequence": 1,
         "at": "2026-01-02T03:04:05+00:00",
+        "agent": "",
+        "parent_run_id": None,
         "agent_id": "a",
         "input": "What is 1 + 1?",
         "tags": [],

@@ -32,7 +32,7 @@ def test_an_event_that_nobody_gets_takes_its_number_and_is_not_made() -> None:
     events = RunEvents(bus, clock, RUN, TASK)
     made = []
 
-    def make(*fields: Any) -> GuidanceGiven:
+    def make(*fields: Any, **_: Any) -> GuidanceGiven:
         made.append(fields)
         return GuidanceGiven(*fields)
 
