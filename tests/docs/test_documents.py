@@ -247,7 +247,7 @@ def test_the_command_and_its_page_name_every_strategy() -> None:
 
 def test_every_event_is_told_with_its_fields() -> None:
     page = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")
-    shared = {"run_id", "task_id", "sequence", "at"}
+    shared = {"run_id", "task_id", "sequence", "at", "agent", "parent_run_id"}
     for kind in get_args(AgentEvent):
         rows = [line for line in page.splitlines() if line.startswith(f"| `{kind.__name__}` |")]
         assert len(rows) == 1, kind
