@@ -388,7 +388,7 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     ),
     "refusal": ([answer("I cannot do that."), answer("So.")], {}),
     "abstention": ([GIVES_UP, call("look"), answer("So.")], NEEDS_LOOK),
-    "unsupported": ([answer("It is 4711."), answer("So.")], {}),
+    "unsupported": ([call("change"), answer("It is 4711."), answer("So.")], {}),
 }
 STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look")] * 3, {}),
@@ -401,7 +401,7 @@ STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "final_answer": ([answer("So.")], {}),
     "cut_off": ([say("", finish_reason="content_filter")], {}),
     "written_call": ([say(f"<tool_call>{n}") for n in "abcdefgh"], {}),
-    "text_answer": ([say(f"Then {n}:") for n in "abcdefgh"], {}),
+    "text_answer": ([call("broken"), *(say(f"Then {n}:") for n in "abcdefgh")], {}),
     "abstention": ([GIVES_UP], {}),
     "iteration_limit": (LOOKS, {"max_iterations": 3}),
 }

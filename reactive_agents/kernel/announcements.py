@@ -39,6 +39,8 @@ _INTENT = _table(
     "dobbiamo voglio sto vou preciso devo quero estou zal zullen ga gaan moet moeten wil muszę musimy "
     "chcę нужно должен должны буду будем надо хочу"
 )
+_MODAL = _table("will shall should must need needs ought")
+"""Those that say nothing of who intends."""
 _SEQUENCE = _table(
     "now next first firstly then before afterwards shortly soon again jetzt nun gleich zunächst zuerst "
     "nächstes danach dann maintenant d'abord ensuite puis bientôt ahora primero luego después enseguida "
@@ -49,24 +51,38 @@ _WAIT = _table(
     "moment moments sec minute augenblick instant momento momentito attimo momentje chwilę chwileczkę "
     "saniye dakika минутку секунду"
 )
+_MEANWHILE = re.compile(
+    r"\b(?:at|im|en|pour|no|op|w|nel|в)\s+(?:(?:the|this|este|esse|dit|tym|данный)\s+|l['’])?"
+    r"(?:moment|augenblick|instant|momento|chwili)"
+)
+"""A time that is no waiting: "closed at the moment"."""
 _FOLLOWING = _table(
     "next following upcoming nächste nächsten folgenden suivant suivante siguiente prossimo prossima "
     "seguente próximo próxima seguinte volgende następnej następny следующем следующее"
 )
 _NUMBERED = re.compile(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
 _NEGATION = _table(
-    "not no nothing none nobody never cannot can't couldn't don't doesn't didn't won't unable nicht "
+    "not no nothing none nobody never cannot unable unavailable nicht "
     "kein keine keinen pas non ne não nada niet geen nie değil yok не нет"
 )
-_ABILITY = _table(
-    "can can't cannot could couldn't unable able won't kann können konnte konnten peux pouvons puis pu "
-    "puedo podemos pude posso possiamo consigo kan kunnen kon mogę możemy могу можем смог"
+_UNAVAILABLE = _table(
+    "available unavailable accessible possible impossible verfügbar möglich disponible possible disponibile "
+    "possibile disponível possível beschikbaar mogelijk dostępne dostępny możliwe доступно доступен возможно"
+)
+"""Adjectives by which something is said not to be there."""
+_ABILITY = (
+    _table(
+        "can can't cannot could couldn't unable able won't kann können konnte konnten peux pouvons puis pu "
+        "puedo podemos pude posso possiamo consigo kan kunnen kon mogę możemy могу можем смог"
+    )
+    | _UNAVAILABLE
 )
 """Auxiliaries and adjectives of being able and willing."""
 _LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
     "you your you'd you're sie ihnen ihr vous usted ustedes você u jij siz вы вам ти pan pani lei"
 )
+_WHETHER = _table("yes no yep nope ja nein oui non sí sì não nee tak nie да нет evet hayır はい いいえ")
 _CONDITION = _table("if wenn falls si se als jeśli jeżeli eğer если")
 _COMMON = _table(
     "about after also another anything before both call could deliver does each ends every find from "
@@ -91,6 +107,7 @@ _UNSPACED = re.compile(
     r"我|让我|我们|咱们|正在|接下来|首先|稍等|马上|现在开始|将使用"  # Chinese
     r"|(?:(?<![てで]い)(?<!あり)(?<!おり)(?<!なり)ます|ましょう|ください|てみる)[。！\s]*\Z"  # Japanese
 )
+_CONTRACTED = re.compile(r"n't(?!\S)")
 _NEGATION_UNSPACED = re.compile(r"不|没|ません|ない|無")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
 _PART = re.compile(r"[,，、:：(]")
@@ -118,16 +135,24 @@ def read_clause(text: str) -> Clause:
     """Return the clause of a text, whose words are looked at once."""
     parts = [words for part in _PART.split(text) if (words := _words(part))]
     every = {word for words in parts for word in words}
-    return Clause(text, parts, every, bool(_NEGATION & every or _NEGATION_UNSPACED.search(text)))
+    return Clause(text, parts, every, _denies(every, text))
 
 
-def sign_of(clause: Clause, acts: Set[str], task: str, results: str = "") -> Sign | None:
+def _denies(words: Set[str], text: str) -> bool:
+    contracted = any(map(_CONTRACTED.search, words))
+    return contracted or bool(_NEGATION & words or _NEGATION_UNSPACED.search(text))
+
+
+def sign_of(
+    clause: Clause, acts: Set[str], task: str, results: str = "", *, is_done: bool = False
+) -> Sign | None:
     """Return the sign of an announcement in a clause, if it has one.
 
     Args:
         acts: the tools' verbs, each as :func:`act_of` returns it.
         task: its words are no signs.
         results: what tools returned; a participle that occurs there is a noun.
+        is_done: whether nothing seems left to do, so that a speaker who intends nothing tells what was done.
     """
     every, negative = clause.words, clause.denies
     if _UNSPACED.search(clause.text) and not negative:
@@ -145,14 +170,19 @@ def sign_of(clause: Clause, acts: Set[str], task: str, results: str = "") -> Sig
     speaks = bool(_SPEAKER & every or _HORTATIVE & told)
     ordered = bool(_FOLLOWING & told)
     for words in clause.parts:
-        ordered = ordered or bool({words[0], words[-1]} & _SEQUENCE - asked)
+        at_end = () if _FINITE & set(words) else words[-1:]  # "is on now" tells how it is
+        ordered = ordered or bool({words[0], *at_end} & _SEQUENCE - asked)
     intends = bool((_INTENT | _WITH_SPEAKER | _HORTATIVE) & told) or ordered
-    if _WAIT & told or _ENDINGS.search(" ".join(told)):
+    waits = _WAIT & told and not negative and not _MEANWHILE.search(clause.text.lower())
+    if waits or _ENDINGS.search(" ".join(told)):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause.parts, results)):
         return "plain"
     is_act = acts & {word[:_SHARED] for word in told}
-    if speaks or ordered or _INTENT & told or is_act or _NUMBERED.match(clause.text):
+    intent = _INTENT & told
+    if intent <= _MODAL and not speaks and clause.parts[0][0] not in _MODAL:
+        intent = frozenset()  # "they will buy it"
+    if (speaks and not is_done) or ordered or intent or is_act or _NUMBERED.match(clause.text):
         return "faint"
     return None
 
@@ -170,6 +200,16 @@ def refuses(clause: str) -> bool:
     return speaks and bool(_ABILITY & read.words or _LACKING.search(text))
 
 
+def is_unavailable(clause: str, known: str) -> bool:
+    """Return whether a clause says that something is not there or not possible.
+
+    Args:
+        known: texts whose words say so of their subject, as where a task asks whether a room is available.
+    """
+    read = read_clause(clause)
+    return read.denies and bool(_UNAVAILABLE & read.words - set(_words(known)))
+
+
 def act_of(description: str) -> str:
     """Return the first letters of the verb that a tool's description begins with.
 
@@ -183,6 +223,11 @@ def subjects_in(text: str) -> frozenset[str]:
     """Return the beginnings of the words of a text that are no common ones."""
     words = _words(text)
     return frozenset([word.rstrip("s")[:_STEM] for word in words if word[3:] and word not in _COMMON])
+
+
+def says_whether(clause: str) -> bool:
+    """Return whether a clause begins with a yes or no."""
+    return bool(_WHETHER & set(_words(clause)[:1]))
 
 
 def is_courtesy(clause: str) -> bool:

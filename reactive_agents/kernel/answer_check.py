@@ -15,7 +15,7 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from itertools import accumulate, islice
+from itertools import accumulate, islice, pairwise
 from typing import Literal, TypeAlias
 
 from attrs import frozen
@@ -24,8 +24,10 @@ from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.announcements import (
     act_of,
     is_courtesy,
+    is_unavailable,
     read_clause,
     refuses,
+    says_whether,
     sign_of,
     subjects_in,
 )
@@ -46,7 +48,11 @@ the and for are was has had have this that these those with from into what which
 your our its his her their them they tell give find look make call use get need needs please about all any can
 will would should could may not out one now then next first
 """
-_ENGLISH = frozenset(["the", "is", "are", "what", "how", "who", "when", "where", "why", "does", "did", "of"])
+_ENGLISH_WORDS = """
+the is are what how who when where why does did of an that with and for about to me my it
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+_FEW_WORDS = 2
 _UNTELLING = frozenset(_UNTELLING_WORDS.split())
 """Words that a text and a task have in common by chance."""
 _OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
@@ -56,6 +62,20 @@ _CALL_SIGNS = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _ARGUMENTS = re.compile(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
+_TOTAL = re.compile(
+    r"\b(?:total|totals|sum|altogether|together|combined|overall|in all|insgesamt|zusammen|gesamt\w*|summe|"
+    r"ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|łącznie|итого|всего|"
+    r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
+    re.IGNORECASE,
+)
+_PARTIAL = re.compile(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
+"""Shares, rates and times, of which a total is no plain sum."""
+_MOST_SUMMED = 10
+_COMPUTES = re.compile(
+    r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
+    re.IGNORECASE,
+)
+"""In the name or description of a tool that works something out."""
 _NO_LETTERS = re.compile(r"[\W_]+")
 _TAG = re.compile(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
@@ -94,13 +114,18 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
 
     A figure is a number or an identifier with digits. It is supported when it stands in the task or in a
     result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
+    Where the task asks for a total of few whole numbers, only sums and one operation count: from a few small
+    numbers two operations lead nearly everywhere.
     """
     shown = "\n".join((seen.task, seen.told, *seen.results))
     figures = islice(dict.fromkeys(_figures(answer)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not _occurs(figure, shown)]
     if not unknown:
         return ()
-    known = _Known(shown, seen.results)
+    if _asks_for_total(seen):
+        known: _Known = _Totals("\n".join((seen.task, *seen.results)), seen.results)
+    else:
+        known = _Known(shown, seen.results)
     return tuple(figure for figure in unknown if not known.supports(figure))
 
 
@@ -143,13 +168,16 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
 
 
 def is_refusal(text: str, seen: Seen) -> bool:
-    """Return whether a text says only that the speaker cannot do the task.
+    """Return whether a text says only that the task cannot be done.
 
-    Each clause of more than two words denies something, and one of them is about the speaker's ability. It
-    has no evidence, and no figure besides those of the task.
+    Each clause of more than two words denies something, and one of them is about the speaker's ability, or
+    says that something is not available. It has no evidence, and no figure besides those of the task.
     """
     clauses = [each for each in _clauses(text) if not is_courtesy(each) and len(each.split()) > 2]
-    if not any(map(refuses, clauses)) or not all(read_clause(each).denies for each in clauses):
+    known = "\n".join((seen.task, *seen.results))
+    if not any(refuses(each) or is_unavailable(each, known) for each in clauses):
+        return False
+    if not all(read_clause(each).denies for each in clauses):
         return False
     if any(not _occurs(figure, seen.task) for figure in _numbers_and_names(text)):
         return False
@@ -171,7 +199,7 @@ def figures_of(text: str) -> frozenset[str]:
     return frozenset(_numbers_and_names(text))
 
 
-def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
+def judge_text(text: str, tools: Mapping[str, str], seen: Seen, *, is_left: bool = True) -> Judgement:
     """Return whether a text without a call is an answer, by its last clause.
 
     It announces when it ends with a question, a colon or an ellipsis, says what the speaker does next, or
@@ -181,6 +209,8 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
 
     Args:
         tools: descriptions of the tools by their names.
+        is_left: whether something may be left to do. Otherwise less is a sign of an announcement: what the
+            speaker did, an answer to the question whether, a text that begins with evidence.
     """
     clauses = _clauses(text)
     if not clauses or _OPEN_END.search(text):
@@ -190,7 +220,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     clause, results = read_clause(clauses[-1]), "\n".join(seen.results)
     known = [_read_tool(name, description) for name, description in tools.items()]
     acts = {tool.act for tool in known if tool.act and not results}
-    sign = sign_of(clause, acts, seen.task, results)
+    sign = sign_of(clause, acts, seen.task, results, is_done=bool(results) and not is_left)
     if sign == "plain":
         return "announcement"
     evident = bool(results) and ends_with_evidence(
@@ -209,12 +239,29 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     if sign is not None:
         doubtful = True
     elif seen.results:
-        doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{results}"))
+        is_answer = clause.denies or _is_about(clause.text, f"{seen.task}\n{results}")
+        doubtful = not is_answer and (is_left or not _tells(clauses, known, seen, results))
     else:
         doubtful, asked = False, subjects_in(seen.task)
         for tool in known:
             doubtful = doubtful or bool(tool.subjects & asked)
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
+
+
+def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: str) -> bool:
+    """Return whether a text without evidence at its end has to do with what was found.
+
+    That is a last clause about a tool or with a yes or no, evidence or a denial in the clause before it, or
+    results that acknowledge and tell nothing.
+    """
+    told, asked = subjects_in(results), subjects_in(seen.task)
+    if told <= asked and all(_occurs(figure, seen.task) for figure in _numbers_and_names(results)):
+        return True
+    if any(tool.subjects & subjects_in(clauses[-1]) for tool in tools):
+        return True
+    if says_whether(clauses[-1]):
+        return True
+    return len(clauses) > 1 and (read_clause(clauses[-2]).denies or ends_with_evidence(clauses[-2], seen))
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
@@ -224,9 +271,23 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
         tools: descriptions of the tools by their names.
     """
     asked = subjects_in(task)
-    if _NUMBER.search(task) or _ENGLISH.isdisjoint(task.lower().split()):
-        return False  # with figures there may be something to work out
-    return not any(_read_tool(name, description).subjects & asked for name, description in tools.items())
+    words = task.lower().split()
+    if _ENGLISH.isdisjoint(words) and len(words) > _FEW_WORDS:
+        return False
+    if _NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
+        return False
+    return not is_related(asked, tools)
+
+
+def is_related(task: str | frozenset[str], tools: Mapping[str, str]) -> bool:
+    """Return whether a task shares a subject with one of the tools.
+
+    Args:
+        task: its text, or its subjects.
+        tools: descriptions of the tools by their names.
+    """
+    asked = subjects_in(task) if isinstance(task, str) else task
+    return any(_read_tool(name, description).subjects & asked for name, description in tools.items())
 
 
 def _is_about(text: str, shown: str) -> bool:
@@ -319,7 +380,8 @@ class _Known:
     """The numbers of a text, and those that can be worked out from them."""
 
     def __init__(self, shown: str, results: Iterable[str]) -> None:
-        self._numbers = dict.fromkeys(_read(found[0]) for found in _NUMBER.finditer(shown))
+        self._every = tuple(_read(found[0]) for found in _NUMBER.finditer(shown))
+        self._numbers = dict.fromkeys(self._every)
         self._counts = {count for result in results for count in _counts(result)}
         self._reached: list[float] | None = None
         self._sums: list[float] = []
@@ -360,6 +422,34 @@ class _Known:
             for each in numbers
             for ends in _before_last_operation(low, high, each)
         )
+
+
+class _Totals(_Known):
+    """The whole numbers of a text, and sums of them and of products of neighbours."""
+
+    def _follows(self, value: float, slack: float) -> bool:
+        if self._reached is None:
+            numbers = list(self._every)
+            products = [a * b for a, b in pairwise(numbers)]
+            one_step = _operations(numbers)
+            self._reached = sorted({*_sums_of_some(numbers), *_sums_of_some(products), *one_step})
+        return _has_between(self._reached, value - 1e-9, value + 1e-9)
+
+
+def _asks_for_total(seen: Seen) -> bool:
+    """Return whether a task asks for a total of few enough whole numbers to be tried."""
+    if _TOTAL.search(seen.task) is None:
+        return False
+    shown = "\n".join((seen.task, *seen.results))
+    numbers = _NUMBER.findall(shown)
+    return len(numbers) <= _MOST_SUMMED and all(map(str.isdecimal, numbers)) and not _PARTIAL.search(shown)
+
+
+def _sums_of_some(numbers: Iterable[float]) -> set[float]:
+    sums = {0.0}
+    for number in numbers:
+        sums |= {total + number for total in sums}
+    return sums
 
 
 def _read(text: str) -> float:

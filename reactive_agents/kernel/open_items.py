@@ -13,12 +13,11 @@ from collections.abc import Iterable, Iterator
 
 _WORDS = r"(?:and|und|et|y|e|en|or|oder|ou|o|i|ve|и)"
 _COMMA = r"[,;、，]"
-_BETWEEN = (
+_SEPARATOR = re.compile(
     rf"(?:\s*{_COMMA}?\s+(?P<last>{_WORDS}|&)\s+|\s*{_COMMA}\s*|\s*(?P<last_unspaced>[和及と])\s*"
     r"|\n\s*(?:[-*•]|\d{1,2}[.)])\s+)"
 )
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
-_SEPARATOR = re.compile(_BETWEEN)
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _LONGEST_ITEM = 60
@@ -48,11 +47,21 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
 
 
 def _lists(task: str) -> Iterator[list[str]]:
-    """Yield the parts of each list; the one after a word such as "and" is its last."""
+    """Yield the parts of each list; the one after a word such as "and" is its last.
+
+    Such a word of one language is another word in another: each that the task has is tried alone.
+    """
     task = re.sub(r"(?<=\w)[.:](?=\w)", _INNER_MARK, task)  # within a name, a number or a time
+    words = dict.fromkeys(between["last"] for between in _SEPARATOR.finditer(task)) or {None: None}
+    for word in words:
+        yield from _lists_with(task, word)
+
+
+def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
     for place in _PART.finditer(task):
         parts, start, is_last = list[str](), 0, False
-        for between in (*_SEPARATOR.finditer(place[0]), None):
+        found = [each for each in _SEPARATOR.finditer(place[0]) if each["last"] in (None, word)]
+        for between in (*found, None):
             end = len(place[0]) if between is None else between.start()
             parts.append(place[0][start:end].replace(_INNER_MARK, ".").strip())
             if between is None or is_last:

@@ -76,7 +76,8 @@ _BLOCKED = re.compile(
 )
 """Signs that a sentence explains its subject, forbids, supposes or tells it."""
 _ABOUT = re.compile(
-    r"\b(?:checklist|example|poem|story|novel|song|essay|joke|slogan|function|code|script|program|class|regex)\b",
+    r"\b(?:checklist|example|poem|story|novel|song|essay|joke|slogan|function|script|program|class|regex|"
+    r"(?<!confirmation\s)(?<!booking\s)(?<!tracking\s)(?<!discount\s)(?<!postal\s)(?<!error\s)code)\b",
     re.IGNORECASE,
 )
 """Works that a sentence asks for, which may be about anything."""
@@ -419,6 +420,17 @@ def _does(clause: str, definition: ToolDefinition) -> bool:
     return _is_object(rest, subjects) if subjects else bool(_DETERMINED.match(rest))
 
 
+def _is_described(verb: str, rest: str, definition: ToolDefinition) -> bool:
+    """Return whether a tool's description begins as an order does."""
+    described = re.match(r"(\w+)\s+(?:an?|the|one)\s+(\w+)", definition.description.lower())
+    ordered = re.match(r"\s+(?:an?|the|one|my|\d+)\s+(\w+)", rest.lower())
+    if described is None or ordered is None:
+        return False
+    return (
+        described[1] == verb and _stem(described[2]) == _stem(ordered[1]) and bool(_PARTICULAR.search(rest))
+    )
+
+
 def _is_object(rest: str, subjects: frozenset[str]) -> bool:
     """Return whether a subject follows within three words."""
     near = re.match(r"(?:\s+[\w-]+){1,3}", rest)
@@ -436,7 +448,9 @@ def _times_done(clause: str, definition: ToolDefinition) -> int:
         return 0
     rest = clause[clause.lower().find(verb) + len(verb) :]
     is_meant = (
-        _is_object(rest, subjects) if subjects else re.match(r"\s+(?:(?:the|one)\s+)?[A-Z]\w*\b(?!')", rest)
+        _is_object(rest, subjects)
+        if subjects
+        else re.match(r"\s+(?:(?:the|one)\s+)?[A-Z]\w*\b(?!')", rest) or _is_described(verb, rest, definition)
     )
     return _often(clause) if is_meant else 0
 

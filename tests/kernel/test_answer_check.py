@@ -10,6 +10,7 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.answer_check import (
     Seen,
     ends_with_evidence,
+    is_refusal,
     judge_text,
     unmade_call,
     unsupported_figures,
@@ -293,3 +294,30 @@ def test_an_answer_after_prose_is_one_where_brackets_tell_its_end() -> None:
 def test_an_object_alone_is_the_answer() -> None:
     assert lone_answer('{"answer": "Alto costs 4."}') == ANSWER
     assert lone_answer('{"answer": "Alto costs 4.", "price": 4}') is None
+
+
+@pytest.mark.parametrize("total", [75, 76, 78, 79, 90])
+def test_a_wrong_total_of_few_whole_numbers_is_unsupported(total: int) -> None:
+    seen = Seen("How many crates are there in Harlow, Tavy and Quorn together?", ("17", "41", "19"))
+    assert unsupported_figures("In all 77 crates.", seen) == ()
+    assert unsupported_figures(f"In all {total} crates.", seen) == (str(total),)
+
+
+def test_a_total_of_products_is_supported_and_shares_are_judged_as_ever() -> None:
+    bought = Seen("What do they cost in total?", ("3 lamps at 20 euros", "2 desks at 90 euros"))
+    assert unsupported_figures("240 euros in total.", bought) == ()
+    reduced = Seen("What is the total after 10% off?", ("120", "80"))
+    assert unsupported_figures("It is 180.", reduced) == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "refused"),
+    [
+        ("That information isn't available to me.", True),
+        ("The system is not available, sorry.", True),
+        ("The room isn't available on Monday.", False),
+    ],
+)
+def test_what_is_not_available_is_refused_unless_that_was_asked(text: str, refused: bool) -> None:
+    task = "Is the room available on Monday?" if "room" in text else "How many crates are in Tavy?"
+    assert is_refusal(text, Seen(task)) == refused

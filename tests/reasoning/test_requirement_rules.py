@@ -95,3 +95,10 @@ def test_odd_schemas_and_names_are_no_problem(schema: dict[str, object]) -> None
     for name in ("-", "_", "a", "get_", "price", "web-search", "calculator"):
         definition = ToolDefinition(name, "", schema)  # type: ignore[arg-type]
         requirements_in("What is the price of Kelto? Use web-search. Read a.txt.", [definition])
+
+
+def test_an_order_in_the_words_of_a_tools_description_requires_it() -> None:
+    reserve = ToolDefinition("reserve", "Reserve a table.", {"type": "object", "properties": {}})
+    task = "Reserve a table for 2 at Kiyomi on 2026-12-10 and give me the confirmation code."
+    assert [each.name for each in requirements_in(task, [reserve]).required] == ["reserve"]
+    assert requirements_in("Reserve a seat for 2 at Kiyomi.", [reserve]).required == ()

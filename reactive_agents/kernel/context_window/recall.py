@@ -12,7 +12,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping
 
-from attrs import frozen
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
@@ -362,6 +362,8 @@ def recall(
 
 
 def _answer(wanted: RecallArguments, scratchpad: Mapping[str, str], room: int, hits: int) -> Result[str, str]:
+    if wanted.query is not None and not _is_json(scratchpad.get(wanted.key, "")):
+        wanted = evolve(wanted, search=wanted.query, query=None)
     try:
         return _located(wanted, scratchpad).bind(lambda place: _read(place, wanted, room, hits))
     except RecursionError:
@@ -383,13 +385,18 @@ def _located(wanted: RecallArguments, scratchpad: Mapping[str, str]) -> Result[_
     if wanted.query is not None:
         query = compile_query(wanted.query).bind(lambda compiled: run_query(compiled, text))
         return query.map(lambda found: _Place(found, "what the query found", None)).alt(
-            lambda problem: f"The query was not answered: {problem}."
+            lambda problem: f"The query was not answered: {problem}. Use search to look for words."
         )
     path = wanted.path or ""
     whole = json_value(text)
     if not isinstance(whole, list | dict):
         return Failure(f"The result {wanted.key} is no JSON that has paths: use search or start.")
     return value_at(whole, path).map(lambda found: _Place(found, "this part", path))
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is JSON with parts, or too long to be looked at as such."""
+    return _is_too_large(text) or isinstance(json_value(text), list | dict)
 
 
 def _is_too_large(text: str) -> bool:

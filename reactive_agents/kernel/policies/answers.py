@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from reactive_agents.core.messages import AssistantMessage
+from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -31,6 +32,7 @@ from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_items import open_items
+from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.policies.budgets import turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
@@ -131,24 +133,27 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 
     A text that announces is asked for the call or the answer, up to three times in a row; a run that is still
     announcing in the fourth ends as partial. A text that may be either is asked once, and twice where it
-    tells nothing of the results that there are; then it is taken at its word. A call in between starts over.
+    tells nothing of the results that there are; then it is taken at its word, as is a text that comes again
+    where nothing seems left to do. A call in between starts over.
     """
     text = _text_proposed(state, context)
     if not text:
         return None
     if _fits_form(text, context):
         return None
-    seen = _seen(state, context)
-    judgement = answer_check.judge_text(text, _described(state, context), seen)
+    seen, is_left = _seen(state, context), _is_left(state, context)
+    judgement = answer_check.judge_text(text, _described(state, context), seen, is_left=is_left)
     if judgement == "answer":
         return None
-    texts = _texts_in_a_row(state)
+    texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
+        if state.ledger.idle_turns and not is_left:
+            return None  # the same text again
         if texts < MOST_TEXTS:
             return Redirect(TEXT_ANSWER, _NO_CALL)
         reason = f"The model announced in {texts} turns what it would do, and did not do it."
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
-    has_results = turns_left(state, context) and bool(_results(state))
+    has_results = turns_left(state, context) and is_left and bool(_results(state))
     tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
@@ -158,14 +163,15 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
 def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer right after a failed call, without anything found, once.
 
-    What the tool said of its failure counts as found. Calls that need approval are not asked for again.
+    What the tool said of its failure counts as found. Calls that need approval are not asked for again. An
+    answer that is delivered without anything found after that is partial where no call of the run has worked.
     """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip() or _was_told(state, FAILED_CALL):
+    if proposal is None or not proposal.text.strip():
         return None
     if not _can_ask(context):
         return None
-    last = next((step for step in reversed(state.steps) if step.type == "observation"), None)
+    last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
     if last is None or last.metadata is None or last.metadata.success is not False:
         return None
     if last.metadata.origin != "executed" or not turns_left(state, context):
@@ -176,6 +182,15 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
         return None
+    if _was_told(state, FAILED_CALL):
+        explained = proposal.could_not or answer_check.explains(
+            proposal.text, context.input.asked, [last.content]
+        )
+        is_text = proposal.call_id is None  # which the policy for texts asks about
+        if explained or is_text or state.ledger.counted.succeeded or not _is_left(state, context):
+            return None
+        reason = f"No call worked, and the answer has nothing of what {tool} said. Missing: what it looks up."
+        return Stop(FAILED_CALL, "partial", proposal.text, reason)
     return Redirect(
         FAILED_CALL,
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
@@ -186,28 +201,63 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 @_where_tools_answer
 @about_answers
 def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Question an answer that comes before all items of a list were looked up, once.
+    """Question an answer that comes before all items of a list were looked up.
+
+    Once, and again after each call that has found something since then. In the last turn it is partial.
 
     Of the tools that change something nothing is asked: what they were not called for may be meant so.
     """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip() or proposal.could_not or _was_told(state, LEFT_OUT):
+    if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
-    if not _can_ask(context) or not turns_left(state, context):
+    if _was_told(state, LEFT_OUT) and (len(state.ledger.said) > 1 or state.ledger.idle_turns):
+        return None  # no call has found anything new since then
+    if not _can_ask(context):
         return None
-    calls = [step.content for step in state.steps if step.type == "action"]
-    asked = [text for call in calls for text in _texts_asked(call, context)]
-    if not asked:
-        return None
-    items = open_items(context.input.asked, asked, "\n".join((*calls, *_results(state))))
+    items = _items_left(state, context)
     if not items:
         return None
     named = ", ".join(items[:_MOST_NAMED])
+    if not turns_left(state, context):
+        reason = f"The last turn came before everything was looked up. Missing: {named}."
+        return Stop(LEFT_OUT, "partial", proposal.text, reason)
     return Redirect(
         LEFT_OUT,
         f"The task also names: {named}. Nothing was looked up about it. Call the tools for it first; if that "
         "is not needed, give the answer again.",
     )
+
+
+def _is_left(state: KernelState, context: KernelContext) -> bool:
+    """Return whether something plainly is left to do for the task.
+
+    That is a required call, an item of a list, a call that failed, or, before the first call, a tool that has
+    to do with the task.
+    """
+    counted = state.ledger.counted
+    if requirements_of(state, context).open or counted.failed_in_a_row or _items_left(state, context):
+        return True
+    tools = {name: text for name, text in _described(state, context).items() if text}
+    if not counted.attempts:
+        return not answer_check.is_beside_tools(context.input.asked, tools)
+    unused = {name: text for name, text in tools.items() if not counted.attempts.get(name)}
+    return answer_check.is_related(context.input.asked, unused)
+
+
+def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return items in one list with something that was looked up, which were not."""
+    calls = [step.content for step in state.steps if step.type == "action"]
+    asked = [text for call in calls for text in _texts_asked(call, context)]
+    if not asked:
+        return ()
+    return open_items(context.input.asked, asked, "\n".join((*calls, *_results(state))))
+
+
+def _is_of_a_tool(step: ReasoningStep) -> bool:
+    """Return whether a step is what a call returned, other than a rejected answer."""
+    if step.type != "observation":
+        return False
+    return step.metadata is None or step.metadata.tool_used != FINAL_ANSWER
 
 
 def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:

@@ -172,7 +172,11 @@ def test_a_query_takes_a_part_of_a_result() -> None:
     assert read(key="search-2", query="matches[*].path", items=[0, 1]).startswith("[0] docs/0.md\n")
     assert "The query was not answered: Invalid" in ask(key="search-2", query="a[").error
     assert "it finds nothing here" in ask(key="search-2", query="nope").error
-    assert "no JSON array" in ask(key="web-1", query="a").error
+
+
+def test_a_query_of_a_text_that_is_no_json_looks_for_its_words() -> None:
+    assert read(key="web-1", query="LINE 77") == read(key="web-1", search="LINE 77")
+    assert "Use search to look for words" in ask(key="search-2", query="P-318").error
 
 
 # --- words ----------------------------------------------------------------------------------------------

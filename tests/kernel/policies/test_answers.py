@@ -34,10 +34,11 @@ NO_CALL = Redirect(
 
 
 def texts(*said: str, found: str = "", **fields: Any) -> KernelState:
-    """A state after texts in a row, the last of them proposed."""
+    """A state after texts in a row, the last of them proposed, and the others asked about."""
     results = {"look-1": found} if found else {}
     messages = tuple(AssistantMessage(text) for text in said)
-    return moment(said[-1], messages=messages, scratchpad=results, **fields)
+    asked = {"text_answer": len(said) - 1} if said[1:] else {}
+    return moment(said[-1], messages=messages, scratchpad=results, told=asked, **fields)
 
 
 def asked(bench: KernelBench) -> list[str]:
@@ -134,15 +135,18 @@ def test_beside_results_a_text_that_tells_nothing_of_them_or_the_task_is_asked_t
     assert text_answer(texts("The coins are there.", found="450 coins"), CONTEXT) is None
     assert text_answer(texts("It is so.", found="450 coins"), CONTEXT) == NO_CALL
     assert text_answer(texts("I think so.", found="450 coins"), CONTEXT) == NO_CALL
-    assert text_answer(texts(*["I think so."] * 2, found="450 coins"), CONTEXT) == NO_CALL
+    again = texts(*["I think so."] * 2, found="450 coins", failed_in_a_row={"see": 1})
+    assert text_answer(again, CONTEXT) == NO_CALL
+    assert text_answer(texts(*["I think so."] * 2, found="450 coins"), CONTEXT) is None
     assert text_answer(texts(*["I think so."] * 2, found="450 coins", iteration=5), CONTEXT) is None
     assert text_answer(texts(*["I think so."] * 3, found="450 coins"), CONTEXT) is None
 
 
 def test_announcements_are_never_the_answer() -> None:
     for count in range(1, MOST_TEXTS):
-        assert text_answer(texts(*["I will look:"] * count), CONTEXT) == NO_CALL
-    verdict = text_answer(texts(*["I will look:"] * MOST_TEXTS), CONTEXT)
+        failed = texts(*["I will look:"] * count, failed_in_a_row={"look": 1})
+        assert text_answer(failed, CONTEXT) == NO_CALL
+    verdict = text_answer(texts(*["I will look:"] * MOST_TEXTS, failed_in_a_row={"look": 1}), CONTEXT)
     assert isinstance(verdict, Stop)
     assert (verdict.outcome, verdict.output) == ("partial", "I will look:")
     assert "announced in 4 turns" in verdict.reason
@@ -190,15 +194,15 @@ def explode() -> None:
 
 @pytest.mark.anyio
 @pytest.mark.parametrize(
-    ("text", "policies"),
-    [("Nothing can be done.", ["failed_call"]), ("The disk is full.", [])],
+    ("text", "outcome", "policies"),
+    [("Nothing can be done.", "partial", ["failed_call"]), ("The disk is full.", "completed", [])],
 )
 async def test_an_answer_after_a_failed_call_is_asked_once_unless_it_says_why(
-    text: str, policies: list[str]
+    text: str, outcome: str, policies: list[str]
 ) -> None:
     bench = kernel_bench(call("explode"), forever(answer(text)), tools={"explode": explode})
     state = await bench.run()
-    assert (state.outcome, state.output, asked(bench)) == ("completed", text, policies)
+    assert (state.outcome, state.output, asked(bench)) == (outcome, text, policies)
 
 
 def test_before_any_call_and_in_the_last_turn_nobody_asks() -> None:
@@ -210,15 +214,28 @@ def test_before_any_call_and_in_the_last_turn_nobody_asks() -> None:
 
 
 def test_figures_that_nothing_supports_are_questioned_once_or_twice_as_a_text() -> None:
-    verdict = unsupported(moment("It costs 57.18.", scratchpad={"look-1": "12.5"}), CONTEXT)
+    verdict = unsupported(
+        moment("It costs 57.18.", attempts={"look": 1}, scratchpad={"look-1": "12.5"}), CONTEXT
+    )
     assert isinstance(verdict, Redirect)
     assert "supports: 57.18." in verdict.guidance
-    assert unsupported(moment("It costs 57.18.", told={"unsupported": 1}), CONTEXT) is not None
-    assert unsupported(moment("It costs 57.18.", told={"unsupported": 2}), CONTEXT) is None
+    assert (
+        unsupported(moment("It costs 57.18.", attempts={"look": 1}, told={"unsupported": 1}), CONTEXT)
+        is not None
+    )
+    assert (
+        unsupported(moment("It costs 57.18.", attempts={"look": 1}, told={"unsupported": 2}), CONTEXT) is None
+    )
     delivered = Proposal("It costs 57.18.", "tool_calls", ToolCall("c", "final-answer").id)
     assert unsupported(evolve(moment("", told={"unsupported": 1}), proposal=delivered), CONTEXT) is None
-    assert unsupported(moment("It costs 12.5.", scratchpad={"look-1": "12.5"}), CONTEXT) is None
-    assert unsupported(moment("It costs 12.5.", scratchpad={"call:1": "12.5"}), CONTEXT) is not None
+    assert (
+        unsupported(moment("It costs 12.5.", attempts={"look": 1}, scratchpad={"look-1": "12.5"}), CONTEXT)
+        is None
+    )
+    assert (
+        unsupported(moment("It costs 12.5.", attempts={"look": 1}, scratchpad={"call:1": "12.5"}), CONTEXT)
+        is not None
+    )
 
 
 @pytest.mark.anyio
@@ -258,6 +275,12 @@ LISTS = [
     ("Wie viel kosten Lampe, Tisch und Stuhl zusammen?", "Tisch", ("Lampe", "Stuhl")),
     ("¿Cuánto cuestan lámpara, mesa y silla?", "mesa", ("lámpara", "silla")),
     ("Find Ines Boyle and Gus Ferro, then tell me who is older.", "Ines Boyle", ("Gus Ferro",)),
+    ("¿Cuántas cajas hay en total en Liskeard, Tring y Ashby?", "Liskeard", ("Tring", "Ashby")),
+    (
+        "Combien de caisses y a-t-il au total dans Tring, Wexcombe et Harlow ?",
+        "Tring",
+        ("Wexcombe", "Harlow"),
+    ),
     ("Add:\n- New York\n- Los Angeles\n- Rome", "New York", ("Los Angeles", "Rome")),
     ("Read notes.md and summarize it.", "notes.md", ()),
     ("What is the weather in Oslo and should I take a coat?", "Oslo", ()),
@@ -301,6 +324,95 @@ def test_an_answer_before_all_items_of_a_list_were_looked_up_is_questioned_once(
     model = ScriptedLLM(*looked_up("Liskeard"), early, early)
     agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
     assert agent.build().run_sync(DEPOTS).output == "Liskeard holds 179 crates."
+
+
+def test_items_are_asked_about_again_after_each_look_up_that_found_something() -> None:
+    early = [say("Liskeard holds 179 crates."), say("Harlow holds 700 crates.")]
+    model = ScriptedLLM(
+        *looked_up("Liskeard"),
+        early[0],
+        *looked_up("Harlow"),
+        early[1],
+        *looked_up("Tavy"),
+        answer("900 crates."),
+    )
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    assert agent.build().run_sync(DEPOTS).output == "900 crates."
+
+
+def test_an_answer_of_the_last_turn_before_all_items_were_looked_up_is_partial() -> None:
+    model = ScriptedLLM(*looked_up("Liskeard"), answer("So far 179 crates."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    result = agent.with_max_iterations(2).build().run_sync(DEPOTS)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "left_out")
+    assert result.output == "So far 179 crates."
+    assert "Missing: Harlow, Tavy." in result.reason
+
+
+def fails(depot: str) -> int:
+    """Count the crates of a depot."""
+    raise ConnectionError("the ledger is locked")
+
+
+@pytest.mark.parametrize(
+    ("reply", "status"),
+    [
+        ("There was an error, so this is it.", "partial"),
+        ("It cannot be said: the ledger is locked.", "completed"),
+    ],
+)
+def test_an_answer_with_nothing_of_the_failure_where_no_call_worked_is_partial(
+    reply: str, status: str
+) -> None:
+    model = ScriptedLLM(call("fails", depot="Tavy"), answer(reply), answer(reply))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(fails)
+    result = agent.build().run_sync("How many crates does the depot Tavy hold?")
+    assert (result.status, result.output) == (status, reply)
+
+
+REPLIES: list[tuple[str, str, str, str]] = [
+    ("Switch the lamp in the hall on.", "Switch a lamp.", "ok", "The lamp in the hall is on now."),
+    ("Switch the lamp in the hall on.", "Switch a lamp.", "ok", "I've turned it on for you."),
+    ("Switch the lamp in the hall on.", "Switch a lamp.", "ok", "Done!"),
+    ("Is the museum open on Monday?", "Tell the opening hours.", "closed", "Sadly not. Tuesday could do."),
+    ("Is there a ferry before nine?", "List the ferries.", "08:40, 10:15", "Yes, one at twenty to nine."),
+    ("How many nails are in stock?", "Count what is in stock.", "0", "None at the moment."),
+    ("What was decided?", "Read the minutes.", "They buy a van in June.", "They will buy the van in June."),
+    ("Has parcel 7 left?", "Tell the state of a parcel.", "packed", "It hasn't. You will get a message."),
+    (
+        "Wie ist das Wetter in Bergen?",
+        "Tell the weather.",
+        "4 °C, rain",
+        "In Bergen sind es 4 °C. Viel Spaß!",
+    ),
+]
+
+
+@pytest.mark.parametrize(("task", "description", "found", "reply"), REPLIES)
+def test_a_plain_reply_after_the_look_up_is_the_answer_at_once(
+    task: str, description: str, found: str, reply: str
+) -> None:
+    @tool(description=description)
+    def use(what: str) -> str:
+        return found
+
+    model = ScriptedLLM(call("use", what="it"), say(reply))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(use)
+    result = agent.build().run_sync(task)
+    assert (result.status, result.output, result.metadata.model_calls) == ("completed", reply, 2)
+
+
+@pytest.mark.parametrize("reply", ["I would recommend A unless you travel a lot.", "I'd take plan A."])
+def test_a_text_that_comes_again_where_nothing_is_left_is_the_answer(reply: str) -> None:
+    @tool
+    def plan_info(plan: str) -> str:
+        """Tell the price of a plan."""
+        return {"A": "10 euros", "B": "14 euros"}[plan]
+
+    model = ScriptedLLM(call("plan_info", plan="A"), call("plan_info", plan="B"), say(reply), say(reply))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
+    result = agent.with_tools(plan_info).build().run_sync("Which plan should I take, A or B?")
+    assert (result.status, result.output, result.metadata.model_calls) == ("completed", reply, 4)
 
 
 def test_nothing_is_asked_about_items_that_a_tool_with_effects_was_not_called_for() -> None:
