@@ -100,6 +100,31 @@ class TaskResultMetadata:
     given: JsonObject = field(factory=dict)
 
 
+@frozen
+class SubRun:
+    """A run that a tool of a run began, such as that of another agent, or a handoff.
+
+    Attributes:
+        parent_run_id: the run whose tool it was.
+        agent: name of the agent.
+        task: its task.
+        status: ``failed`` where it has no result.
+        output: its answer as text, if there is any.
+        reason: why it ended, in a sentence.
+        metadata: its figures, which the totals of its parent include.
+    """
+
+    run_id: RunId
+    parent_run_id: RunId
+    agent: str
+    task: str
+    status: results.ReasoningStatus
+    output: str | None
+    reason: str
+    steps: tuple[results.ReasoningStep, ...]
+    metadata: TaskResultMetadata
+
+
 Output = TypeVar("Output", covariant=True, default=str)
 """The type of the answers: ``str`` without an output type."""
 
@@ -126,6 +151,9 @@ class TaskResult(Generic[Output]):
             model saw them, the answer.
         history: the messages of the conversation that it continued.
         output_text: with an output type the answer as text; ``None`` where ``output`` is that text.
+        sub_runs: the runs that its tools began, and those that the tools of these began, as they ended.
+        handoffs: names of the agents that the conversation was handed to, in order.
+        agent: name of the agent that answered; empty in results of earlier versions.
     """
 
     task_id: TaskId
@@ -145,6 +173,9 @@ class TaskResult(Generic[Output]):
     new_messages: tuple[Message, ...] = ()
     history: tuple[Message, ...] = ()
     output_text: str | None = None
+    sub_runs: tuple[SubRun, ...] = ()
+    handoffs: tuple[str, ...] = ()
+    agent: str = ""
 
     if not TYPE_CHECKING:
 

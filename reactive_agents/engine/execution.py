@@ -9,7 +9,7 @@ interrupt leaves it: that propagates afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 import anyio
@@ -47,7 +47,7 @@ from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.requests import approver_of, desk_finder
 from reactive_agents.engine.run_records import close_failed_run
-from reactive_agents.engine.run_result import run_metadata, steps_taken
+from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
 from reactive_agents.engine.services import (
     CALLER,
     NO_OVERRIDES,
@@ -164,7 +164,8 @@ class ExecutionEngine:
                 desk_finder(services.ports),
                 services.llm.account,
                 services.llm.budget,
-                nested_runs() + 1,
+                (*agents_under_way(), self.settings.name),
+                handle.sub_runs,
                 events,
                 services.redactor,
             )
@@ -274,9 +275,9 @@ class ExecutionEngine:
         """Register the run as running, or return the reason to refuse it."""
         if not task.input.strip():
             return TaskError("The task's input is blank; expected a description of the task.", task.id)
-        if nested_runs() >= MOST_NESTED_RUNS:
-            message = f"{MOST_NESTED_RUNS} runs are under way, each begun by a tool of the one before."
-            return TaskError(message, task.id)
+        agents = agents_under_way()
+        if len(agents) >= MOST_NESTED_RUNS:
+            return TaskError(too_deep((*agents, self.settings.name)), task.id)
         problem = conversation_problem(task)
         if problem is not None:
             return problem
@@ -381,7 +382,7 @@ class ExecutionEngine:
             deadline=None if limit is None else started + limit,
             selected_model=overrides.model,
         )
-        handle = RunHandle(context, meter, started, control, faults)
+        handle = RunHandle(context, meter, started, control, faults, caller=caller)
         return EngineServices(
             settings, ports, meter, events, handle, self._progress, overrides, journal, redactor
         )
@@ -400,6 +401,7 @@ class ExecutionEngine:
             finally:
                 if events.answer is not None:
                     events.answer.settle(result.output or "", "result")
+                record_sub_run(result, services)
                 events.publish(TaskCompleted, result)
             return Success(result)
         error = outcome.failure()
@@ -414,6 +416,7 @@ class ExecutionEngine:
             await learn_from(context, services)
         finally:
             failed = self._fail(error, context, services)
+            record_sub_run(failed, services)
         return Failure(failed)
 
     def _fail(self, error: RuntimeErrors, context: ExecutionContext, services: EngineServices) -> TaskFailed:
@@ -433,10 +436,23 @@ class ExecutionEngine:
         return failed
 
 
-def nested_runs() -> int:
-    """Return how many runs are under way here, each begun by a tool of the one before."""
+def agents_under_way() -> tuple[str, ...]:
+    """Return the agents of the runs under way here, the first to begin first."""
     caller = CALLER.get()
-    return 0 if caller is None else caller.depth
+    return () if caller is None else caller.agents
+
+
+def too_deep(agents: Sequence[str]) -> str:
+    """Return why one more run inside of others is refused.
+
+    A circle of agents is named.
+
+    >>> too_deep(("lead", "clerk", "lead"))
+    "2 runs are under way, each begun by a tool of the one before: lead → clerk → lead. 'lead' calls itself."
+    """
+    under_way = f"{len(agents) - 1} runs are under way, each begun by a tool of the one before"
+    circle = f" {agents[-1]!r} calls itself." if agents[-1] in agents[:-1] else ""
+    return f"{under_way}: {' → '.join(agents)}.{circle}"
 
 
 def missing_service(settings: RunSettings, ports: EnginePorts) -> ServiceMissing | None:

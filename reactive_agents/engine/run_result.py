@@ -10,9 +10,16 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import messages_of_run, without_instructions
+from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import SpendingRecord
-from reactive_agents.core.results import ReasoningMetadata, ReasoningResult, ReasoningStep, deliverables_of
-from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.results import (
+    ReasoningMetadata,
+    ReasoningResult,
+    ReasoningStatus,
+    ReasoningStep,
+    deliverables_of,
+)
+from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext, next_agent_state
 from reactive_agents.engine.services import EngineServices, RunHandle
@@ -68,10 +75,17 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         effectiveness=metadata.effectiveness if metadata is not None else None,
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
-        requests=services.handle.requests,
+        requests=_requests(services.handle),
         tags=context.task.tags,
         given=context.task.metadata,
     )
+
+
+def _requests(handle: RunHandle) -> int:
+    """Return the number of requests to people, with those of the runs of its tools."""
+    run_id = handle.context.run_id
+    own = (each.metadata.requests for each in handle.sub_runs if each.parent_run_id == run_id)
+    return handle.requests + sum(own)
 
 
 def _iterations(reasoning: ReasoningResult | None, states: Iterable[KernelState]) -> int:
@@ -206,7 +220,34 @@ def task_result(
         deliverables=deliverables_of(reasoning.steps),
         new_messages=messages_of_run(context.task.input, reasoning.messages, reasoning.output),
         history=without_instructions(context.task.history) or context.history.messages,
+        sub_runs=tuple(services.handle.sub_runs),
+        agent=services.settings.name,
     )
+
+
+def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> None:
+    """Add the run that has ended to those of the run whose tool began it."""
+    caller, context = services.handle.caller, services.handle.context
+    if caller is None:
+        return
+    status: ReasoningStatus = "failed"
+    output, reason = None, ""
+    if isinstance(ended, TaskFailed):
+        reason = ended.error.message
+    else:
+        status, output, reason = ended.status, ended.text, ended.reason
+    record = SubRun(
+        context.run_id,
+        caller.run_id,
+        services.settings.name,
+        context.task.input,
+        status,
+        output,
+        reason,
+        ended.steps,
+        ended.metadata,
+    )
+    caller.sub_runs.extend((*services.handle.sub_runs, record))
 
 
 def _own_results(reasoning: ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:

@@ -18,6 +18,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.requests import PersonRequest
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect
@@ -144,6 +145,8 @@ class RunHandle:
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
         failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
         faults: of services without a way to fail, such as the clock.
+        sub_runs: the runs that the tools of this one began and that have ended, and theirs.
+        caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
     """
 
@@ -164,6 +167,8 @@ class RunHandle:
     failed_calls: dict[str, int] = field(factory=dict)
     failure: RuntimeErrors | None = None
     session: SessionKey | None = None
+    sub_runs: list[SubRun] = field(factory=list)
+    caller: Caller | None = None
 
     def ending_error(self) -> RuntimeErrors | None:
         """Return an error that no kernel expresses and that ends the run, if there is one."""
@@ -231,7 +236,8 @@ class Caller:
         desk: finds where a question or external call goes, for agents that have no one to ask.
         account: counts their usage as well.
         budget: what they reserve from, besides their own; ``None`` where there is none.
-        depth: how many runs there are from the first to this one.
+        agents: names of the agents of the runs from the first to this one.
+        sub_runs: takes the runs that its tools began.
         events: of the run under way; its readers get theirs too.
         redactor: of its agent, for what is streamed to these.
     """
@@ -240,7 +246,8 @@ class Caller:
     desk: Callable[[PersonRequest], RequestDesk | None]
     account: UsageAccount
     budget: RunBudget | None
-    depth: int
+    agents: tuple[str, ...]
+    sub_runs: list[SubRun]
     events: RunEvents
     redactor: Redactor | None = None
 

@@ -310,3 +310,64 @@ async def test_an_agent_that_runs_itself_is_ended_at_a_depth() -> None:
     with pytest.raises(AgentError):
         await agent.run("Do it.")
     assert len(runs) == MOST_NESTED_RUNS
+
+
+async def test_agents_that_call_each_other_are_named_when_they_are_too_deep() -> None:
+    def other(name: str, partner: list[ReactiveAgent]) -> ReactiveAgent:
+        async def ask(task: str) -> str:
+            """Ask the partner."""
+            return (await partner[0].run(task)).output or ""
+
+        llm = ScriptedLLM(forever(call("ask", task="Do it.")))
+        builder = ReactiveAgents.create().with_name(name).with_llm(llm).with_tools(ask).with_max_iterations(1)
+        return builder.build()
+
+    partner: list[ReactiveAgent] = []
+    lead = other("lead", partner)
+    partner.append(other("clerk", [lead]))
+    recorder = EventRecorder()
+    lead.subscribe(recorder)
+    with pytest.raises(AgentError):
+        await lead.run("Do it.")
+    refused = recorder.of(TaskFailed)[0].error.message
+    assert refused.startswith("8 runs are under way, each begun by a tool of the one before: lead → clerk → ")
+    assert refused.endswith("→ lead. 'lead' calls itself.")
+
+
+# --- what the caller's result says ----------------------------------------------------------------------
+
+
+async def test_the_result_has_the_runs_of_its_agents_with_their_steps_and_figures() -> None:
+    inner = expert(call("look", place="the drawer", cost_usd=0.1), answer("They are there.", cost_usd=0.2))
+    result = await caller(asking(), inner).run("Find my keys.")
+    (sub,) = result.sub_runs
+    assert (sub.agent, sub.parent_run_id, sub.task) == ("key finder", result.run_id, "Where are the keys?")
+    assert (sub.status, sub.output) == ("completed", "They are there.")
+    assert [step.type for step in sub.steps] == ["action", "observation", "action"]
+    assert sub.metadata.cost_usd == pytest.approx(0.3)
+    assert result.metadata.cost_usd == pytest.approx(0.32)
+    assert (result.agent, result.handoffs) == ("agent", ())
+
+
+async def test_runs_at_every_depth_are_in_the_result_also_those_that_failed() -> None:
+    innermost = expert(fail(ModelUnavailable("down", "m")))
+    llm = ScriptedLLM(call("key-finder", task="Where?"), forever(answer("Nobody knows.")))
+    middle = caller(llm, innermost)
+    llm = ScriptedLLM(call("agent", task="Find them."), forever(answer("Not found.")))
+    outer = ReactiveAgents.create().with_name("lead").with_llm(llm).with_tools(agent_tool(middle)).build()
+    result = await outer.run("Find my keys.")
+    assert [(each.agent, each.status) for each in result.sub_runs] == [
+        ("key finder", "failed"),
+        ("agent", result.sub_runs[1].status),
+    ]
+    assert result.sub_runs[0].parent_run_id == result.sub_runs[1].run_id
+    assert result.sub_runs[1].parent_run_id == result.run_id
+    assert result.sub_runs[0].output is None
+
+
+async def test_approvals_of_a_sub_agent_count_for_the_caller() -> None:
+    erased.clear()
+    llm = ScriptedLLM(call("clerk", task="Erase a."), say("Done."))
+    lead = ReactiveAgents.create().with_llm(llm).with_tools(agent_tool(clerk().build()))
+    result = await lead.with_approval(lambda _: True).build().run("Tidy up.")
+    assert (result.metadata.requests, result.sub_runs[0].metadata.requests) == (1, 1)
