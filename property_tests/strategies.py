@@ -91,6 +91,7 @@ _scalars: Mapping[Any, SearchStrategy[Any]] = {
     int: st.integers(),
     float: st.floats(allow_nan=False, allow_infinity=False),
     str: texts,
+    bytes: st.binary(max_size=12),
     datetime: st.datetimes(timezones=st.just(UTC) | _offsets | st.none()),
     Path: texts.map(Path),
     type(None): st.none(),

@@ -32,6 +32,7 @@ from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
 from reactive_agents.core.persistent import PersistentList, PersistentSet
+from reactive_agents.core.values import OMITTED
 from reactive_agents.kernel.state import KernelState
 from tests.support.profiles import examples
 
@@ -169,7 +170,8 @@ def spots(data: Any, kind: Any, path: str = "$") -> Iterator[Spot]:
         for field in fields_of(kind):
             here = f"{path}.{field.name}"
             yield Spot(here, data, kind, field)
-            yield from spots(data[field.name], field.type, here)
+            if field.name in data or field.metadata != OMITTED:
+                yield from spots(data[field.name], field.type, here)
     elif get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
         for index, item in enumerate(data):
             yield from spots(item, get_args(kind)[0], f"{path}[{index}]")

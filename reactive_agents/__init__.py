@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
+    from reactive_agents.core.content import Audio, Document, Image
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext
@@ -39,6 +40,9 @@ _HOMES = {
     "AgentConfig": "reactive_agents.agent",
     "AgentError": "reactive_agents.agent",
     "AgentResult": "reactive_agents.agent",
+    "Audio": "reactive_agents.core.content",
+    "Document": "reactive_agents.core.content",
+    "Image": "reactive_agents.core.content",
     "CompletedResult": "reactive_agents.core.tasks",
     "PartialResult": "reactive_agents.core.tasks",
     "PersonaAgent": "reactive_agents.agent.persona",
@@ -65,7 +69,10 @@ __all__ = [
     "AgentConfig",
     "AgentError",
     "AgentResult",
+    "Audio",
     "CompletedResult",
+    "Document",
+    "Image",
     "PartialResult",
     "PersonaAgent",
     "PersonaConfig",

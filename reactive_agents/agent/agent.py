@@ -6,7 +6,7 @@ services to the container, and what it is asked it passes on to these.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
@@ -24,19 +24,23 @@ from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import (
     RunChanges,
     RunOptions,
+    TaskInput,
     TaskOptions,
     run_changes,
     task_fields,
+    task_text,
     wrong_run,
 )
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.core import errors
+from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.memory import ForgetUser
+from reactive_agents.core.messages import Message
 from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.tasks import AgentResult as AgentResult
@@ -44,7 +48,7 @@ from reactive_agents.core.tasks import Task, TaskResult, TypedResult
 from reactive_agents.effects import Effect, Settled, attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
-from reactive_agents.ports import Approver, EventBus, EventHandler, RequestDesk, SessionStore
+from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler, RequestDesk, SessionStore
 
 if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
@@ -96,29 +100,32 @@ class ReactiveAgent(Generic[R, D]):
         self._subscriptions = Subscriptions()
 
     @overload
-    async def run(self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]) -> R: ...
+    async def run(
+        self: ReactiveAgent[R, None], task: TaskInput | Task, **options: Unpack[RunOptions]
+    ) -> R: ...
 
     @overload
     async def run(
         self: ReactiveAgent[Any, None],
-        task: str | Task,
+        task: TaskInput | Task,
         *,
         output: TypeForm[_Output],
         **options: Unpack[RunOptions],
     ) -> TypedResult[_Output]: ...
 
     @overload
-    async def run(self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
+    async def run(self, task: TaskInput | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
 
     @overload
     async def run(
-        self, task: str | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+        self, task: TaskInput | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
     ) -> TypedResult[_Output]: ...
 
-    async def run(self, task: str | Task, **options: Any) -> Any:
+    async def run(self, task: TaskInput | Task, **options: Any) -> Any:
         """Run a task and return its result, which may be partial: see ``status``.
 
         Args:
+            task: a text, or a list of texts, images, audio and documents.
             deps: the dependencies of tools and other functions that take a ``RunContext``: an object of the
                 type that the agent was created with, if it was.
             output: the type of the answer of this run, in place of that of ``with_output_type``.
@@ -136,26 +143,28 @@ class ReactiveAgent(Generic[R, D]):
         return (changes.present or self.present)(outcome.unwrap())
 
     @overload
-    def run_sync(self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]) -> R: ...
+    def run_sync(
+        self: ReactiveAgent[R, None], task: TaskInput | Task, **options: Unpack[RunOptions]
+    ) -> R: ...
 
     @overload
     def run_sync(
         self: ReactiveAgent[Any, None],
-        task: str | Task,
+        task: TaskInput | Task,
         *,
         output: TypeForm[_Output],
         **options: Unpack[RunOptions],
     ) -> TypedResult[_Output]: ...
 
     @overload
-    def run_sync(self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
+    def run_sync(self, task: TaskInput | Task, *, deps: D, **options: Unpack[RunOptions]) -> R: ...
 
     @overload
     def run_sync(
-        self, task: str | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+        self, task: TaskInput | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
     ) -> TypedResult[_Output]: ...
 
-    def run_sync(self, task: str | Task, **options: Any) -> Any:
+    def run_sync(self, task: TaskInput | Task, **options: Any) -> Any:
         """Run a task from code that is not async, also inside a running event loop.
 
         It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
@@ -196,13 +205,13 @@ class ReactiveAgent(Generic[R, D]):
 
     @overload
     def run_effect(
-        self: ReactiveAgent[R, None], task: str | Task, **options: Unpack[RunOptions]
+        self: ReactiveAgent[R, None], task: TaskInput | Task, **options: Unpack[RunOptions]
     ) -> Effect[R, errors.RuntimeErrors]: ...
 
     @overload
     def run_effect(
         self: ReactiveAgent[Any, None],
-        task: str | Task,
+        task: TaskInput | Task,
         *,
         output: TypeForm[_Output],
         **options: Unpack[RunOptions],
@@ -210,16 +219,16 @@ class ReactiveAgent(Generic[R, D]):
 
     @overload
     def run_effect(
-        self, task: str | Task, *, deps: D, **options: Unpack[RunOptions]
+        self, task: TaskInput | Task, *, deps: D, **options: Unpack[RunOptions]
     ) -> Effect[R, errors.RuntimeErrors]: ...
 
     @overload
     def run_effect(
-        self, task: str | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+        self, task: TaskInput | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
     ) -> Effect[TypedResult[_Output], errors.RuntimeErrors]: ...
 
     @effect
-    async def run_effect(self, task: str | Task, **options: Any) -> Result[Any, errors.RuntimeErrors]:
+    async def run_effect(self, task: TaskInput | Task, **options: Any) -> Result[Any, errors.RuntimeErrors]:
         """Run a task and return its result as an effect."""
         ready = self._run_of(task, options)
         if not isinstance(ready, Success):
@@ -232,7 +241,7 @@ class ReactiveAgent(Generic[R, D]):
     @overload
     def stream(
         self: ReactiveAgent[Any, None],
-        task: str | Task,
+        task: TaskInput | Task,
         *,
         output: TypeForm[Any] | None = None,
         **options: Unpack[RunOptions],
@@ -241,14 +250,14 @@ class ReactiveAgent(Generic[R, D]):
     @overload
     def stream(
         self,
-        task: str | Task,
+        task: TaskInput | Task,
         *,
         deps: D,
         output: TypeForm[Any] | None = None,
         **options: Unpack[RunOptions],
     ) -> AsyncGenerator[AgentEvent, None]: ...
 
-    async def stream(self, task: str | Task, **options: Any) -> AsyncGenerator[AgentEvent, None]:
+    async def stream(self, task: TaskInput | Task, **options: Any) -> AsyncGenerator[AgentEvent, None]:
         """Run a task and yield its events as they happen, with the answer in deltas.
 
         The last event is ``TaskCompleted`` or ``TaskFailed``. Leaving the loop early cancels the run; trio
@@ -263,7 +272,7 @@ class ReactiveAgent(Generic[R, D]):
             async for event in events:
                 yield event
 
-    def new_task(self, task: str | Task, **options: Unpack[TaskOptions]) -> Task:
+    def new_task(self, task: TaskInput | Task, **options: Unpack[TaskOptions]) -> Task:
         """Return a task for this agent, with the options of its run.
 
         Raises:
@@ -311,6 +320,35 @@ class ReactiveAgent(Generic[R, D]):
             raise AgentError(errors.ServiceFailed(message, "memory", "forget"))
         memories: int = value_or_raise(await attempt(memory.forget(ForgetUser(user))))
         return forgotten + memories
+
+    async def load_content(
+        self, messages: Sequence[Message], *, user: str | None = None
+    ) -> tuple[Message, ...]:
+        """Return messages with the bytes of their images, audio and documents.
+
+        Other programs and agents can then go on with them, and ``messages_to_json`` writes the bytes.
+
+        Args:
+            user: the user of the run that the messages are of.
+
+        Raises:
+            AgentError: content is not stored, or not for this user.
+        """
+        store: ContentStore | None = self.container.memory.content().value_or(None)
+        if store is None:
+            raise AgentError(errors.ServiceMissing("content", "memory.content"))
+        loaded: dict[Digest, bytes] = {}
+        for part in parts_in(messages):
+            if part.is_stored and part.digest not in loaded:
+                data = value_or_raise(await attempt(store.read(part.digest, user)))
+                if data is None:
+                    message = f"{part.label} is not stored for this user."
+                    raise AgentError(errors.ContentUnavailable(message, "read"))
+                loaded[part.digest] = data
+        return tuple(
+            map_parts(each, lambda part: evolve(part, data=loaded.get(part.digest, part.data)))
+            for each in messages
+        )
 
     def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Cancel a running task, from any thread; its run ends with ``RunCancelled``.
@@ -500,7 +538,7 @@ class ReactiveAgent(Generic[R, D]):
         return found if isinstance(found, LocalRequestDesk) else None
 
     def _run_of(
-        self, task: str | Task, options: dict[str, Any]
+        self, task: TaskInput | Task, options: dict[str, Any]
     ) -> Result[tuple[Task, RunChanges], errors.TaskError | errors.ExecutionError]:
         """Return the task of a run, and the changes that its options make."""
         made = self._task(task, options)
@@ -524,11 +562,14 @@ class ReactiveAgent(Generic[R, D]):
         return errors.ExecutionError(broken.message, made.id, "bootstrap", broken)
 
     def _task(
-        self, task: str | Task, options: Mapping[str, Any]
+        self, task: TaskInput | Task, options: Mapping[str, Any]
     ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
-        made = task if isinstance(task, Task) else self._first_task(task)
+        text, parts = (task, ()) if isinstance(task, str | Task) else task_text(task)
+        made = text if isinstance(text, Task) else self._first_task(text)
         if isinstance(made, errors.ExecutionError):
             return Failure(made)
+        if parts:
+            made = evolve(made, parts=parts)
         problem = wrong_run(made.input, options)
         if problem is not None:
             return Failure(errors.TaskError(problem, made.id))

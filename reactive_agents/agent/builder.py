@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
@@ -40,6 +40,7 @@ from reactive_agents.agent.validation import (
 )
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ReasoningConfig
+from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
@@ -393,6 +394,20 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._with_config(compression=read.unwrap())
+
+    def with_content(self, *, model_takes: Sequence[ContentKind] | None = None, **limits: Any) -> Self:
+        """Limit the images, audio and documents of tasks and tool results.
+
+        Args:
+            model_takes: the kinds that the model and its fallbacks take: ``image``, ``audio``, ``document``;
+                by default what is known of each, and everything where nothing is.
+            limits: the fields of ``ContentConfig``, such as ``max_bytes=5_000_000``.
+        """
+        read = changed_options(self.config.content, limits)
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        limited = self._with_config(content=read.unwrap())
+        return limited if model_takes is None else limited._evolve_within("model", takes=model_takes)
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
         """Run a sync or async handler before, after or on an error of a phase."""

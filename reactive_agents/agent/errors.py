@@ -8,6 +8,7 @@ from returns.result import Failure, Result
 
 from reactive_agents.core.errors import (
     ConfigErrors,
+    ContentErrors,
     MemoryErrors,
     RuntimeErrors,
     ServiceFailed,
@@ -30,7 +31,7 @@ class AgentError(Exception):
 
     def __init__(
         self,
-        error: RuntimeErrors | ConfigErrors | MemoryErrors | SessionErrors | ServiceFailed,
+        error: RuntimeErrors | ConfigErrors | MemoryErrors | SessionErrors | ContentErrors | ServiceFailed,
         steps: tuple[ReasoningStep, ...] = (),
         metadata: TaskResultMetadata | None = None,
     ) -> None:
@@ -49,7 +50,7 @@ class AgentError(Exception):
         return deliverables_of(self.steps)
 
 
-def value_or_raise(outcome: Result[_A, MemoryErrors | SessionErrors | ServiceFailed]) -> _A:
+def value_or_raise(outcome: Result[_A, MemoryErrors | SessionErrors | ContentErrors | ServiceFailed]) -> _A:
     """Return the value of a store's outcome.
 
     Raises:

@@ -28,6 +28,7 @@ from reactive_agents.agent.validation import (
     wrong_value,
 )
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
@@ -39,6 +40,9 @@ from reactive_agents.core.tasks import TaskResult
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning.structured_output.schema import Shape
+
+TaskInput: TypeAlias = str | Content | Sequence[str | Content]
+"""A task: a text, a part, or texts, images, audio and documents in their order."""
 
 
 class TaskOptions(TypedDict, total=False):
@@ -104,7 +108,10 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
     """Return the problem of a task or an option of its run, or ``None``."""
     if not isinstance(task, str):
         given = abbreviated(task)
-        return f"The task's input is {given}; expected a text that says what the agent is to do."
+        return (
+            f"The task's input is {given}; expected a text that says what the agent is to do, or a list of "
+            "texts, images, audio and documents."
+        )
     if not options:
         return None
     for name in ("session", "user", "run_id"):
@@ -119,6 +126,12 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
         known = ", ".join(dict.fromkeys(_ALL))
         return f"{unknown[0]}: there is no such option of a run, expected one of {known}."
     return None
+
+
+def task_text(given: object) -> tuple[Any, tuple[Content, ...]]:
+    """Return the text of a task with labels, and its parts; what is no task as it is."""
+    is_input = isinstance(given, (*CONTENT_TYPES, list, tuple))
+    return (text_and_parts(given) if is_input else None) or (given, ())  # type: ignore[arg-type]
 
 
 def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:

@@ -51,6 +51,8 @@ from reactive_agents.ports import (
     Approver,
     AuditLog,
     Clock,
+    ContentLoader,
+    ContentStore,
     CostRouter,
     CostTracker,
     EffectivenessTracker,
@@ -238,13 +240,26 @@ def find_orders(text: str) -> str:
     return next((finding.detail for finding in findings if finding.action == "block"), "")
 
 
+def build_content_loader(settings: ToolSettings) -> ContentLoader:
+    """Return the service that reads content from the workspace and from URLs."""
+    from reactive_agents.adapters.tools.content_loader import WorkspaceContent  # of runs with content
+
+    return WorkspaceContent(settings.workspace)
+
+
 class ToolLayer(Layer):
-    """Provides ``tools``: ``Nothing`` for an agent without."""
+    """Provides ``tools``: ``Nothing`` for an agent without.
+
+    ``content_loader`` reads images, audio and documents.
+    """
 
     def __init__(self, settings: Provider[ToolSettings], core: CoreLayer, given: Providers = EMPTY) -> None:
         super().__init__()
         self.tools: Provider[Maybe[ToolService]] = OptionalService(
             given.get("tools") or Singleton(build_tools, settings, core.clock, core.lifetimes)
+        )
+        self.content_loader: Provider[Maybe[ContentLoader]] = OptionalService(
+            given.get("content_loader") or Singleton(build_content_loader, settings)
         )
 
 
@@ -271,8 +286,18 @@ def open_run_record(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> R
     return record
 
 
+def find_content(sessions: Maybe[SessionStore]) -> ContentStore | None:
+    """Return the content in the file of the sessions, or in the process."""
+    content: ContentStore | None = getattr(sessions.value_or(None), "content", None)
+    if content is not None:
+        return content
+    from reactive_agents.adapters.memory.sessions import SqliteSessions
+
+    return SqliteSessions(IN_PROCESS, clock=SystemClock()).content
+
+
 class MemoryLayer(Layer):
-    """Provides ``sessions``, in the process by default.
+    """Provides ``sessions``, in the process by default, and ``content`` beside them.
 
     ``memory``, ``plan_store``, ``effectiveness`` and ``record`` are ``Nothing`` by default.
     """
@@ -281,6 +306,9 @@ class MemoryLayer(Layer):
         super().__init__()
         self.sessions: Provider[Maybe[SessionStore]] = OptionalService(
             given.get("sessions") or Singleton(open_sessions, IN_PROCESS, core.clock, core.lifetimes)
+        )
+        self.content: Provider[Maybe[ContentStore]] = OptionalService(
+            given.get("content") or Singleton(find_content, self.sessions)
         )
         self.memory: Provider[Maybe[MemoryService]] = OptionalService(given.get("memory"))
         self.plan_store: Provider[Maybe[PlanStore]] = OptionalService(given.get("plan_store"))
@@ -444,6 +472,8 @@ class EngineLayer(Layer):
             plans=memory.plan_store,
             sessions=memory.sessions.provider,
             record=memory.record,
+            content_store=memory.content.provider,
+            content_loader=tooling.content_loader.provider,
             output_shape=self.output_shape,
             desk=governance.desk.provider,
         )

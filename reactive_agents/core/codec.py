@@ -9,6 +9,7 @@ another version. ``decode(encode(x)) == x`` holds for every public type.
 
 from __future__ import annotations
 
+import base64
 import json
 import math
 import types
@@ -22,13 +23,19 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin, ove
 import attrs
 from cattrs import Converter
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
-from cattrs.gen import make_dict_structure_fn, make_mapping_structure_fn, override
+from cattrs.gen import (
+    make_dict_structure_fn,
+    make_dict_unstructure_fn,
+    make_mapping_structure_fn,
+    override,
+)
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, VERSION, tag_of, upgrade_of
+from reactive_agents.core.values import OMITTED
 
 MOST_PROBLEMS = 20
 """Problems that are named one by one; a last one then says that there are more."""
@@ -138,6 +145,8 @@ def json_converter() -> Converter:
     converter.register_unstructure_hook(float, float)
     converter.register_structure_hook(datetime, _structure_datetime)
     converter.register_unstructure_hook(datetime, datetime.isoformat)
+    converter.register_structure_hook(bytes, _structure_bytes)
+    converter.register_unstructure_hook(bytes, lambda data: base64.b64encode(data).decode("ascii"))
     converter.register_structure_hook(Path, lambda data, _: Path(_structure_str(data, str)))
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
@@ -150,6 +159,7 @@ def json_converter() -> Converter:
     converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_structure_hook_factory(_is_type_variable, _default_hook)
+    converter.register_unstructure_hook_factory(_has_omitted_fields, _omitting_hook)
     converter.register_structure_hook_factory(_is_optional, _optional_hook)
     converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
     converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
@@ -197,6 +207,15 @@ def _structure_datetime(data: Any, _: Any) -> datetime:
         except ValueError:
             pass
     raise WrongValue(data, "a date and time in ISO 8601")
+
+
+def _structure_bytes(data: Any, _: Any) -> bytes:
+    if isinstance(data, str):
+        try:
+            return base64.b64decode(data, validate=True)
+        except ValueError:
+            pass
+    raise WrongValue(data, "bytes in base64")
 
 
 def _is_literal(kind: Any) -> bool:
@@ -314,6 +333,19 @@ def _class_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     if upgrade is None:
         return _objects_only(build, expected)
     return _objects_only(lambda data, kind: build(upgrade(data), kind), expected)
+
+
+def _has_omitted_fields(kind: Any) -> bool:
+    return attrs.has(kind) and any(field.metadata == OMITTED for field in attrs.fields(kind))
+
+
+def _omitting_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    fields: dict[str, Any] = {
+        field.name: override(omit_if_default=True)
+        for field in attrs.fields(kind)
+        if field.metadata == OMITTED
+    }
+    return make_dict_unstructure_fn(kind, converter, **fields)
 
 
 def _objects_only(build: Callable[[Any, Any], Any], expected: str = "an object") -> Callable[[Any, Any], Any]:

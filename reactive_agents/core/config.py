@@ -12,6 +12,7 @@ from typing import Final, Literal, TypeAlias, get_args
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
+from reactive_agents.core.content import ContentKind
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
 from reactive_agents.core.plans import PlanMode
@@ -503,6 +504,40 @@ class ContextProfileOverrides:
 
 
 @frozen
+class ContentConfig:
+    """Limits of images, audio and documents in tasks and tool results.
+
+    Attributes:
+        max_bytes: of one part, 1 or more.
+        max_total_bytes: of the parts of one task or tool result together, 1 or more.
+        max_parts: of one task or tool result, 1 or more.
+        media_types: what is taken, such as ``image/png``, as far as it is known; ``text/*`` for every text.
+        fetch_s: seconds that fetching one URL may take, above 0.
+        allow_hosts: hosts whose URLs are fetched although their addresses are not public; exact names.
+        unheld_bytes: of stored content that no session holds, 0 or more; what is beyond goes, oldest first.
+    """
+
+    max_bytes: int = field(default=20_000_000, validator=_positive)
+    max_total_bytes: int = field(default=50_000_000, validator=_positive)
+    max_parts: int = field(default=20, validator=_positive)
+    media_types: tuple[str, ...] = (
+        "image/png",
+        "image/jpeg",
+        "image/gif",
+        "image/webp",
+        "audio/wav",
+        "audio/mpeg",
+        "audio/flac",
+        "audio/ogg",
+        "application/pdf",
+        "text/*",
+    )
+    fetch_s: float = field(default=30.0, validator=gt(0.0))
+    allow_hosts: tuple[str, ...] = ()
+    unheld_bytes: int = field(default=256_000_000, validator=ge(0))
+
+
+@frozen
 class ResultCompressionConfig:
     """Shortening of long tool results for the prompt.
 
@@ -553,6 +588,8 @@ class ModelConfig:
         timeout_s: seconds one request may take.
         profiles: the file of probed model profiles; ``None`` for that in the user's state directory,
             ``:memory:`` for none.
+        takes: the kinds of content that the model takes: ``image``, ``audio``, ``document``; ``None`` goes by
+            litellm's list, and sends everything to a model that is not on it.
     """
 
     provider: str = ""
@@ -563,3 +600,4 @@ class ModelConfig:
     max_attempts: int = field(default=5, validator=_positive)
     timeout_s: float = field(default=120.0, validator=gt(0.0))
     profiles: str | None = field(default=None, validator=optional(min_len(1)))
+    takes: tuple[ContentKind, ...] | None = None

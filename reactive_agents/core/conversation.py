@@ -9,6 +9,7 @@ from typing import get_args
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.content import CONTENT_TYPES, Content
 from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.messages import (
@@ -32,6 +33,7 @@ class History:
         earlier: the text of messages that are left out, which ``recall`` reads; empty for none.
         left_out: number of earlier messages that are not shown.
         turn: number of the run before in its session, 0 for none; ``None`` outside of a session.
+        parts: images, audio and documents of the session, also those that no message shows.
     """
 
     messages: tuple[Message, ...] = ()
@@ -39,6 +41,7 @@ class History:
     earlier: str = ""
     left_out: int = 0
     turn: int | None = None
+    parts: tuple[Content, ...] = ()
 
 
 NO_HISTORY = History()
@@ -81,6 +84,9 @@ def _wrong_field(message: object) -> str | None:
         value: object = getattr(message, name)
         if not isinstance(value, str):
             return f"{name}: got {abbreviated(value)}, expected a text"
+    parts: object = getattr(message, "parts", ())
+    if not isinstance(parts, tuple | list) or not all(isinstance(each, CONTENT_TYPES) for each in parts):
+        return f"parts: got {abbreviated(parts)}, expected images, audio and documents"
     calls: object = message.tool_calls if isinstance(message, AssistantMessage) else ()
     if not isinstance(calls, tuple | list) or not all(isinstance(each, ToolCall) for each in calls):
         return f"tool_calls: got {abbreviated(calls)}, expected tool calls"
@@ -110,7 +116,9 @@ def without_instructions(messages: Iterable[Message]) -> tuple[Message, ...]:
     return tuple([each for each in messages if not isinstance(each, SystemMessage)])
 
 
-def messages_of_run(task: str, transcript: Sequence[Message], answer: str | None) -> tuple[Message, ...]:
+def messages_of_run(
+    task: str, transcript: Sequence[Message], answer: str | None, parts: tuple[Content, ...] = ()
+) -> tuple[Message, ...]:
     """Return what a run adds to its conversation.
 
     That is the task, its calls with their results, and the answer.
@@ -119,7 +127,7 @@ def messages_of_run(task: str, transcript: Sequence[Message], answer: str | None
     left out, as those of a run that was stopped.
     """
     answered = {each.call_id for each in transcript if isinstance(each, ToolMessage)}
-    kept: list[Message] = [UserMessage(task)]
+    kept: list[Message] = [UserMessage(task, parts)]
     for message in transcript:
         if isinstance(message, AssistantMessage):
             calls = message.tool_calls

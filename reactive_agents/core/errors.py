@@ -225,6 +225,19 @@ class ScriptExhausted:
     refused: RefusedAttempts = ()
 
 
+@frozen
+class ContentUnsupported:
+    """The model takes no content of this kind; nothing was sent.
+
+    ``kind``: ``image``, ``audio``, ``document``, or ``url`` for an URL that is passed on.
+    """
+
+    message: str
+    model: str
+    kind: str
+    refused: RefusedAttempts = ()
+
+
 ProviderErrors: TypeAlias = (
     RateLimited
     | ModelTimeout
@@ -233,6 +246,7 @@ ProviderErrors: TypeAlias = (
     | MalformedResponse
     | ModelUnavailable
     | RequestRejected
+    | ContentUnsupported
     | ScriptExhausted
 )
 LLMErrors: TypeAlias = ProviderErrors | BudgetExceeded | BudgetUnavailable
@@ -289,6 +303,36 @@ class SessionRefused:
 
 
 SessionErrors: TypeAlias = SessionUnavailable | SessionRefused
+
+
+@frozen
+class ContentRefused:
+    """An image, sound or document is not taken into the run.
+
+    Attributes:
+        part: its label.
+        field: the property that is wrong: ``size``, ``kind``, ``path``, ``url``, ``digest`` or ``parts``.
+        value: the value that it has.
+        expected: the value that it should have.
+    """
+
+    part: str
+    field: str
+    value: str
+    expected: str
+
+    message = sentence("{0.part}: {0.field}: got {0.value}, expected {0.expected}.")
+
+
+@frozen
+class ContentUnavailable:
+    """Stored content cannot be read or written. ``operation``: the failed operation."""
+
+    message: str
+    operation: str
+
+
+ContentErrors: TypeAlias = ContentRefused | ContentUnavailable
 
 
 @frozen
@@ -646,6 +690,7 @@ PhaseCause: TypeAlias = (
     | ToolErrors
     | MemoryErrors
     | SessionErrors
+    | ContentErrors
     | ServiceFailed
     | ConfigErrors
     | KernelErrors

@@ -5,13 +5,26 @@ The second is the form that other programs keep conversations in, and that litel
 
 from __future__ import annotations
 
+import base64
+import binascii
 import json
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, assert_never
 
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.codec import WrongValue, decode, encode, problems_of
+from reactive_agents.core.content import (
+    Audio,
+    Content,
+    Document,
+    Image,
+    document_text,
+    interleaved,
+    media_type_of,
+    parts_in,
+)
 from reactive_agents.core.errors import DecodeError
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject, without_surrogates
@@ -26,7 +39,11 @@ from reactive_agents.core.messages import (
 
 
 def messages_to_json(messages: Sequence[Message]) -> Json:
-    """Return messages as JSON data, which :func:`messages_from_json` reads."""
+    """Return messages as JSON data, which :func:`messages_from_json` reads.
+
+    Parts are references by digest, as those of a run are; with their bytes, in base64, after
+    ``ReactiveAgent.load_content``.
+    """
     return encode(tuple(messages), tuple[Message, ...])
 
 
@@ -35,22 +52,32 @@ def messages_from_json(data: Json) -> Result[tuple[Message, ...], DecodeError]:
     return decode(data, tuple[Message, ...])
 
 
-def messages_to_openai(messages: Sequence[Message]) -> tuple[JsonObject, ...]:
+def messages_to_openai(
+    messages: Sequence[Message], *, parts_in_results: bool = False
+) -> tuple[JsonObject, ...]:
     """Return the messages in OpenAI's form, without lone surrogates.
 
     It has no place for ``thinking``, ``is_error`` and ``repairs``, and malformed arguments become an empty
-    object, as several providers parse what they are sent.
+    object, as several providers parse what they are sent. A part follows its label where its bytes are there
+    or its URL is passed on, a document of text as text; else the label stands for it.
+
+    Args:
+        parts_in_results: whether the results of tools have their parts, as Anthropic takes them; else a
+            message of the user has them, after the results.
     """
-    return tuple(_written(message) for message in messages)
+    if not any(True for _ in parts_in(messages)):
+        return tuple([_written(message) for message in messages])
+    return tuple(_written_with_parts(messages, parts_in_results=parts_in_results))
 
 
 def messages_from_openai(data: Iterable[Mapping[str, Any]]) -> Result[tuple[Message, ...], DecodeError]:
     """Return the messages of a conversation in OpenAI's form.
 
     Also those of the first form, with ``function_call``, and the objects of OpenAI's client. Parts of a
-    content are joined where they are texts; a refusal is a text of the assistant. Fails with ``DecodeError``,
-    which names the place of everything else: images and audio, roles that there are not, calls without a
-    name.
+    content are joined where they are texts; a refusal is a text of the assistant; images, audio and files are
+    parts of the message, and the URL of an image stays one that the provider fetches. Fails with
+    ``DecodeError``, which names the place of everything else: files of a provider's store, roles that there
+    are not, calls without a name.
     """
     names: dict[str, str] = {}
     messages: list[Message] = []
@@ -88,6 +115,61 @@ def _written(message: Message) -> JsonObject:
     assert_never(message)
 
 
+def _written_with_parts(messages: Sequence[Message], *, parts_in_results: bool) -> Iterator[JsonObject]:
+    waiting: list[Json] = []
+    for message in messages:
+        parts = message.parts if isinstance(message, UserMessage | ToolMessage) else ()
+        if waiting and not isinstance(message, ToolMessage):
+            yield {"role": "user", "content": waiting}
+            waiting = []
+        written = _written(message)
+        if parts and isinstance(message, ToolMessage) and not parts_in_results:
+            shown = [part for part in parts if _is_sendable(part)]
+            if shown:
+                waiting.append(_text_part(f"The content in the result of {message.tool_name}, as data:"))
+                waiting += _content("", shown)
+        elif parts:
+            written["content"] = _content(message.content, parts)
+        yield written
+    if waiting:
+        yield {"role": "user", "content": waiting}
+
+
+def _is_sendable(part: Content) -> bool:
+    return bool(part.data) or part.passed_on
+
+
+def _content(text: str, parts: Sequence[Content]) -> list[Json]:
+    written: list[Json] = []
+    for each in interleaved(text, parts):
+        if isinstance(each, str):
+            written.append(_text_part(each))
+        elif _is_sendable(each):
+            written.append(_part(each))
+    return written
+
+
+def _text_part(text: str) -> JsonObject:
+    return {"type": "text", "text": without_surrogates(text)}
+
+
+def _part(part: Content) -> JsonObject:
+    media_type = part.media_type or media_type_of(part.data)
+    if media_type.startswith("text/") and not part.passed_on:
+        return _text_part(document_text(part, part.data))
+    encoded = base64.b64encode(part.data).decode("ascii")
+    match part:
+        case Image():
+            url = part.url if part.passed_on else f"data:{media_type};base64,{encoded}"
+            return {"type": "image_url", "image_url": {"url": url}}
+        case Audio():
+            form = _AUDIO_FORMATS.get(media_type, media_type.partition("/")[2])
+            return {"type": "input_audio", "input_audio": {"data": encoded, "format": form}}
+        case _:
+            file: JsonObject = {"file_data": f"data:{media_type};base64,{encoded}"}
+            return {"type": "file", "file": {"filename": part.name or "document", **file}}
+
+
 def _call(call: ToolCall) -> JsonObject:
     arguments = without_surrogates(json.dumps(call.arguments, ensure_ascii=False))
     function: JsonObject = {"name": without_surrogates(call.name), "arguments": arguments}
@@ -97,6 +179,9 @@ def _call(call: ToolCall) -> JsonObject:
 # --- in -------------------------------------------------------------------------------------------------
 
 
+_AUDIO_FORMATS = {"audio/mpeg": "mp3", "audio/wav": "wav"}
+_LABEL = re.compile(r"\[(?:image|audio|document) ([^\[\]]{1,80}), [\d.]+ (?:bytes|kB|MB), sha256:\w{12}…\]$")
+"""The label of a named part, at the end of the text before it."""
 _TEXT_OF = {"text": "text", "input_text": "text", "output_text": "text", "refusal": "refusal"}
 """The field with the text, by the type of a part."""
 _LAST = ""
@@ -111,12 +196,14 @@ def _plain(message: Any) -> Any:
 
 def _read(message: Any, place: str, names: dict[str, str]) -> Message:
     role = _field(message, "role", place)
-    content = _text(message.get("content"), f"{place}.content")
+    content, parts = _read_content(message.get("content"), f"{place}.content")
+    if parts and role not in ("user", "tool"):
+        raise WrongValue(parts[0].kind, "a part of type text", at=f"{place}.content")
     match role:
         case "system" | "developer":
             return SystemMessage(content)
         case "user":
-            return UserMessage(content)
+            return UserMessage(content, parts)
         case "assistant":
             given = message.get("tool_calls") or ()
             if not isinstance(given, list | tuple):
@@ -128,7 +215,8 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
                 calls += (_tool_call({"id": call_id, "function": legacy}, f"{place}.function_call"),)
                 names[_LAST] = call_id
             names.update((call.id, call.name) for call in calls)
-            return AssistantMessage(content or _text(message.get("refusal"), f"{place}.refusal"), calls)
+            refusal, _ = _read_content(message.get("refusal"), f"{place}.refusal")
+            return AssistantMessage(content or refusal, calls)
         case "function":
             answered = names.pop(_LAST, "")
             if not answered:
@@ -139,7 +227,7 @@ def _read(message: Any, place: str, names: dict[str, str]) -> Message:
             name = message.get("name") or names.get(call_id)
             if not isinstance(name, str):
                 raise WrongValue(call_id, "the id of a call before it", at=f"{place}.tool_call_id")
-            return ToolMessage(CallId(call_id), name, content)
+            return ToolMessage(CallId(call_id), name, content, parts=parts)
         case _:
             raise WrongValue(role, "system, developer, user, assistant, tool or function", at=f"{place}.role")
 
@@ -163,19 +251,68 @@ def _tool_call(call: Any, place: str) -> ToolCall:
     return ToolCall(call_id, name, arguments)
 
 
-def _text(content: Any, place: str) -> str:
+def _read_content(content: Any, place: str) -> tuple[str, tuple[Content, ...]]:
     if content is None or isinstance(content, str):
-        return content or ""
+        return content or "", ()
     if not isinstance(content, list | tuple):
-        raise WrongValue(content, "a text, a list of text parts or null", at=place)
-    texts: list[str] = []
-    for index, part in enumerate(content):
-        kind = part.get("type") if isinstance(part, Mapping) else None
+        raise WrongValue(content, "a text, a list of parts or null", at=place)
+    text = ""
+    parts: list[Content] = []
+    for index, each in enumerate(content):
+        kind = each.get("type") if isinstance(each, Mapping) else None
         name = _TEXT_OF.get(kind) if isinstance(kind, str) else None
-        if name is None:
-            raise WrongValue(kind or part, "a part of type text", at=f"{place}[{index}]")
-        texts.append(_field(part, name, f"{place}[{index}]"))
-    return "".join(texts)
+        if name is not None:
+            text += _field(each, name, f"{place}[{index}]")
+            continue
+        part = _read_part(kind, each, f"{place}[{index}]", text)
+        text += "" if text.endswith(part.label) else part.label
+        parts.append(part)
+    return text, tuple(parts)
+
+
+def _read_part(kind: object, data: Any, place: str, before: str) -> Content:
+    """Return an image, audio or file, with the name of the label before it."""
+    labelled = _LABEL.search(before)
+    name = labelled[1] if labelled else ""
+    match kind:
+        case "image_url":
+            given = data.get("image_url")
+            url = given if isinstance(given, str) else _field(given, "url", f"{place}.image_url")
+            if not url.startswith("data:"):
+                return Image.from_url(url, fetch=False)
+            return _named(Image, _data_of(url, f"{place}.image_url.url"), name, before)
+        case "input_audio":
+            encoded = _field(data.get("input_audio"), "data", f"{place}.input_audio")
+            return _named(Audio, _decoded(encoded, f"{place}.input_audio.data"), name, before)
+        case "file":
+            file = data.get("file")
+            url = _field(file, "file_data", f"{place}.file")
+            filename = file.get("filename")
+            given_name = filename if isinstance(filename, str) else ""
+            return Document.from_bytes(_data_of(url, f"{place}.file.file_data"), name=name or given_name)
+        case _:
+            expected = "a part of type text, image_url, input_audio or file"
+            raise WrongValue(kind or data, expected, at=place)
+
+
+def _named(kind: type[Image | Audio], data: bytes, name: str, before: str) -> Content:
+    """Return a part of the bytes; the name is that of a label of these bytes."""
+    part = kind.from_bytes(data, name=name)
+    return part if not name or before.endswith(part.label) else kind.from_bytes(data)
+
+
+def _data_of(url: str, place: str) -> bytes:
+    head, comma, encoded = url.partition(",")
+    if not comma or not head.endswith(";base64"):
+        raise WrongValue(url, "a data: URL in base64", at=place)
+    return _decoded(encoded, place)
+
+
+def _decoded(encoded: str, place: str) -> bytes:
+    try:
+        return base64.b64decode(encoded, validate=True)
+    except binascii.Error:
+        raise WrongValue(encoded, "bytes in base64", at=place) from None
 
 
 def _field(data: Any, name: str, place: str) -> str:

@@ -7,9 +7,10 @@ from typing import TypeAlias
 
 from attrs import field, frozen
 
+from reactive_agents.core.content import Content
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.values import computed
+from reactive_agents.core.values import OMITTED, computed
 
 # made once: ``json.dumps`` would make an encoder for each call
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
@@ -68,9 +69,14 @@ class SystemMessage:
 
 @frozen
 class UserMessage:
-    """The task, or guidance for the model's next turn."""
+    """The task, or guidance for the model's next turn.
+
+    Attributes:
+        parts: images, audio and documents, in the order of their labels in the text.
+    """
 
     content: str
+    parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
 
 
 @frozen
@@ -87,12 +93,17 @@ class AssistantMessage:
 
 @frozen
 class ToolMessage:
-    """The result of one tool call, as the model is shown it."""
+    """The result of one tool call, as the model is shown it.
+
+    Attributes:
+        parts: images, audio and documents, in the order of their labels in the text.
+    """
 
     call_id: CallId
     tool_name: str
     content: str
     is_error: bool = False
+    parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
 
 
 Message: TypeAlias = SystemMessage | UserMessage | AssistantMessage | ToolMessage

@@ -51,6 +51,7 @@ class RunSettings:
         budget: what a run may spend.
         required_records: services whose failure ends the run, which otherwise goes on without the record:
             ``memory``, ``cost`` and ``audit``.
+        content: limits of images, audio and documents.
         untrusted_arguments: what is done about a call of high risk with an argument that was copied from a
             tool result or a recalled note; ``None`` asks where there is an approver.
         durability: where runs are recorded, so that they outlive their process; ``None`` for nowhere.
@@ -71,6 +72,7 @@ class RunSettings:
     compression: config.ResultCompressionConfig = config.ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = BudgetConfig()
+    content: config.ContentConfig = config.ContentConfig()
     required_records: tuple[config.RecordService, ...] = ()
     untrusted_arguments: UntrustedArguments | None = None
     durability: config.DurabilityConfig | None = None

@@ -149,8 +149,10 @@ def _with_usage_by_model(data: JsonObject) -> JsonObject:
 
 
 _TAGGED: Mapping[str, str] = {
+    "content": "Audio Document Image",
     "errors": """
-        AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContextOverflow
+        AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContentRefused
+        ContentUnavailable ContentUnsupported ContextOverflow
         ControllerError DecodeError DeliveryFailed ExecutionError GuardrailViolationError HookError
         IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidToolArguments
         IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable

@@ -10,11 +10,13 @@ from attrs import evolve, field, frozen
 from typing_extensions import TypeVar
 
 from reactive_agents.core import results
+from reactive_agents.core.content import Content
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.usage import RunUsage, Usage
+from reactive_agents.core.values import OMITTED
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
@@ -33,6 +35,7 @@ class Task:
         history: messages of a conversation that the run continues, oldest first, without a session.
         tags: names that the program gave the run.
         metadata: JSON data that the program gave the run; nothing in this package reads it.
+        parts: images, audio and documents, in the order of their labels in the input.
     """
 
     id: TaskId
@@ -47,6 +50,7 @@ class Task:
     user: str | None = None
     history: tuple[Message, ...] = ()
     metadata: JsonObject = field(factory=dict)
+    parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""

@@ -9,11 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from reactive_agents.core.content import Content
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import computed
+from reactive_agents.core.values import OMITTED, computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused", "external"]
@@ -158,6 +159,7 @@ class ToolResult:
         origin: whether the tool was run for this call.
         usage: of models that the tool itself has called, by model.
         counted: whether the usage is in the account of the run already.
+        parts: images, audio and documents, in the order of their labels in the result.
     """
 
     call_id: CallId
@@ -168,6 +170,7 @@ class ToolResult:
     origin: CallOrigin = "executed"
     usage: tuple[RunUsage, ...] = ()
     counted: bool = False
+    parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
 
     @property
     def success(self) -> bool:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 _T = TypeVar("_T")
+
+OMITTED: Final = {"omitted": True}
+"""Metadata of a field that is not written to JSON while it has its default."""
 
 
 def replaced(value: _T, **changes: Any) -> _T:
@@ -28,7 +31,7 @@ def replaced(value: _T, **changes: Any) -> _T:
 
 # --- lazily computed attributes -------------------------------------------------------------------------
 
-__all__ = ["computed", "replaced"]
+__all__ = ["OMITTED", "computed", "replaced"]
 
 if TYPE_CHECKING:
     from functools import cached_property as computed

@@ -128,6 +128,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
         answer_form=services.ports.output_shape.map(answer_form).value_or(None),
+        parts=context.task.parts,
     )
 
 

@@ -46,6 +46,7 @@ from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
 from reactive_agents.engine.requests import approver_of, desk_finder
+from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
 from reactive_agents.engine.services import (
@@ -397,6 +398,7 @@ class ExecutionEngine:
             result = outcome.unwrap()
             try:
                 await end_turn(result, services)
+                await release_content(services)
                 await learn_from(handle.context, services)
             finally:
                 if events.answer is not None:
@@ -408,6 +410,7 @@ class ExecutionEngine:
         context = handle.fail(error)
         try:
             await end_turn(None, services)
+            await release_content(services)
             try:
                 if isinstance(error, RunCancelled):
                     events.publish(ExecutionCancelled, phase=error.phase)

@@ -29,6 +29,7 @@ from reactive_agents.engine.execution_control import StopRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
+from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING
 from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
@@ -119,6 +120,7 @@ async def run_complete(
 ANSWERING: tuple[Stage, ...] = (
     open_services,
     continue_conversation,
+    take_content,
     audit_start,
     stage_of(Phase("bootstrap", bootstrap, degrades=True)),
     stage_of(Phase("guardrail", guardrail, attrgetter("guardrail"))),

@@ -218,7 +218,9 @@ def task_result(
         verification=context.verification,
         tree=reasoning.tree,
         deliverables=deliverables_of(reasoning.steps),
-        new_messages=messages_of_run(context.task.input, reasoning.messages, reasoning.output),
+        new_messages=messages_of_run(
+            context.task.input, reasoning.messages, reasoning.output, context.task.parts
+        ),
         history=without_instructions(context.task.history) or context.history.messages,
         sub_runs=tuple(services.handle.sub_runs),
         agent=services.settings.name,

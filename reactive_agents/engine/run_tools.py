@@ -7,7 +7,7 @@ from functools import partial
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotApproved
+from reactive_agents.core.errors import ServiceMissing, ToolErrors, ToolFailed, ToolNotApproved
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
@@ -17,6 +17,7 @@ from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text
 from reactive_agents.engine.requests import request_reply
+from reactive_agents.engine.run_content import content_of
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import definitions_of
 from reactive_agents.ports import Approver, ToolService
@@ -70,6 +71,8 @@ class RunTools:
         executed, recorded = await self._recorded(call, scope, approver)
         if isinstance(executed, Success):
             given = executed.unwrap()
+            if given.parts and recorded:
+                self._know_content(given)
             if recorded:
                 self._services.llm.account.add(given.usage)
             elif given.usage and not given.counted:  # at once: the calls beside it may be cancelled
@@ -92,7 +95,7 @@ class RunTools:
             return Success(evolve(result, error=withheld or joined_texts(detail)))
         value, withheld = await self._checked(call, result.result)
         if withheld:
-            return Success(evolve(result, result=None, error=withheld))
+            return Success(evolve(result, result=None, error=withheld, parts=()))
         return executed if value is result.result else Success(evolve(result, result=value))
 
     async def _recorded(
@@ -119,6 +122,17 @@ class RunTools:
             )
         )
 
+    async def _with_content(self, result: ToolResult) -> ToolResult:
+        content = content_of(self._services)
+        if isinstance(content, ServiceMissing):
+            return evolve(result, parts=(), result=None, error=content.message)
+        return await content.take_result(result)
+
+    def _know_content(self, result: ToolResult) -> None:
+        content = content_of(self._services)
+        if not isinstance(content, ServiceMissing):
+            content.know(result.parts)
+
     async def _executed(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None
     ) -> Result[ToolResult, ToolErrors]:
@@ -129,6 +143,8 @@ class RunTools:
         if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
             timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
             return await request_reply(call, scope, next(timeouts, ANSWER_TIMEOUT_S), self._services)
+        if isinstance(outcome, Success) and outcome.unwrap().parts:
+            return Success(await self._with_content(outcome.unwrap()))
         return outcome
 
     async def _checked(self, call: ToolCall, value: Json) -> tuple[Json, str]:

@@ -34,6 +34,8 @@ from reactive_agents.ports import (
     Approver,
     AuditLog,
     Clock,
+    ContentLoader,
+    ContentStore,
     CostRouter,
     CostTracker,
     EventBus,
@@ -55,6 +57,7 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
+    from reactive_agents.engine.run_content import RunContent
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 
@@ -62,7 +65,7 @@ PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """Of a phase: its before hooks run, its body runs, its body has ended."""
 
 
-def _no_sessions() -> Maybe[SessionStore]:
+def _nothing() -> Maybe[Any]:
     return Nothing
 
 
@@ -82,6 +85,8 @@ class EnginePorts:
         sessions: makes the store of sessions, for the first run that has one.
         desk: makes the desk of questions and external calls, for the first run that has one.
         record: of durable runs; ``Nothing`` for runs that end with their process.
+        content_store: makes the store of images, audio and documents, for the first run that has any.
+        content_loader: makes the service that reads them, likewise.
         output_shape: the schema of the answers; ``Nothing`` for text.
 
     Raises:
@@ -109,8 +114,10 @@ class EnginePorts:
     budget: Maybe[SpendingGuard] = Nothing
     redactor: Redactor | None = None
     plans: Maybe[PlanStore] = Nothing
-    sessions: Callable[[], Maybe[SessionStore]] = _no_sessions
+    sessions: Callable[[], Maybe[SessionStore]] = _nothing
     record: Maybe[RunRecord] = Nothing
+    content_store: Callable[[], Maybe[ContentStore]] = _nothing
+    content_loader: Callable[[], Maybe[ContentLoader]] = _nothing
     output_shape: Maybe[Shape[Any]] = Nothing
     desk: Callable[[], Maybe[RequestDesk]] = _no_desk
 
@@ -148,6 +155,7 @@ class RunHandle:
         sub_runs: the runs that the tools of this one began and that have ended, and theirs.
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
+        content: the images, audio and documents of the run; ``None`` for a run of texts.
     """
 
     context: ExecutionContext
@@ -169,6 +177,7 @@ class RunHandle:
     session: SessionKey | None = None
     sub_runs: list[SubRun] = field(factory=list)
     caller: Caller | None = None
+    content: RunContent | None = None
 
     def ending_error(self) -> RuntimeErrors | None:
         """Return an error that no kernel expresses and that ends the run, if there is one."""

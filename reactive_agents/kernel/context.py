@@ -10,6 +10,7 @@ from returns.maybe import Maybe, Nothing
 from returns.result import Result
 
 from reactive_agents.core.config import CompactionMethod, ContextProfile
+from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
@@ -150,6 +151,7 @@ class KernelInput:
         earlier: the earlier attempt, when this is another try.
         history: of the conversation that the run continues; the task is the next message of it.
         answer_form: the form of the answer; ``None`` for any text.
+        parts: images, audio and documents of the task.
     """
 
     task: str
@@ -175,6 +177,7 @@ class KernelInput:
     history: History = NO_HISTORY
     user_task: str = ""
     answer_form: AnswerForm | None = None
+    parts: tuple[Content, ...] = ()
 
     @property
     def asked(self) -> str:

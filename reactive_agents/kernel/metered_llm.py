@@ -21,9 +21,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
+    ContentErrors,
     LLMErrors,
     MalformedResponse,
     ModelUnavailable,
+    RequestRejected,
     ServiceFailed,
     may_be_charged,
     refused_attempts,
@@ -327,6 +329,7 @@ _SETTLING_S = 5.0
 
 
 Hold: TypeAlias = Callable[[str], Awaitable[None]]
+Attach: TypeAlias = Callable[[ModelRequest], Awaitable[Result[ModelRequest, ContentErrors | ServiceFailed]]]
 """Wait before the step of that name as long as the run is paused."""
 
 
@@ -361,6 +364,7 @@ class MeteredLLM:
         account: the usage of the run so far.
         answered_by: the model that answered last; empty before the first answer.
         refusal: why the budget refused the latest call; ``None`` when it did not.
+        attach: puts images, audio and documents into a request; ``None`` for a run without any.
     """
 
     __slots__ = (
@@ -374,6 +378,7 @@ class MeteredLLM:
         "_redactor",
         "account",
         "answered_by",
+        "attach",
         "refusal",
     )
 
@@ -406,6 +411,7 @@ class MeteredLLM:
         self.account = account or UsageAccount()
         self.answered_by = ""
         self.refusal: BudgetExceeded | BudgetUnavailable | None = None
+        self.attach: Attach | None = None
 
     @property
     def budget(self) -> RunBudget | None:
@@ -456,6 +462,11 @@ class MeteredLLM:
         if self._hold is not None:
             await self._hold("model call")
         started = self._clock.monotonic()
+        if self.attach is not None:
+            attached = await self._attached(self.attach, request, started)
+            if isinstance(attached, Failure):
+                return attached
+            request = attached.unwrap()
         reservation: Held | None = None
         if self._budget is not None:
             reserved = await self._reserve(self._budget, request, started)
@@ -484,6 +495,12 @@ class MeteredLLM:
         if self._hold is not None:
             await self._hold("model call")
         started = self._clock.monotonic()
+        if self.attach is not None:
+            attached = await self._attached(self.attach, request, started)
+            if isinstance(attached, Failure):
+                yield attached
+                return
+            request = attached.unwrap()
         reservation: Held | None = None
         if self._budget is not None:
             reserved = await self._reserve(self._budget, request, started)
@@ -515,6 +532,16 @@ class MeteredLLM:
         if self._record is not None:
             await self._record.keep_answer(key, request, answer)
         yield answer.map(StreamCompleted)
+
+    async def _attached(
+        self, attach: Attach, request: ModelRequest, started: float
+    ) -> Result[ModelRequest, LLMErrors]:
+        attached = await attach(request)
+        if isinstance(attached, Success):
+            return attached
+        error = RequestRejected(attached.failure().message, request.model or self.model)
+        self._account(request, Failure(error), started)
+        return Failure(error)
 
     async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         answer = self._events.answer

@@ -62,7 +62,7 @@ def stable_prefix(
         SystemMessage(system),
         *_conversation(kernel_input.history),
         *((UserMessage(recalled),) if recalled else ()),
-        UserMessage(kernel_input.task),
+        UserMessage(kernel_input.task, kernel_input.parts),
         *((UserMessage(review),) if review else ()),
     )
 

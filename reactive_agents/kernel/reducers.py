@@ -170,7 +170,7 @@ def absorb_results(
             used = used | {result.tool_name}
         shown_in_part = shown_in_part or view.in_part
         shown = view.shown
-        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not worked))
+        messages.append(ToolMessage(result.call_id, result.tool_name, shown, not worked, result.parts))
         definition = context.toolset.definition(call.name)
         metadata = StepMetadata(
             result.tool_name,

@@ -15,9 +15,13 @@ from typing import TYPE_CHECKING, Never, Protocol, TypeAlias
 from returns.maybe import Maybe
 from returns.result import Result
 
+from reactive_agents.core.config import ContentConfig
+from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
 from reactive_agents.core.errors import (
     BudgetErrors,
+    ContentErrors,
+    ContentUnavailable,
     LLMErrors,
     MemoryErrors,
     RecordErrors,
@@ -367,6 +371,51 @@ class EffectivenessTracker(Protocol):
 
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of all strategies on such tasks, by their names."""
+        ...
+
+
+# --- content: images, audio and documents -----------------------------------------------------------------
+
+
+class ContentStore(Protocol):
+    """Keeps the bytes of content, once for each digest.
+
+    Every method fails with ``ContentUnavailable``. A user refers to what the user's own runs and sessions
+    hold, and to nothing else; runs without a user share what such runs hold.
+    """
+
+    def put(self, part: Content, data: bytes, owner: ContentOwner) -> Effect[None, ContentUnavailable]:
+        """Store bytes under the digest of their part, held by the run of the owner."""
+        ...
+
+    def hold(
+        self, parts: Sequence[Content], owner: ContentOwner
+    ) -> Effect[frozenset[Digest], ContentUnavailable]:
+        """Hold what the owner's user may refer to; return the digests of all else."""
+        ...
+
+    def read(self, digest: Digest, user: str | None) -> Effect[bytes | None, ContentUnavailable]:
+        """Return the bytes of a digest that the user may refer to; ``None`` for others."""
+        ...
+
+    def release(self, run_id: RunId, *, keep: int) -> Effect[None, ContentUnavailable]:
+        """End the hold of a run.
+
+        Args:
+            keep: bytes of what no session holds that stay, the newest ones.
+        """
+        ...
+
+
+class ContentLoader(Protocol):
+    """Reads the content that a part names by a path or a URL."""
+
+    def load(self, part: Content, limits: ContentConfig) -> Effect[bytes, ContentErrors]:
+        """Return the bytes of a part.
+
+        Fails with ``ContentRefused``: the path leads out of the workspace, the URL to an address that is not
+        public, it takes too long, or there are more bytes than the limits allow.
+        """
         ...
 
 

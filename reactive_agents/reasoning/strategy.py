@@ -15,6 +15,7 @@ from returns.maybe import Maybe, Nothing
 from returns.result import Result
 
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
+from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import ControllerError, ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
@@ -75,6 +76,7 @@ class StrategyInput:
         history: of the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
         answer_form: the form of the run's answer; ``None`` for any text.
+        parts: images, audio and documents of the task, which every model call about it has.
     """
 
     task_description: str
@@ -94,6 +96,7 @@ class StrategyInput:
     history: History = NO_HISTORY
     plan_id: PlanId | None = None
     answer_form: AnswerForm | None = None
+    parts: tuple[Content, ...] = ()
 
     @property
     def config(self) -> ReasoningConfig:
@@ -221,6 +224,7 @@ def kernel_input(
         history=strategy_input.history,
         answer_form=strategy_input.answer_form,
         key_prefix="" if turn is None else f"turn{turn + 1}.",
+        parts=strategy_input.parts,
     )
 
 

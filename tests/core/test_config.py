@@ -12,6 +12,7 @@ from reactive_agents.core.codec import decode, encode, from_json, to_json
 from reactive_agents.core.config import (
     AdaptiveConfig,
     CompactionConfig,
+    ContentConfig,
     ContextProfile,
     ContextProfileOverrides,
     ModelConfig,
@@ -77,6 +78,26 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "max_answer_tokens": None,
     },
     ResultCompressionConfig: {"budget": None, "head_share": 0.7, "transform": {}},
+    ContentConfig: {
+        "max_bytes": 20_000_000,
+        "max_total_bytes": 50_000_000,
+        "max_parts": 20,
+        "media_types": [
+            "image/png",
+            "image/jpeg",
+            "image/gif",
+            "image/webp",
+            "audio/wav",
+            "audio/mpeg",
+            "audio/flac",
+            "audio/ogg",
+            "application/pdf",
+            "text/*",
+        ],
+        "fetch_s": 30.0,
+        "allow_hosts": [],
+        "unheld_bytes": 256_000_000,
+    },
     TimeoutConfig: {"run_s": None, "tool_call_s": 60.0, "grace_s": 5.0, "answer_s": 300.0},
     ModelConfig: {
         "provider": "",
@@ -87,6 +108,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "max_attempts": 5,
         "timeout_s": 120.0,
         "profiles": None,
+        "takes": None,
     },
 }
 
@@ -114,6 +136,7 @@ def test_the_defaults_of_the_whole() -> None:
         "context_profile": DEFAULTS[ContextProfileOverrides],
         "compression": DEFAULTS[ResultCompressionConfig],
         "required_tools": [],
+        "content": DEFAULTS[ContentConfig],
         "budget": {"tokens": None, "cost_usd": None, "calls": []},
         "durability": None,
     }
@@ -157,6 +180,11 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ContextProfileOverrides, "max_answer_tokens", [None, 1], [0]),
     (ResultCompressionConfig, "budget", [None, 200], [199]),
     (ResultCompressionConfig, "head_share", [0.0, 1.0], [-0.1, 1.1, float("nan")]),
+    (ContentConfig, "max_bytes", [1], [0]),
+    (ContentConfig, "max_total_bytes", [1], [0]),
+    (ContentConfig, "max_parts", [1], [0]),
+    (ContentConfig, "unheld_bytes", [0], [-1]),
+    (ContentConfig, "fetch_s", [0.1], [0.0, float("nan")]),
     (TimeoutConfig, "run_s", [None, 0.1], [0.0, -1.0, float("nan")]),
     (TimeoutConfig, "tool_call_s", [0.1], [0.0, float("nan")]),
     (TimeoutConfig, "grace_s", [0.1], [0.0, float("nan")]),

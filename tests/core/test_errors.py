@@ -13,6 +13,7 @@ from reactive_agents.core.errors import (
     ArgumentProblem,
     AuditBroken,
     BudgetExceeded,
+    ContentRefused,
     ControllerError,
     DecodeError,
     DeliveryFailed,
@@ -96,6 +97,10 @@ SENTENCES = [
         "The path '../x' is refused: it is outside",
     ),
     (SessionRefused("a", "it belongs to another user"), "session 'a': it belongs to another user."),
+    (
+        ContentRefused("[image a.png]", "size", "52 MB", "at most 20 MB"),
+        "[image a.png]: size: got 52 MB, expected at most 20 MB.",
+    ),
     (AddressRefused("http://x/", "no."), "The address 'http://x/' is refused: no."),
     (
         DecodeError("Plan", (FieldProblem("$.id", "required field missing"), FieldProblem("$.seq", "wrong"))),

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, Final
 
 import litellm
 import tiktoken
+from attrs import evolve
 from litellm.exceptions import ModelNotMappedError
 
 from reactive_agents.adapters.llm.chat_format import chat_arguments, read_usage
 from reactive_agents.adapters.llm.error_mapping import EXPECTED
 from reactive_agents.adapters.llm.providers import is_local, provider_of
+from reactive_agents.core.content import Content, ContentKind, map_parts, media_type_of, parts_in
+from reactive_agents.core.errors import ContentUnsupported
 from reactive_agents.core.models import ModelRequest, TokenPrice
 from reactive_agents.core.usage import RunUsage, Usage
 
@@ -170,6 +173,10 @@ def count_tokens(model: str, request: ModelRequest) -> int | None:
         return None
     if sum(len(message.content) for message in request.messages) > _LARGEST:
         return None
+    content = list(parts_in(request.messages))
+    if content:  # litellm would fetch URLs to measure them
+        texts = (map_parts(message, _without_bytes) for message in request.messages)
+        request = evolve(request, messages=tuple(texts))
     arguments: Any = chat_arguments(request, schema_supported=False, json_supported=False)
     try:
         counted = litellm.token_counter(
@@ -177,7 +184,11 @@ def count_tokens(model: str, request: ModelRequest) -> int | None:
         )
     except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
         return None  # a schema of a tool that litellm's own reading of schemas stumbles over
-    return int(counted) + _ANSWER_BEGINS
+    return int(counted) + _ANSWER_BEGINS + sum(part.tokens for part in content)
+
+
+def _without_bytes(part: Content) -> Content:
+    return evolve(part, data=b"", passed_on=False)
 
 
 def _is_encoded(name: str) -> bool:
@@ -185,3 +196,44 @@ def _is_encoded(name: str) -> bool:
         return tiktoken.encoding_name_for_model(name) == _ENCODING
     except KeyError:
         return False
+
+
+# --- the kinds of content that a model takes ------------------------------------------------------------
+
+_FLAGS: Final = {
+    "image": "supports_vision",
+    "audio": "supports_audio_input",
+    "document": "supports_pdf_input",
+}
+_URL_PROVIDERS: Final = frozenset({"openai", "azure", "anthropic", "openrouter", "xai", "groq"})
+"""Providers that fetch the URLs of images themselves; for others litellm would, past the address guard."""
+
+
+def unsupported_content(
+    model: str, request: ModelRequest, takes: Collection[ContentKind] | None
+) -> ContentUnsupported | None:
+    """Return which content of a request its model does not take, or ``None``.
+
+    A text is taken by every model, since it is sent as text.
+
+    Args:
+        takes: the kinds that it takes; ``None`` goes by litellm's list, and lets everything pass to a model
+            that is not on it.
+    """
+    for part in parts_in(request.messages):
+        if part.passed_on and provider_of(model) not in _URL_PROVIDERS:
+            message = f"{model} does not fetch URLs: take {part.label} with fetch=True."
+            return ContentUnsupported(message, model, "url")
+        if part.data and (part.media_type or media_type_of(part.data)).startswith("text/"):
+            continue
+        if not _takes(model, part.kind, takes):
+            message = f"{model} takes no {part.kind}, and the request has {part.label}."
+            return ContentUnsupported(message, model, part.kind)
+    return None
+
+
+def _takes(model: str, kind: ContentKind, takes: Collection[ContentKind] | None) -> bool:
+    if takes is not None:
+        return kind in takes
+    known = listed_model(model)
+    return known is None or bool(known.get(_FLAGS[kind]))

@@ -30,7 +30,11 @@ from reactive_agents.core.tools import ToolDefinition
 
 
 def chat_arguments(
-    request: models.ModelRequest, *, schema_supported: bool, json_supported: bool
+    request: models.ModelRequest,
+    *,
+    schema_supported: bool,
+    json_supported: bool,
+    parts_in_results: bool = False,
 ) -> JsonObject:
     """Return the arguments of a request; options left to the provider are omitted.
 
@@ -38,8 +42,10 @@ def chat_arguments(
         request: the request.
         schema_supported: whether the provider enforces a JSON Schema.
         json_supported: whether the provider has a JSON mode.
+        parts_in_results: whether the provider takes images and documents in the results of tools.
     """
-    arguments: JsonObject = {"messages": list(messages_to_openai(request.messages))}
+    messages = messages_to_openai(request.messages, parts_in_results=parts_in_results)
+    arguments: JsonObject = {"messages": list(messages)}
     if request.tools:
         arguments["tools"] = [_tool(tool) for tool in request.tools]
         if request.parallel_tool_calls is not None:

@@ -5,7 +5,7 @@ Imports litellm; load it off the loop."""
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -16,10 +16,18 @@ from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm import chat_format
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
-from reactive_agents.adapters.llm.catalog import Body, cost_usd, list_local_model, spent_on, usage_in
+from reactive_agents.adapters.llm.catalog import (
+    Body,
+    cost_usd,
+    list_local_model,
+    spent_on,
+    unsupported_content,
+    usage_in,
+)
 from reactive_agents.adapters.llm.connections import used_by_litellm
 from reactive_agents.adapters.llm.error_mapping import EXPECTED, diagnose, never_sent, unread_document
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
+from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import AuthenticationFailed, may_be_charged
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.redaction import Redactor
@@ -47,6 +55,14 @@ class PreparedRequest:
     base_url: str | None
     clients: dict[str, Any]
     clock: Clock
+
+
+def refused_content(
+    model: str, request: ModelRequest, takes: Collection[ContentKind] | None
+) -> FailedAttempt | None:
+    """Refuse a request with content that its model does not take."""
+    unsupported = unsupported_content(model, request, takes)
+    return None if unsupported is None else FailedAttempt(unsupported)
 
 
 def missing_key(model: str, api_key: str | None, base_url: str | None) -> FailedAttempt | None:
@@ -169,6 +185,7 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
             request,
             schema_supported=structured and litellm.supports_response_schema(model=model),
             json_supported=structured and "response_format" in _parameters_of(model),
+            parts_in_results=provider_of(model) == "anthropic",
         ),
         "model": model,
         "api_key": prepared.api_key,

@@ -231,8 +231,11 @@ class LiteLLM:
             message = f"{model} cannot be asked here: litellm works on asyncio only, not on trio."
             return FailedAttempt(ModelUnavailable(message, model), elsewhere=False)
         await load_litellm()
-        from reactive_agents.adapters.llm.completion import PreparedRequest, missing_key
+        from reactive_agents.adapters.llm.completion import PreparedRequest, missing_key, refused_content
 
+        refused = refused_content(model, request, self._config.takes)
+        if refused is not None:
+            return refused
         own = provider_of(model) == provider_of(self._model)
         prepared = PreparedRequest(
             request=request,

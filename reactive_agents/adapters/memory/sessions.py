@@ -24,6 +24,7 @@ import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
+from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
@@ -62,9 +63,13 @@ SESSIONS = sqlite.Store(
             "ALTER TABLE conversation_tickets ADD COLUMN user TEXT",
             "ALTER TABLE conversation_tickets ADD COLUMN number INTEGER",
         ),
+        contents.CONTENT_TABLES,
     ),
 )
-"""Conversations, their turns by number, and the tickets of runs; those that wait have no number yet."""
+"""Conversations, their turns by number, the tickets of runs, and the content that they hold.
+
+The tickets of runs that wait have no number yet.
+"""
 
 _T = TypeVar("_T")
 _log = logging.getLogger("reactive_agents")
@@ -78,6 +83,9 @@ class SqliteSessions:
         clock: tells when a session was used, and until when a ticket is valid.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
+
+    Attributes:
+        content: the images, audio and documents of runs, in the same file.
     """
 
     def __init__(
@@ -91,6 +99,7 @@ class SqliteSessions:
         self._file = sqlite.SqliteFile(
             path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
         )
+        self.content = contents.SqliteContent(self._file, clock)
         self._clock = clock
         self._in_process = str(path) == sqlite.IN_PROCESS
         self._held: set[RunId] = set()
@@ -329,11 +338,15 @@ def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int,
     results: dict[str, str] = {}
     texts: list[str] = []
     left_out = 0
+    found = file.execute(
+        "SELECT id FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
+    ).fetchone()
+    if found is None:
+        return History(turn=turn)
     rows = file.execute(
         "SELECT messages_before, message_count, length(messages), messages, results, text"
-        " FROM conversation_turns WHERE conversation ="
-        " (SELECT id FROM conversations WHERE agent = ? AND session = ?) ORDER BY number DESC",
-        (key.agent, key.session),
+        " FROM conversation_turns WHERE conversation = ? ORDER BY number DESC",
+        found,
     )
     for before, count, length, stored, stored_results, text in rows:
         if size >= 0:
@@ -347,7 +360,8 @@ def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int,
             break
         texts.insert(0, text)
         earlier -= len(text)
-    return History(tuple(messages), results, "\n".join(texts), left_out, turn)
+    parts = contents.parts_of(file, *found)
+    return History(tuple(messages), results, "\n".join(texts), left_out, turn, parts)
 
 
 def _end_turn(
@@ -391,6 +405,7 @@ def _end_turn(
             without_surrogates(turn.text),
         ),
     )
+    contents.take_over(file, conversation, run_id)
     return None
 
 
@@ -410,6 +425,7 @@ def _delete(file: sqlite3.Connection, *, agent: AgentId, session: SessionId) -> 
 
 def _forget(file: sqlite3.Connection, *, user: str) -> int:
     file.execute("DELETE FROM conversation_tickets WHERE user = ?", (user,))
+    contents.forget_holders(file, user)
     return file.execute("DELETE FROM conversations WHERE user = ?", (user,)).rowcount
 
 
@@ -468,6 +484,7 @@ def _fork(
         " results, text FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
         (*copied, *origin, -1 if turns is None else turns),
     )
+    contents.copy_held(file, *origin, *copied)
     return None
 
 

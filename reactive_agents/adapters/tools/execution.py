@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import json
 import logging
 from asyncio import CancelledError
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping
 from functools import partial
 from math import inf
 from types import NoneType
-from typing import Any, get_args
+from typing import Any, TypeAlias, get_args
 
 import anyio
 import anyio.to_thread
@@ -23,6 +24,7 @@ from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
@@ -33,7 +35,12 @@ _ERRORS = get_args(ToolErrors)
 _DETAIL_CHARS = 2_000
 _LEAST_CHARS = 50  # of one error among many
 _DATA = frozenset({str, int, float, bool, NoneType, dict, list})
+_PLAIN = frozenset({str, int, float, bool, NoneType, dict})
+_PARTS = frozenset(CONTENT_TYPES)
 _NOTHING = object()
+
+Returned: TypeAlias = tuple[Json, tuple[Content, ...]]
+"""The value of a function as JSON, with labels for its images, audio and documents, and these."""
 
 
 async def run_function(
@@ -43,8 +50,8 @@ async def run_function(
     *,
     thread: Thread | None,
     timeout_s: float,
-) -> tuple[Result[Json, ToolErrors], tuple[RunUsage, ...]]:
-    """Return the function's value as JSON or the failure, and its reported spending.
+) -> tuple[Result[Returned, ToolErrors], tuple[RunUsage, ...]]:
+    """Return the function's value or the failure, and its reported spending.
 
     A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
 
@@ -87,7 +94,7 @@ def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[A
         raise ExceptionGroup("a tool raised", [error]) from None
 
 
-async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErrors]:
+async def _settle(tool_name: str, value: BaseContainer) -> Result[Returned, ToolErrors]:
     """Return the value or failure in a container that a function returned."""
     if isinstance(value, IOResult):
         value = await attempt(FutureResult.from_ioresult(value))
@@ -105,12 +112,27 @@ async def _settle(tool_name: str, value: BaseContainer) -> Result[Json, ToolErro
     return _as_json(tool_name, value)
 
 
-def _as_json(tool_name: str, value: Any) -> Result[Json, ToolFailed]:
+def _as_json(tool_name: str, value: Any) -> Result[Returned, ToolFailed]:
+    if type(value) not in _PLAIN and (content := _content_of(value)) is not None:
+        return Success(content)
     if type(value) not in _DATA and isinstance(value, Iterator | AsyncIterator) and not _is_record(value):
         kind = type(value).__name__
         detail = f"it returned an iterator ({kind}), which was not read: let it return a list instead."
         return Failure(ToolFailed(tool_name, detail))
-    return Success(to_json_value(value))
+    return Success((to_json_value(value), ()))
+
+
+def _content_of(value: Any) -> Returned | None:
+    """Return a part, or a list with a part, as the text of its labels and its parts."""
+    if type(value) in _PARTS:
+        return text_and_parts(value)
+    if not isinstance(value, list | tuple) or _PARTS.isdisjoint(map(type, value)):
+        return None
+    return text_and_parts([each if type(each) in _PARTS else _as_line(to_json_value(each)) for each in value])
+
+
+def _as_line(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
 
 
 def _is_record(value: Any) -> bool:

@@ -62,7 +62,13 @@ class _Target:
 
 
 async def fetch(
-    tool_name: str, url: str, *, policy: AddressPolicy, tls: ssl.SSLContext | None
+    tool_name: str,
+    url: str,
+    *,
+    policy: AddressPolicy,
+    tls: ssl.SSLContext | None,
+    max_bytes: int = MAX_BYTES,
+    text_only: bool = True,
 ) -> Result[Page, ToolErrors]:
     """Get a text with at most 5 redirects; at most 2 MB of it are read.
 
@@ -71,6 +77,8 @@ async def fetch(
     Args:
         tool_name: for the errors.
         tls: which certificates are trusted; ``None`` for those of the public authorities.
+        max_bytes: that are read, 1 or more.
+        text_only: whether an answer that is no text is a failure.
 
     Fails with ``AddressRefused`` when the URL or a redirect leads where the policy does not allow it, and
     with ``ToolFailed`` when the host is not known, does not answer, or answers with what is no text.
@@ -81,7 +89,7 @@ async def fetch(
             found = await _find_target(url, policy, redirected=hop > 0)
             if isinstance(found, Failure):
                 return Failure(found.failure())
-            answered = await _ask(tool_name, found.unwrap(), trusted)
+            answered = await _ask(tool_name, found.unwrap(), trusted, max_bytes, text_only=text_only)
         except (httpx.HTTPError, httpx.InvalidURL, OSError, ValueError) as error:
             return Failure(ToolFailed(tool_name, _explain(url, error), type(error).__name__))
         if isinstance(answered, Failure):
@@ -119,7 +127,9 @@ async def _find_target(
     return Success(_Target(url, found.unwrap()))
 
 
-async def _ask(tool_name: str, target: _Target, tls: ssl.SSLContext) -> Result[Page | str, ToolErrors]:
+async def _ask(
+    tool_name: str, target: _Target, tls: ssl.SSLContext, max_bytes: int, *, text_only: bool
+) -> Result[Page | str, ToolErrors]:
     """The page, or the URL that the server redirects to."""
     url = shown(str(target.url))
     async with httpx.AsyncClient(
@@ -131,16 +141,16 @@ async def _ask(tool_name: str, target: _Target, tls: ssl.SSLContext) -> Result[P
             if response.status_code in _REDIRECTS and location:
                 return Success(str(target.url.join(location)))
             content_type = response.headers.get("content-type", "").strip()
-            if not is_text(content_type):
+            if text_only and not is_text(content_type):
                 return Failure(ToolFailed(tool_name, f"{url} is no text: {content_type[:_SHOWN_CHARS]}"))
             coding = coding_of(response.headers.get("content-encoding", ""))
             if coding is None:
                 return Failure(ToolFailed(tool_name, f"{url} is compressed in an unknown way"))
-            reader = BodyReader(coding, max_bytes=MAX_BYTES)
+            reader = BodyReader(coding, max_bytes=max_bytes)
             await _read(response, reader)
         finally:
             await response.aclose()
-    if not content_type and b"\0" in reader.body:
+    if text_only and not content_type and b"\0" in reader.body:
         return Failure(ToolFailed(tool_name, f"{url} is no text"))
     return Success(Page(str(target.url), response.status_code, content_type, reader.body, reader.cut))
 

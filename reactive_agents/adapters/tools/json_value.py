@@ -15,6 +15,7 @@ from typing import Any
 import attrs
 from returns.maybe import Maybe
 
+from reactive_agents.core.content import CONTENT_TYPES
 from reactive_agents.core.json import Json, without_surrogates
 
 _MAX_DEPTH = 100
@@ -151,6 +152,7 @@ _CONVERSIONS: tuple[_Conversion, ...] = (
     (lambda value: isinstance(value, PurePath), lambda value, _: as_text(value)),
     (lambda value: isinstance(value, bytes | bytearray | memoryview), _bytes),
     (lambda value: isinstance(value, type), lambda value, _: as_text(value)),
+    (lambda value: isinstance(value, CONTENT_TYPES), lambda value, _: as_text(value)),
     (lambda value: attrs.has(type(value)), _attrs),
     (dataclasses.is_dataclass, _dataclass),
     (_is_model, lambda value, parents: _convert(value.model_dump(), parents)),

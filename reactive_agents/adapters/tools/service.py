@@ -181,9 +181,9 @@ class LocalToolService:
                 thread.leave()
         duration_ms = (self._clock.monotonic() - started) * 1000
         if isinstance(outcome, Success):
-            value = outcome.unwrap()
+            value, parts = outcome.unwrap()
             return Success(
-                ToolResult(call.id, call.name, value, "", duration_ms, "executed", usage, bool(usage))
+                ToolResult(call.id, call.name, value, "", duration_ms, "executed", usage, bool(usage), parts)
             )
         if not usage:
             return Failure(outcome.failure())

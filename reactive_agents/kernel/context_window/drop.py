@@ -150,7 +150,7 @@ def _stub_old_results(work: _Work, goal: int) -> None:
             continue
         source = work.source(message)
         key, text = source or (work.key_for("result"), message.content)
-        if work.put(position, evolve(message, content=stub(len(text), key))) and source is None:
+        if work.put(position, evolve(message, content=stub(len(text), key), parts=())) and source is None:
             work.keep(key, text)
 
 
@@ -234,12 +234,13 @@ def _cut(work: _Work, position: int, allowed: int) -> None:
     source = work.source(message) if isinstance(message, ToolMessage) else None
     kind = "result" if isinstance(message, ToolMessage) else "said"
     key, text = source or (work.key_for(kind), message.content)
-    around = work.cost(evolve(message, content=""))
+    bare = evolve(message, parts=()) if isinstance(message, ToolMessage) else message
+    around = work.cost(evolve(bare, content=""))
     for characters in _TRIED:
         budget = int(max(0, allowed - around) * characters)
         budget = min(budget, len(message.content) - 1)
         shown = preview(text, key, budget) if budget >= _LEAST_SHOWN else stub(len(text), key)
-        cheaper = evolve(message, content=shown)
+        cheaper = evolve(bare, content=shown)
         if work.cost(cheaper) <= allowed or characters == _TRIED[-1]:
             if work.put(position, cheaper) and source is None:
                 work.keep(key, text)

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Sequence
 
 from attrs import evolve, frozen
 
-from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.content import Content
+from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
 from reactive_agents.core.values import replaced
@@ -72,12 +73,20 @@ def call_size(call: ToolCall) -> int:
 def message_size(message: Message) -> int:
     """A bound of the tokens of a message, as it is sent."""
     size = FRAME + text_size(message.content)
-    if isinstance(message, ToolMessage):
-        return size + text_size(message.call_id) + len(message.tool_name)
     if isinstance(message, AssistantMessage):
         for call in message.tool_calls:
             size += call_size(call)
-    return size
+        return size
+    if isinstance(message, SystemMessage):
+        return size
+    if isinstance(message, ToolMessage):
+        size += text_size(message.call_id) + len(message.tool_name)
+    return size + parts_size(message.parts) if message.parts else size
+
+
+def parts_size(parts: Iterable[Content]) -> int:
+    """Return about how many tokens images, audio and documents take."""
+    return sum(part.tokens for part in parts)
 
 
 def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> int:

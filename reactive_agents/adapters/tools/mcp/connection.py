@@ -6,6 +6,7 @@ session of the MCP library lives on one loop, and has to be entered and left in 
 
 from __future__ import annotations
 
+import base64
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
@@ -20,6 +21,7 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter
 from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
 from reactive_agents.adapters.tools.mcp.stdio import ServerOutput, stdio_streams
+from reactive_agents.core.content import Audio, Content, Document, Image, kind_of, media_type_of
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
@@ -337,8 +339,8 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
 
 async def call_tool(
     connection: Connection, session: Session, name: str, call: ToolCall, *, timeout_s: float
-) -> Result[Json, ToolFailed | ToolTimedOut]:
-    """Return the tool's value as JSON.
+) -> Result[tuple[Json, tuple[Content, ...]], ToolFailed | ToolTimedOut]:
+    """Return the tool's value as JSON, and the images, audio and documents in it.
 
     A call that is cancelled or times out is cancelled at the server too.
 
@@ -368,7 +370,7 @@ async def call_tool(
     if answer.is_error:
         said = shown(server, result_text(answer)) or "the server did not say why"
         return Failure(ToolFailed(call.name, said))
-    return Success(result_value(answer))
+    return Success((result_value(answer), tuple(part for block in answer.content for part in _parts(block))))
 
 
 def _innermost(error: Exception) -> str:
@@ -383,8 +385,8 @@ def _innermost(error: Exception) -> str:
 def result_value(result: CallToolResult) -> Json:
     """Return the structured content, or else the text.
 
-    Pictures, sounds and binary resources are described by their type and size. When they come with structured
-    content, the value is ``{"result": structured content, "attachments": [descriptions]}``.
+    Images, sounds and binary resources are shown by their labels. When they come with structured content,
+    the value is ``{"result": structured content, "attachments": [labels]}``.
     """
     structured = result.structured_content
     if structured is None:
@@ -404,7 +406,9 @@ def _describe(block: ContentBlock) -> str:
         case "text":
             return as_text(block.text)
         case "image" | "audio":
-            return f"[{block.type}: {as_text(block.mime_type)}, {_decoded_size(block.data)} bytes]"
+            (part,) = _parts(block) or (None,)
+            described = f"[{block.type}: {as_text(block.mime_type)}, not valid base64]"
+            return described if part is None else part.label
         case "resource_link":
             size = "unknown size" if block.size is None else f"{block.size} bytes"
             return f"[resource: {as_text(block.uri)}, {as_text(block.mime_type or 'unknown type')}, {size}]"
@@ -416,9 +420,49 @@ def _describe_resource(resource: TextResourceContents | BlobResourceContents) ->
     from mcp.types import BlobResourceContents
 
     if isinstance(resource, BlobResourceContents):
-        return _heading(resource, "unknown type", _decoded_size(resource.blob))
+        heading = _heading(resource, "unknown type", _decoded_size(resource.blob))
+        return "\n".join((heading, *(part.label for part in _resource_parts(resource))))
     text = as_text(resource.text)
     return f"{_heading(resource, 'text/plain', len(text.encode()))}\n{text}"
+
+
+def _parts(block: ContentBlock) -> tuple[Content, ...]:
+    """Return the image, sound or document of a block, which its bytes tell.
+
+    None for texts and links.
+    """
+    match block.type:
+        case "image":
+            return _decoded(Image, block.data)
+        case "audio":
+            return _decoded(Audio, block.data)
+        case "resource":
+            return _resource_parts(block.resource)
+        case _:
+            return ()
+
+
+def _resource_parts(resource: ResourceContents) -> tuple[Content, ...]:
+    from mcp.types import BlobResourceContents
+
+    if not isinstance(resource, BlobResourceContents):
+        return ()
+    name = as_text(resource.uri).rpartition("/")[2]
+    kinds: dict[str | None, type[Image | Audio | Document]] = {
+        "image": Image,
+        "audio": Audio,
+        "document": Document,
+    }
+    found = _decoded(Document, resource.blob, name)
+    kind = kinds.get(kind_of(media_type_of(found[0].data))) if found else None
+    return () if kind is None else (kind.from_bytes(found[0].data, name=name),)
+
+
+def _decoded(kind: type[Image | Audio | Document], encoded: str, name: str = "") -> tuple[Content, ...]:
+    try:
+        return (kind.from_bytes(base64.b64decode(encoded, validate=True), name=name),)
+    except ValueError:
+        return ()
 
 
 def _heading(resource: ResourceContents, kind: str, size: int) -> str:

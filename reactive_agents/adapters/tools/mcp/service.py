@@ -308,7 +308,8 @@ class McpTools:
         if isinstance(called, Failure):
             return Failure(called.failure())
         duration_ms = (self._clock.monotonic() - begun) * 1000
-        return Success(ToolResult(call.id, call.name, called.unwrap(), duration_ms=duration_ms))
+        value, parts = called.unwrap()
+        return Success(ToolResult(call.id, call.name, value, duration_ms=duration_ms, parts=parts))
 
     def _remaining_s(self, scope: ToolScope) -> float | None:
         return None if scope.deadline is None else scope.deadline - self._clock.monotonic()

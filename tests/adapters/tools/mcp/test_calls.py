@@ -9,6 +9,7 @@ import attrs
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpTools
+from reactive_agents.core.content import Image
 from reactive_agents.core.errors import (
     InvalidToolArguments,
     ToolFailed,
@@ -21,6 +22,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.effects import attempt, gather
 from reactive_agents.testing import FixedApprover
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
+from tests.support.mcp_server import PICTURE
 
 pytestmark = pytest.mark.anyio
 
@@ -69,7 +71,7 @@ async def test_text_is_text(tools: McpTools) -> None:
 
 
 async def test_pictures_and_resources_are_described(tools: McpTools) -> None:
-    assert await value(tools, "picture") == "Look:\n[image: image/png, 16 bytes]"
+    assert await value(tools, "picture") == f"Look:\n{Image.from_bytes(PICTURE).label}"
     assert await value(tools, "resource") == {
         "result": {"n": 1},
         "attachments": ["[resource: file:///a.txt, text/plain, 3 bytes]\näh"],

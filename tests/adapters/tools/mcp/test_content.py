@@ -18,6 +18,7 @@ from mcp.types import (
 )
 
 from reactive_agents.adapters.tools.mcp.connection import result_text, result_value
+from reactive_agents.core.content import Audio, Document, Image
 
 
 def encoded(size: int) -> str:
@@ -25,16 +26,29 @@ def encoded(size: int) -> str:
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 100])
-def test_sizes_are_those_of_the_bytes(size: int) -> None:
+def test_an_image_is_shown_by_its_label(size: int) -> None:
     picture = ImageContent(data=encoded(size), mime_type="image/png")
-    assert result_text(CallToolResult(content=[picture])) == f"[image: image/png, {size} bytes]"
+    assert result_text(CallToolResult(content=[picture])) == Image.from_bytes(b"x" * size).label
+
+
+def test_bytes_that_are_no_base64_are_named() -> None:
+    picture = ImageContent(data="%%%", mime_type="image/png")
+    assert result_text(CallToolResult(content=[picture])) == "[image: image/png, not valid base64]"
+
+
+def test_the_kind_of_a_resource_is_that_of_its_bytes() -> None:
+    blob = base64.b64encode(b"%PDF-1.7").decode()
+    resource = BlobResourceContents(uri="file:///a/b.png", blob=blob, mime_type="image/png")
+    label = Document.from_bytes(b"%PDF-1.7", name="b.png").label
+    shown = f"[resource: file:///a/b.png, image/png, 8 bytes]\n{label}"
+    assert result_text(CallToolResult(content=[EmbeddedResource(resource=resource)])) == shown
 
 
 @pytest.mark.parametrize(
     ("block", "text"),
     [
         (TextContent(text="half a \ud83d"), "half a �"),
-        (AudioContent(data=encoded(5), mime_type="audio/wav"), "[audio: audio/wav, 5 bytes]"),
+        (AudioContent(data=encoded(5), mime_type="audio/wav"), Audio.from_bytes(b"x" * 5).label),
         (ResourceLink(name="a", uri="file:///a"), "[resource: file:///a, unknown type, unknown size]"),
         (
             ResourceLink(name="a", uri="file:///a", mime_type="text/csv", size=7),
@@ -42,7 +56,7 @@ def test_sizes_are_those_of_the_bytes(size: int) -> None:
         ),
         (
             EmbeddedResource(resource=BlobResourceContents(uri="file:///b", blob=encoded(9))),
-            "[resource: file:///b, unknown type, 9 bytes]",
+            "[resource: file:///b, unknown type, 9 bytes]\n" + Document.from_bytes(b"x" * 9, name="b").label,
         ),
         (
             EmbeddedResource(resource=TextResourceContents(uri="file:///c", text="ä")),

@@ -1,0 +1,175 @@
+"""Images, audio and documents of runs, in the file of the sessions.
+
+The bytes are stored once, under their digest. A holder (a run, or a session) refers to them, for its user;
+what is not held any more is deleted with its last holder, in the same transaction. A session takes over what
+its runs hold, so that it keeps that as long as it lives. What ended runs without a session hold stays for
+those who continue them by their messages, within a number of bytes, the newest first.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from functools import partial
+from typing import TypeVar
+
+from returns.result import Result
+
+from reactive_agents.adapters import sqlite
+from reactive_agents.adapters.memory.store import microseconds
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.content import Content, ContentOwner, Digest
+from reactive_agents.core.errors import ContentUnavailable
+from reactive_agents.core.ids import RunId
+from reactive_agents.effects import effect
+from reactive_agents.ports import Clock
+
+CONTENT_TABLES: tuple[sqlite.Statement, ...] = (
+    "CREATE TABLE contents (digest TEXT PRIMARY KEY, size INTEGER NOT NULL, data BLOB NOT NULL)",
+    "CREATE TABLE content_holders (digest TEXT NOT NULL, holder TEXT NOT NULL, user TEXT,"
+    " part TEXT NOT NULL, held_us INTEGER NOT NULL, running INTEGER NOT NULL, PRIMARY KEY (digest, holder))",
+    "CREATE INDEX content_holders_by_holder ON content_holders (holder)",
+    "CREATE TRIGGER content_released AFTER DELETE ON content_holders"
+    " WHEN NOT EXISTS (SELECT 1 FROM content_holders WHERE digest = OLD.digest)"
+    " BEGIN DELETE FROM contents WHERE digest = OLD.digest; END",
+    "CREATE TRIGGER conversation_content_released AFTER DELETE ON conversations"
+    " BEGIN DELETE FROM content_holders WHERE holder = 'session:' || OLD.id; END",
+)
+"""``holder`` is ``run:`` or ``session:`` with an id; ``part`` the reference as JSON."""
+
+_LONGEST_RUN_US = 24 * 3600 * 1_000_000
+"""Microseconds after which a run that has not released its content is taken for dead."""
+
+_T = TypeVar("_T")
+
+
+class SqliteContent:
+    """Implements ``ContentStore`` in the file of the sessions.
+
+    Args:
+        file: an open file with the tables of the sessions.
+        clock: tells how old content is.
+    """
+
+    def __init__(self, file: sqlite.SqliteFile[_T], clock: Clock) -> None:
+        self._file = file
+        self._clock = clock
+
+    @effect
+    async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
+        """Store bytes under the digest of their part, held by the run of the owner."""
+        row = _row(part, owner, microseconds(self._clock.now()))
+        return await self._write("put", partial(_put, data=data, row=row))
+
+    @effect
+    async def hold(
+        self, parts: Sequence[Content], owner: ContentOwner
+    ) -> Result[frozenset[Digest], ContentUnavailable]:
+        """Hold what the owner's user may refer to; return the digests of all else."""
+        now = microseconds(self._clock.now())
+        rows = [_row(part, owner, now) for part in parts]
+        return await self._write("hold", partial(_hold, rows=rows))
+
+    @effect
+    async def read(self, digest: Digest, user: str | None) -> Result[bytes | None, ContentUnavailable]:
+        """Return the bytes of a digest that the user may refer to; ``None`` for others."""
+        read = await self._file.read("read", partial(_data, digest=digest, user=user))
+        return read.alt(partial(_unavailable, "read"))
+
+    @effect
+    async def release(self, run_id: RunId, *, keep: int) -> Result[None, ContentUnavailable]:
+        """End the hold of a run, and delete what no session holds beyond some bytes."""
+        now = microseconds(self._clock.now())
+        return await self._write("release", partial(_release, run_id=run_id, keep=keep, now=now))
+
+    async def _write(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, ContentUnavailable]:
+        return (await self._file.write(operation, work)).alt(partial(_unavailable, operation))
+
+
+def _unavailable(operation: str, error: object) -> ContentUnavailable:
+    return ContentUnavailable(str(getattr(error, "message", error)), operation)
+
+
+_Row = tuple[str, str, str | None, str, int]
+
+
+def _row(part: Content, owner: ContentOwner, now: int) -> _Row:
+    return part.digest, f"run:{owner.run_id}", owner.user, to_json(part, Content), now
+
+
+# --- one transaction each ---------------------------------------------------------------------------------
+
+
+def _put(file: sqlite3.Connection, *, data: bytes, row: _Row) -> None:
+    file.execute("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", (row[0], len(data), data))
+    file.execute("INSERT OR REPLACE INTO content_holders VALUES (?, ?, ?, ?, ?, 1)", row)
+
+
+def _hold(file: sqlite3.Connection, *, rows: Sequence[_Row]) -> frozenset[Digest]:
+    strange: set[Digest] = set()
+    for row in rows:
+        if _is_held(file, row[0], row[2]):
+            file.execute("INSERT OR REPLACE INTO content_holders VALUES (?, ?, ?, ?, ?, 1)", row)
+        else:
+            strange.add(Digest(row[0]))
+    return frozenset(strange)
+
+
+def _is_held(file: sqlite3.Connection, digest: str, user: str | None) -> bool:
+    (held,) = file.execute(
+        "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ? AND user IS ?)", (digest, user)
+    ).fetchone()
+    return bool(held)
+
+
+def _data(file: sqlite3.Connection, *, digest: str, user: str | None) -> bytes | None:
+    if not _is_held(file, digest, user):
+        return None
+    found = file.execute("SELECT data FROM contents WHERE digest = ?", (digest,)).fetchone()
+    return None if found is None else bytes(found[0])
+
+
+def _release(file: sqlite3.Connection, *, run_id: RunId, keep: int, now: int) -> None:
+    file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
+    unheld = file.execute(
+        "SELECT digest, size FROM contents JOIN content_holders USING (digest) GROUP BY digest"
+        " HAVING max(holder NOT LIKE 'run:%' OR (running AND held_us >= ?)) = 0 ORDER BY max(held_us) DESC",
+        (now - _LONGEST_RUN_US,),
+    ).fetchall()
+    for digest, size in unheld:
+        keep -= size
+        if keep < 0:
+            file.execute("DELETE FROM content_holders WHERE digest = ?", (digest,))
+
+
+# --- in the transactions of the sessions -------------------------------------------------------------------
+
+
+def take_over(file: sqlite3.Connection, conversation: int, run_id: RunId) -> None:
+    """Let a session hold what a run of it holds."""
+    file.execute(
+        "UPDATE OR REPLACE content_holders SET holder = ?, running = 0 WHERE holder = ?",
+        (f"session:{conversation}", f"run:{run_id}"),
+    )
+
+
+def copy_held(file: sqlite3.Connection, origin: int, conversation: int) -> None:
+    """Let a session hold what another one holds."""
+    file.execute(
+        "INSERT INTO content_holders SELECT digest, ?, user, part, held_us, 0 FROM content_holders"
+        " WHERE holder = ?",
+        (f"session:{conversation}", f"session:{origin}"),
+    )
+
+
+def parts_of(file: sqlite3.Connection, conversation: int) -> tuple[Content, ...]:
+    """Return the parts that a session holds."""
+    rows = file.execute(
+        "SELECT part FROM content_holders WHERE holder = ? ORDER BY held_us", (f"session:{conversation}",)
+    )
+    return tuple(part for (text,) in rows for part in [from_json(text, Content).value_or(None)] if part)
+
+
+def forget_holders(file: sqlite3.Connection, user: str) -> None:
+    """Delete what a user holds; bytes that others hold as well stay for them."""
+    file.execute("DELETE FROM content_holders WHERE user = ?", (user,))

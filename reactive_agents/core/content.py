@@ -1,0 +1,354 @@
+"""Images, audio and documents in tasks, messages and tool results.
+
+A program or a tool *gives* a part: its bytes, a path in the workspace, or a URL. The run that it is given to
+reads it once, checks its size and its kind, and stores the bytes under their digest. From then on everything
+holds a *reference*: the same part with its digest and without its bytes, so that nothing inlines them. Texts
+show a part by its ``label``, which is all that most of the package has to know of content: a request to the
+model has the part itself where the label stands.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, ClassVar, Literal, NewType, Self, TypeAlias
+from urllib.parse import unquote, urlsplit
+
+from attrs import evolve, field, frozen
+
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.values import OMITTED
+
+ContentKind: TypeAlias = Literal["image", "audio", "document"]
+Digest = NewType("Digest", str)
+"""SHA-256 of the bytes of a part, in hexadecimal digits."""
+
+_LONGEST_NAME = 80
+_SHOWN_DIGITS = 12
+_NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f"\\\[\]<>\u2028\u2029\ud800-\udfff]+')
+
+
+def shown_name(name: str) -> str:
+    """Return a name as labels show it."""
+    shown = _NOT_IN_NAMES.sub("_", str(name)).strip()
+    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+
+
+@frozen(kw_only=True, repr=False)
+class _Part:
+    """A part of a task, message or tool result that is no text.
+
+    Attributes:
+        name: as texts show it; at most 80 characters, without brackets, quotes and control characters.
+        media_type: such as ``image/png``, found in the bytes; empty until they were read.
+        size: bytes; 0 until they were read.
+        digest: of the bytes, under which they are stored; empty for a part that is not stored yet.
+        tokens: estimate of what a model counts for it.
+        data: the bytes themselves: of a part that is given, or about to be sent.
+        path: of the file in the workspace that it is read from.
+        url: that it is read from, or that the model's provider reads where ``passed_on``.
+        passed_on: whether the provider fetches the URL, and not this process.
+    """
+
+    kind: ClassVar[ContentKind]
+
+    name: str = field(default="", converter=shown_name, metadata=OMITTED)
+    media_type: str = field(default="", metadata=OMITTED)
+    size: int = field(default=0, metadata=OMITTED)
+    digest: Digest = field(default=Digest(""), metadata=OMITTED)
+    tokens: int = field(default=0, metadata=OMITTED)
+    data: bytes = field(default=b"", metadata=OMITTED)
+    path: str = field(default="", metadata=OMITTED)
+    url: str = field(default="", metadata=OMITTED)
+    passed_on: bool = field(default=False, metadata=OMITTED)
+
+    @classmethod
+    def from_bytes(cls, data: bytes, *, name: str = "") -> Self:
+        """Return a part of these bytes.
+
+        Raises:
+            TypeError: they are no bytes.
+        """
+        if not isinstance(data, bytes | bytearray | memoryview):
+            raise TypeError(f"data: got {type(data).__name__}, expected bytes")
+        return cls(data=bytes(data), name=name)
+
+    @classmethod
+    def from_path(cls, path: str | Path, *, name: str = "") -> Self:
+        """Return the part in a file of the agent's workspace, read when the run begins.
+
+        Args:
+            path: relative to the workspace, or inside it.
+            name: by default that of the file.
+        """
+        return cls(path=str(path), name=name or Path(path).name)
+
+    @classmethod
+    def from_url(cls, url: str, *, name: str = "") -> Self:
+        """Return the part at a URL, fetched from a public address when the run begins.
+
+        Args:
+            url: beginning with ``https://`` or ``http://``.
+            name: by default the end of the path.
+        """
+        return cls(url=url, name=name or _name_in(url))
+
+    @property
+    def is_stored(self) -> bool:
+        """Return whether it refers to stored bytes."""
+        return bool(self.digest) and not self.data
+
+    @property
+    def label(self) -> str:
+        """Return the part as in texts: ``[image cat.png, 34 kB, sha256:ab12…]``."""
+        named = f"{self.kind} {self.name}" if self.name else self.kind
+        if self.digest or self.data:
+            digest = self.digest or sha256(self.data).hexdigest()
+            size = shown_size(self.size or len(self.data))
+            return f"[{named}, {size}, sha256:{digest[:_SHOWN_DIGITS]}…]"
+        return f"[{named}]"
+
+    def __str__(self) -> str:
+        return self.label
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.label.strip('[]').partition(' ')[2]}>"
+
+
+@frozen(kw_only=True, repr=False)
+class Image(_Part):
+    """An image: PNG, JPEG, GIF or WebP."""
+
+    kind: ClassVar[ContentKind] = "image"
+
+    @classmethod
+    def from_url(cls, url: str, *, name: str = "", fetch: bool = True) -> Self:
+        """Return the image at a URL.
+
+        Args:
+            url: beginning with ``https://`` or ``http://``.
+            name: by default the end of the path.
+            fetch: whether this process fetches it, from public addresses alone, when the run begins;
+                ``False`` passes the URL on to the model's provider, which may fetch it again for each
+                request.
+        """
+        return cls(url=url, name=name or _name_in(url), passed_on=not fetch)
+
+
+@frozen(kw_only=True, repr=False)
+class Audio(_Part):
+    """A sound: WAV, MP3, FLAC or Ogg."""
+
+    kind: ClassVar[ContentKind] = "audio"
+
+
+@frozen(kw_only=True, repr=False)
+class Document(_Part):
+    """A document: PDF, or a text in UTF-8, which every model can read."""
+
+    kind: ClassVar[ContentKind] = "document"
+
+
+Content: TypeAlias = Image | Audio | Document
+CONTENT_TYPES = (Image, Audio, Document)
+
+
+@frozen
+class ContentOwner:
+    """The run that content is stored for, and whose user may refer to it.
+
+    Attributes:
+        user: ``None`` for a run without a user.
+    """
+
+    run_id: RunId
+    user: str | None = None
+
+
+def _name_in(url: str) -> str:
+    try:
+        path = urlsplit(url).path
+    except ValueError:
+        return ""
+    return unquote(path.rpartition("/")[2])
+
+
+def shown_size(size: int) -> str:
+    """Return a number of bytes for a person, such as ``34 kB``.
+
+    >>> shown_size(999), shown_size(34_200), shown_size(52_000_000)
+    ('999 bytes', '34 kB', '52 MB')
+    """
+    if size < 1_000:
+        return f"{size} bytes"
+    unit, name = (1_000_000, "MB") if size >= 1_000_000 else (1_000, "kB")
+    amount = size / unit
+    return f"{amount:.1f} {name}".replace(".0 ", " ") if amount < 10 else f"{amount:.0f} {name}"
+
+
+# --- parts and the texts that show them -----------------------------------------------------------------
+
+
+def text_and_parts(items: str | Content | Iterable[object]) -> tuple[str, tuple[Content, ...]] | None:
+    """Return the text of a task or tool result, and its parts.
+
+    The text has a label for each part. ``None`` when an item is neither a text nor a part.
+    """
+    if isinstance(items, str):
+        return items, ()
+    given = (items,) if isinstance(items, CONTENT_TYPES) else tuple(items)
+    parts = tuple(each for each in given if isinstance(each, CONTENT_TYPES))
+    if not all(isinstance(each, str | Image | Audio | Document) for each in given):
+        return None
+    return "\n".join(str(each) for each in given), parts
+
+
+def interleaved(text: str, parts: Sequence[Content]) -> Iterator[str | Content]:
+    """Yield the text with each part after its label; parts without a label follow."""
+    position = 0
+    rest: list[Content] = []
+    for part in parts:
+        label = part.label
+        found = text.find(label, position)
+        if found < 0:
+            rest.append(part)
+            continue
+        end = found + len(label)
+        yield text[position:end]
+        yield part
+        position = end + 1 if text[end : end + 1] == "\n" else end
+    if text[position:]:
+        yield text[position:]
+    for part in rest:
+        yield part.label
+        yield part
+
+
+def parts_in(messages: Iterable[Any]) -> Iterator[Content]:
+    """Yield the parts of messages."""
+    for message in messages:
+        yield from getattr(message, "parts", ())
+
+
+def map_parts(message: Any, change: Callable[[Content], Content]) -> Any:
+    """Return a message with each of its parts changed; the same one without any."""
+    parts = getattr(message, "parts", ())
+    return evolve(message, parts=tuple(map(change, parts))) if parts else message
+
+
+def stored(part: Content, data: bytes, *, media_type: str, tokens: int) -> Content:
+    """Return the reference to the bytes of a part."""
+    return evolve(
+        part,
+        media_type=media_type,
+        size=len(data),
+        digest=Digest(sha256(data).hexdigest()),
+        tokens=tokens,
+        data=b"",
+        path="",
+        url="",
+    )
+
+
+def document_text(part: Content, data: bytes) -> str:
+    """Return a document of text as the text after its label, with a mark at its end.
+
+    Nothing in a text can hold the digest of the whole, so no text ends early.
+    """
+    end = part.label.rpartition(", ")[2]
+    return f"{data.decode('utf-8-sig', 'replace')}\n[end of document, {end}"
+
+
+# --- the kind of bytes ----------------------------------------------------------------------------------
+
+
+TEXT = "text/plain"
+PDF = "application/pdf"
+MEDIA_TYPES: dict[ContentKind, tuple[str, ...]] = {
+    "image": ("image/png", "image/jpeg", "image/gif", "image/webp"),
+    "audio": ("audio/wav", "audio/mpeg", "audio/flac", "audio/ogg"),
+    "document": (PDF, TEXT),
+}
+"""The types that there are of each kind."""
+_BEGINNINGS: tuple[tuple[bytes, str], ...] = (
+    (b"\x89PNG\r\n\x1a\n", "image/png"),
+    (b"\xff\xd8\xff", "image/jpeg"),
+    (b"GIF87a", "image/gif"),
+    (b"GIF89a", "image/gif"),
+    (b"BM", "image/bmp"),
+    (b"II*\0", "image/tiff"),
+    (b"MM\0*", "image/tiff"),
+    (b"ID3", "audio/mpeg"),
+    (b"fLaC", "audio/flac"),
+    (b"OggS", "audio/ogg"),
+    (b"%PDF-", PDF),
+    (b"PK\x03\x04", "application/zip"),
+    (b"\xd0\xcf\x11\xe0", "application/x-ole-storage"),
+)
+_INNER = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
+_PAGE = re.compile(rb"/Type\s*/Page\b")
+IMAGE_TOKENS = 1_600
+"""Tokens of an image, whatever its size: more than most models count."""
+_PAGE_TOKENS = 3_000
+_PAGE_BYTES = 50_000
+_BYTES_PER_TOKEN = {"audio/wav": 1_000, "audio/flac": 500}
+_COMPRESSED_AUDIO = 100
+
+
+def media_type_of(data: bytes) -> str:
+    """Return the type of bytes by their beginning; no name or header is believed.
+
+    ``text/html`` and ``text/plain`` for UTF-8, ``application/octet-stream`` for what is not known.
+
+    >>> media_type_of(b"%PDF-1.7 ..."), media_type_of(b"<!doctype html><p>no picture")
+    ('application/pdf', 'text/html')
+    """
+    for beginning, media_type in _BEGINNINGS:
+        if data.startswith(beginning):
+            return media_type
+    if data.startswith(b"RIFF"):
+        return _INNER.get(data[8:12], "application/octet-stream")
+    if data[4:8] == b"ftyp":
+        return "audio/mp4" if data[8:11] == b"M4A" else "video/mp4"
+    if _is_mp3_frame(data):
+        return "audio/mpeg"
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return "application/octet-stream"
+    if "\0" in text:
+        return "application/octet-stream"
+    return "text/html" if re.match(r"\s*<(!doctype html|html)\b", text[:1_000], re.IGNORECASE) else TEXT
+
+
+def kind_of(media_type: str) -> ContentKind | None:
+    """Return the kind of a media type, ``None`` for others; any text is a document."""
+    if media_type.startswith("text/"):
+        return "document"
+    return next((kind for kind, types in MEDIA_TYPES.items() if media_type in types), None)
+
+
+def estimated_tokens(data: bytes, media_type: str) -> int:
+    """Return about how many tokens a model counts for the bytes.
+
+    An image counts 1,600; a page of a PDF 3,000; audio a token for each 100 bytes, of FLAC for 500 and of WAV
+    for 1,000; a text a token for each byte, which no tokenizer exceeds.
+    """
+    if media_type.startswith("image/"):
+        return IMAGE_TOKENS
+    if media_type == PDF:
+        return _PAGE_TOKENS * (len(_PAGE.findall(data)) or 1 + len(data) // _PAGE_BYTES)
+    if media_type.startswith("audio/"):
+        return 1 + len(data) // _BYTES_PER_TOKEN.get(media_type, _COMPRESSED_AUDIO)
+    return len(data)
+
+
+def _is_mp3_frame(data: bytes) -> bool:
+    """Return whether the bytes begin with the header of an MPEG audio frame, layer 3."""
+    if len(data) < 4 or data[0] != 0xFF or data[1] & 0xE0 != 0xE0:
+        return False
+    version, layer = data[1] >> 3 & 3, data[1] >> 1 & 3
+    bitrate, rate = data[2] >> 4, data[2] >> 2 & 3
+    return version != 1 and layer == 1 and bitrate not in (0, 15) and rate != 3

@@ -1,0 +1,330 @@
+"""The images, audio and documents of one run.
+
+A run takes content in at three places: with its task, with the messages that it continues, and with the
+results of its tools. Each part is read once, checked by its bytes and stored; afterwards the run holds a
+reference. In a request the parts have their bytes again, and a part whose label a text shows is there as
+well, so that a step of a plan, another attempt or a recalled result has the content that it speaks of. It is
+made when there is content: a run of texts never has one.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from fnmatch import fnmatchcase
+from functools import partial
+from typing import Any, TypeAlias
+
+import anyio
+import anyio.to_thread
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core import content as contents
+from reactive_agents.core.config import ContentConfig
+from reactive_agents.core.content import Content, ContentOwner
+from reactive_agents.core.conversation import without_instructions
+from reactive_agents.core.errors import (
+    ContentErrors,
+    ContentRefused,
+    ContentUnavailable,
+    RuntimeErrors,
+    ServiceFailed,
+    ServiceMissing,
+)
+from reactive_agents.core.json import Json
+from reactive_agents.core.messages import Message, ToolMessage, UserMessage
+from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import replaced
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel.context_window.summary import is_summary
+from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.ports import ContentLoader, ContentStore
+
+TakingErrors: TypeAlias = ContentErrors | ServiceFailed
+
+_log = logging.getLogger("reactive_agents")
+_WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})
+"""Purposes of requests about texts alone, which show labels as texts."""
+_EXAMINED_HERE = 1_000_000
+"""Bytes up to which a part is examined on the event loop."""
+
+
+async def take_content(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context with the content of its task and history stored.
+
+    Fails with ``ExecutionError``: without its content a run would answer another question than it was asked.
+    """
+    task, history = context.task, context.history
+    if not (task.parts or history.parts or any(True for _ in contents.parts_in(task.history))):
+        return Success(context)
+    content = content_of(services)
+    if isinstance(content, ServiceMissing):
+        return Failure(context.failure_of("bootstrap")(content))
+    content.know((*history.parts, *contents.parts_in(history.messages)))
+    continued = await content.take_messages(task.history)
+    if isinstance(continued, Failure):
+        return Failure(context.failure_of("bootstrap")(continued.failure()))
+    if task.history:
+        history = evolve(history, messages=without_instructions(continued.unwrap()))
+    taken = await content.take(task.input, task.parts)
+    if isinstance(taken, Failure):
+        return Failure(context.failure_of("bootstrap")(taken.failure()))
+    text, parts = taken.unwrap()
+    task = evolve(task, input=text, parts=parts, history=continued.unwrap())
+    services.handle.context = context = replaced(context, task=task, history=history)
+    return Success(context)
+
+
+def content_of(services: EngineServices) -> RunContent | ServiceMissing:
+    """Return the content of a run, made when it has none yet."""
+    handle, ports = services.handle, services.ports
+    if handle.content is None:
+        store, loader = ports.content_store().value_or(None), ports.content_loader().value_or(None)
+        if store is None or loader is None:
+            missing = "memory.content" if store is None else "tooling.content_loader"
+            return ServiceMissing("content", missing)
+        owner = ContentOwner(handle.context.run_id, handle.context.task.user)
+        handle.content = RunContent(store, loader, services.settings.content, owner)
+        services.llm.attach = handle.content.attach
+    return handle.content
+
+
+async def release_content(services: EngineServices) -> None:
+    """End the hold of a run on its content; a failure is logged."""
+    content = services.handle.content
+    if content is None:
+        return
+    with anyio.CancelScope(shield=True):
+        released = await content.release()
+    if isinstance(released, Failure):
+        _log.warning("The content of a run was not released: %s", released.failure().message)
+
+
+class RunContent:
+    """Takes in the content of one run, and puts it into requests.
+
+    Args:
+        store: keeps the bytes.
+        loader: reads what parts name.
+        limits: of size and kind.
+        owner: the run, and the user who may refer to what it holds.
+    """
+
+    def __init__(
+        self, store: ContentStore, loader: ContentLoader, limits: ContentConfig, owner: ContentOwner
+    ) -> None:
+        self._store = store
+        self._loader = loader
+        self._limits = limits
+        self._owner = owner
+        self._known: dict[str, Content] = {}
+
+    def know(self, parts: Iterable[Content]) -> None:
+        """Put these stored parts into requests that show their labels."""
+        self._known.update((part.label, part) for part in parts)
+
+    async def take(
+        self, text: str, parts: tuple[Content, ...]
+    ) -> Result[tuple[str, tuple[Content, ...]], TakingErrors]:
+        """Return a text and its parts, with the labels of the stored parts.
+
+        Fails with ``ContentRefused``, which names the part and what is wrong with it.
+        """
+        stored: list[Content] = []
+        for part in parts:
+            taken = await self._take(part, stored)
+            if isinstance(taken, Failure):
+                return taken
+            reference = taken.unwrap()
+            text = text.replace(part.label, reference.label, 1)
+            stored.append(reference)
+        return Success((text, tuple(stored)))
+
+    async def take_messages(self, messages: tuple[Message, ...]) -> Result[tuple[Message, ...], TakingErrors]:
+        """Return messages with their parts stored, or held where they are stored already."""
+        taken: list[Message] = []
+        for message in messages:
+            if isinstance(message, UserMessage | ToolMessage) and message.parts:
+                read = await self.take(message.content, message.parts)
+                if isinstance(read, Failure):
+                    return read
+                text, parts = read.unwrap()
+                message = evolve(message, content=text, parts=parts)
+            taken.append(message)
+        return Success(tuple(taken))
+
+    async def take_result(self, result: ToolResult) -> ToolResult:
+        """Return a result with its parts stored.
+
+        A part that is refused is a note in the result. A text becomes part of the result, so that it is
+        checked, shortened and recalled like any other text of a tool.
+        """
+        value = result.result
+        stored: list[Content] = []
+        for part in result.parts:
+            read = await self._read(part, stored)
+            if isinstance(read, Failure):
+                error = read.failure()
+                reason = (
+                    f"{error.field}: got {error.value}, expected {error.expected}"
+                    if isinstance(error, ContentRefused)
+                    else error.message
+                )
+                value = _replaced(value, part.label, f"[{part.label.strip('[]')} is left out: {reason}]")
+                continue
+            reference, data = read.unwrap()
+            if reference.media_type.startswith("text/"):
+                whole = f"{reference.label}\n{contents.document_text(reference, data)}"
+                value = _replaced(value, part.label, whole)
+                continue
+            kept = await self._keep(reference, data)
+            if isinstance(kept, Failure):
+                value = _replaced(value, part.label, f"[{kept.failure().message}]")
+                continue
+            value = _replaced(value, part.label, reference.label)
+            stored.append(reference)
+        return evolve(result, result=value, parts=tuple(stored))
+
+    async def attach(self, request: ModelRequest) -> Result[ModelRequest, TakingErrors]:
+        """Return the request with the bytes of its parts.
+
+        Those whose labels it shows are there as well. Fails with ``ContentUnavailable`` when bytes are not
+        stored any more.
+        """
+        there = {part.label for part in contents.parts_in(request.messages)}
+        messages: list[Any] = []
+        for message in request.messages:
+            if not isinstance(message, UserMessage | ToolMessage):
+                messages.append(message)
+                continue
+            shown = [] if request.purpose in _WITHOUT_CONTENT else self._shown_in(message, there)
+            there.update(part.label for part in shown)
+            parts: list[Content] = []
+            for part in (*message.parts, *shown):
+                filled = await self._filled(part)
+                if isinstance(filled, Failure):
+                    return filled
+                parts.append(filled.unwrap())
+            messages.append(evolve(message, parts=tuple(parts)) if parts else message)
+        return Success(evolve(request, messages=tuple(messages)))
+
+    async def release(self) -> Result[None, TakingErrors]:
+        """End the hold of the run; what its session holds stays."""
+        return await call_service(
+            "content.release", self._store.release, None, self._owner.run_id, keep=self._limits.unheld_bytes
+        )
+
+    def _shown_in(self, message: UserMessage | ToolMessage, there: set[str]) -> list[Content]:
+        if "sha256:" not in message.content or is_summary(message):  # a summary has to stay short
+            return []
+        return [
+            part for label, part in self._known.items() if label not in there and label in message.content
+        ]
+
+    async def _filled(self, part: Content) -> Result[Content, TakingErrors]:
+        if not part.is_stored:
+            return Success(part)
+        read = await call_service("content.read", self._store.read, None, part.digest, self._owner.user)
+        if isinstance(read, Failure):
+            return read
+        data = read.unwrap()
+        if data is None:
+            return Failure(ContentUnavailable(f"{part.label} is not stored any more.", "read"))
+        return Success(evolve(part, data=data))
+
+    # --- one part ---------------------------------------------------------------------------------------
+
+    async def _take(self, part: Content, before: list[Content]) -> Result[Content, TakingErrors]:
+        read = await self._read(part, before)
+        if isinstance(read, Failure):
+            return read
+        reference, data = read.unwrap()
+        kept = await self._keep(reference, data)
+        return kept if isinstance(kept, Failure) else Success(reference)
+
+    async def _keep(self, reference: Content, data: bytes) -> Result[None, TakingErrors]:
+        if reference.digest:
+            kept = await call_service("content.put", self._store.put, None, reference, data, self._owner)
+            if isinstance(kept, Failure):
+                return kept
+        self.know((reference,))
+        return Success(None)
+
+    async def _read(
+        self, part: Content, before: list[Content]
+    ) -> Result[tuple[Content, bytes], TakingErrors]:
+        """Return the reference of a part and its bytes, after all checks."""
+        limits = self._limits
+        if len(before) >= limits.max_parts:
+            return _refuse(part, "parts", f"more than {limits.max_parts}", f"at most {limits.max_parts}")
+        if part.passed_on:
+            if not part.url.lower().startswith("https://"):
+                return _refuse(part, "url", repr(part.url[:200]), "one that begins with https://")
+            return Success((evolve(part, data=b"", tokens=contents.IMAGE_TOKENS), b""))
+        loaded = await self._bytes(part)
+        if isinstance(loaded, Failure):
+            return loaded
+        data = loaded.unwrap()
+        if not data or len(data) > limits.max_bytes:
+            size, most = contents.shown_size(len(data)), contents.shown_size(limits.max_bytes)
+            return _refuse(part, "size", size, f"1 byte to {most}")
+        together = len(data) + sum(each.size for each in before)
+        if together > limits.max_total_bytes:
+            most = contents.shown_size(limits.max_total_bytes)
+            return _refuse(part, "size", f"{contents.shown_size(together)} together", f"at most {most}")
+        examine = partial(_examined, part, data)
+        reference = examine() if len(data) <= _EXAMINED_HERE else await anyio.to_thread.run_sync(examine)
+        taken = [each for each in limits.media_types if contents.kind_of(each) in (part.kind, None)]
+        found = reference.media_type
+        if contents.kind_of(found) != part.kind or not any(fnmatchcase(found, each) for each in taken):
+            return _refuse(part, "kind", found, f"{part.kind}: {', '.join(taken) or 'none is taken'}")
+        return Success((reference, data))
+
+    async def _bytes(self, part: Content) -> Result[bytes, TakingErrors]:
+        if part.data:
+            return Success(part.data)
+        if part.digest:
+            return await self._held(part)
+        if not part.path and not part.url:
+            return Success(b"")
+        return await call_service("content_loader.load", self._loader.load, bytes, part, self._limits)
+
+    async def _held(self, part: Content) -> Result[bytes, TakingErrors]:
+        """Return the stored bytes that a part refers to, if the user may refer to them."""
+        read = await call_service("content.read", self._store.read, None, part.digest, self._owner.user)
+        if isinstance(read, Failure):
+            return read
+        data = read.unwrap()
+        if data is None:
+            return _refuse(part, "digest", repr(part.digest), "the digest of content of this user's runs")
+        return Success(data)
+
+
+def _examined(part: Content, data: bytes) -> Content:
+    media_type = contents.media_type_of(data)
+    tokens = contents.estimated_tokens(data, media_type)
+    return contents.stored(part, data, media_type=media_type, tokens=tokens)
+
+
+def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[ContentRefused]:
+    return Failure(ContentRefused(part.label, name, value, expected))
+
+
+def _replaced(value: Json, label: str, text: str) -> Json:
+    """Return JSON data with a label replaced in its texts."""
+    if label == text:
+        return value
+    match value:
+        case str():
+            return value.replace(label, text, 1)
+        case list():
+            return [_replaced(each, label, text) for each in value]
+        case dict():
+            return {key: _replaced(each, label, text) for key, each in value.items()}
+        case _:
+            return value
