@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from email.utils import parsedate_to_datetime
 from typing import Final
 
@@ -19,7 +20,7 @@ from litellm.exceptions import (
 )
 
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
-from reactive_agents.adapters.llm.suggestions import similar_models
+from reactive_agents.adapters.llm.providers import PROVIDERS, default_model
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     ContextOverflow,
@@ -222,3 +223,39 @@ def _until(date: str, now: datetime) -> float | None:
         return None
     moment = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
     return max(0.0, (moment - now).total_seconds())
+
+
+# --- names of models close to a misspelled one ------------------------------------------------------------
+
+
+_AT_MOST: Final = 3
+_CUTOFF: Final = 0.75
+
+
+def similar_models(model: str) -> tuple[str, ...]:
+    """Return known models with names close to an unknown one, the closest first.
+
+    Args:
+        model: ``provider/model``, a provider, or a model without its provider. For a model that litellm
+            lists there is no suggestion: its name is right, and something else is wrong.
+    """
+    provider, slash, name = model.partition("/")
+    listed = {str(getattr(each, "value", each)) for each in litellm.provider_list}
+    providers = sorted(listed | {each.name for each in PROVIDERS})
+    if not slash:
+        named = [default_model(each) or each for each in _close(model, providers)]
+        return tuple(named) or tuple(map(_qualified, _close(model, litellm.model_cost)))
+    if provider not in providers:
+        return tuple(f"{each}/{name}" for each in _close(provider, providers))
+    listed_models: Iterable[str] = litellm.models_by_provider.get(provider, ())
+    known = {each if "/" in each else f"{provider}/{each}" for each in listed_models}
+    return () if model in known else tuple(_close(model, known))
+
+
+def _qualified(name: str) -> str:
+    provider = litellm.model_cost[name].get("litellm_provider", "")
+    return name if "/" in name or not provider else f"{provider}/{name}"
+
+
+def _close(name: str, known: Iterable[str]) -> list[str]:
+    return get_close_matches(name, sorted(known), n=_AT_MOST, cutoff=_CUTOFF)

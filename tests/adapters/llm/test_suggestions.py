@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.adapters.llm.suggestions import similar_models
+from reactive_agents.adapters.llm.error_mapping import similar_models
 from tests.support.command_line import command
 from tests.support.openai_server import OpenAIServer, refusal
 
