@@ -12,6 +12,8 @@ from typing import Any, TypeAlias
 import anyio
 import litellm
 from attrs import evolve, frozen
+from litellm.caching.llm_caching_handler import LLMClientCache
+from litellm.llms.custom_httpx.http_handler import get_async_httpx_client
 from returns.result import Failure, Result
 
 from reactive_agents.adapters.llm import chat_format
@@ -24,7 +26,7 @@ from reactive_agents.adapters.llm.catalog import (
     unsupported_content,
     usage_in,
 )
-from reactive_agents.adapters.llm.connections import used_by_litellm
+from reactive_agents.adapters.llm.connections import clients_in_use, used_by_litellm
 from reactive_agents.adapters.llm.error_mapping import EXPECTED, diagnose, never_sent, unread_document
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.core.content import ContentKind
@@ -231,3 +233,47 @@ def failed_attempt_of(
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or ""])
     return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
+
+
+# --- litellm's clients: those of an adapter's calls stay with that adapter ----------------------------------
+
+
+class _ScopedClientCache(LLMClientCache):
+    """litellm's cache of clients, with separate clients for each adapter's calls."""
+
+    def get_cache(self, key: str, **kwargs: Any) -> Any:
+        clients = clients_in_use()
+        if clients is not None:
+            return clients.get(key)
+        return super().get_cache(key, **kwargs)  # type: ignore[no-untyped-call]
+
+    def set_cache(self, key: str, value: object, litellm_owned_client: bool = False, **kwargs: Any) -> None:
+        clients = clients_in_use()
+        if clients is None:
+            super().set_cache(key, value, litellm_owned_client, **kwargs)
+        else:
+            clients[key] = value
+
+    async def async_get_cache(self, key: str, **kwargs: Any) -> Any:
+        return self.get_cache(key, **kwargs)
+
+    async def async_set_cache(
+        self, key: str, value: object, litellm_owned_client: bool = False, **kwargs: Any
+    ) -> None:
+        self.set_cache(key, value, litellm_owned_client, **kwargs)
+
+
+class _CachedClient:
+    """Replaces litellm's one client for all streams by the caller's."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(get_async_httpx_client(llm_provider="reactive-agents"), name)
+
+
+def scope_clients() -> None:
+    """Make litellm respect ``connections.used_by_litellm``.
+
+    Other calls are unaffected.
+    """
+    litellm.in_memory_llm_clients_cache = _ScopedClientCache()
+    litellm.module_level_aclient = _CachedClient()  # type: ignore[assignment]

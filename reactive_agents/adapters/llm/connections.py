@@ -2,7 +2,7 @@
 
 litellm keeps its clients in one cache for the whole process, keyed by the address of the event loop in
 memory: closing them for one user closes them for all, and a second loop may get the clients of a closed one.
-Its cache is therefore replaced (``client_cache``) by one with separate clients for each adapter.
+Its cache is therefore replaced (``completion.scope_clients``) by one with separate clients for each adapter.
 """
 
 from __future__ import annotations

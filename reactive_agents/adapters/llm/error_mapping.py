@@ -11,6 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import Final
 
 import httpx
+import litellm
 import openai
 from litellm.exceptions import (
     AuthenticationError,

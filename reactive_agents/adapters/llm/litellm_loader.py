@@ -49,7 +49,7 @@ def _import_litellm() -> None:
     # what these packages would otherwise import in the middle of the first question, on the event loop
     for name in ("httpcore", "openai.resources.chat", "stamina", *_OURS):
         import_module(name)
-    from reactive_agents.adapters.llm.client_cache import scope_clients
+    from reactive_agents.adapters.llm.completion import scope_clients
 
     litellm.suppress_debug_info = True
     litellm.num_retries = 0
