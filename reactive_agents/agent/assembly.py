@@ -142,6 +142,7 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
                 cost=config.cost,
                 audit=config.audit,
                 signing_key=components.signing_key,
+                audit_required="audit" in config.required_records,
             ),
         },
         "reasoning": _objects(

@@ -9,7 +9,13 @@ from typing import Annotated
 import typer
 from returns.result import Failure
 
-from reactive_agents.adapters.governance.audit_log import AuditHead, AuditSummary, RecordedEntry, read_entries
+from reactive_agents.adapters.governance.audit_log import (
+    AuditHead,
+    AuditSummary,
+    RecordedEntry,
+    read_entries,
+    unfinished_runs,
+)
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
@@ -83,11 +89,19 @@ def show(
     run: Annotated[
         str | None, output.option("--run", metavar="ID", help="Only the entries of this run.")
     ] = None,
+    unfinished: Annotated[
+        bool,
+        output.option(
+            "--unfinished", help="Only the starts of runs that have no end: they run still, or were killed."
+        ),
+    ] = False,
     as_json: output.JsonOption = False,
 ) -> None:
     """Print the entries, oldest first, one a line. It does not check them: see verify."""
     read = read_entries(file, run_id=None if run is None else RunId(run))
     entries = output.value_or_exit(read, output.ExitCode.FAILED, as_json=as_json)
+    if unfinished:
+        entries = unfinished_runs(entries)
     if as_json:
         output.print_json(encode(entries))
         return

@@ -34,12 +34,14 @@ def governance_services(
     cost: CostConfig | None = None,
     audit: AuditConfig | None = None,
     signing_key: bytes | None = None,
+    audit_required: bool = False,
 ) -> dict[str, Provider[Any]]:
     """Return the base providers of the governance layer for the enabled services.
 
     Args:
         cost: with limits there is also a budget, with tiers also model routing.
         signing_key: private Ed25519 key of 32 bytes, which signs the audit log.
+        audit_required: no run begins before its start is on the disk.
     """
     services: dict[str, Provider[Any]] = {}
     if guardrail is not None:
@@ -56,7 +58,13 @@ def governance_services(
             services["cost_router"] = Singleton(TierRouter, cost.tiers)
     if audit is not None:
         services["audit"] = Singleton(
-            _open_audit_log, audit, signing_key, core.clock, core.redactor, core.lifetimes
+            _open_audit_log,
+            audit,
+            signing_key,
+            core.clock,
+            core.redactor,
+            core.lifetimes,
+            durable_starts=audit_required,
         )
     return services
 
@@ -127,12 +135,22 @@ def _open_budget(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> Sqli
 
 
 def _open_audit_log(
-    config: AuditConfig, signing_key: bytes | None, clock: Clock, redactor: Redactor, lifetimes: Lifetimes
+    config: AuditConfig,
+    signing_key: bytes | None,
+    clock: Clock,
+    redactor: Redactor,
+    lifetimes: Lifetimes,
+    *,
+    durable_starts: bool,
 ) -> SqliteAuditLog:
     from reactive_agents.adapters.governance.audit_log import SqliteAuditLog
 
     log = SqliteAuditLog(
-        config.path, clock=clock, redactor=checked_redactor(redactor), signing_key=signing_key
+        config.path,
+        clock=clock,
+        redactor=checked_redactor(redactor),
+        signing_key=signing_key,
+        durable_starts=durable_starts,
     )
     lifetimes.add(log.aclose)
     return log

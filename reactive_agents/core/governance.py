@@ -6,7 +6,7 @@ import json
 import unicodedata
 from copy import deepcopy
 from datetime import datetime
-from typing import Literal, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -20,6 +20,8 @@ from reactive_agents.core.usage import RunUsage, Usage, total_usage
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
 GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
 ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
+START: Final[Literal["start"]] = "start"
+"""The action of the entry of a run that begins; its end is the entry ``run``."""
 AuditAction: TypeAlias = Literal["start", "run", "request", "approval", "denial", "answer", "guardrail-block"]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 

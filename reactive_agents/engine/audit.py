@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import json
 import logging
+from typing import Any
 
+import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolNotApproved
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
+from reactive_agents.core.governance import START, AuditAction, AuditEntry, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.effects import spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.lifecycle import publish_failure
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_service
 
@@ -35,23 +39,29 @@ async def append_entry(
 
     Fails with ``ServiceFailed`` when it cannot be written.
     """
-    log = services.ports.audit.value_or(None)
-    if log is None:
+    if not services.ports.audit:
         return Success(None)
-    context = services.handle.context
-    entry = AuditEntry(
-        run_id=context.run_id,
-        task_id=context.task_id,
-        agent_id=context.agent_id,
-        action=action,
-        status=None,
-        detail=detail,
-        at=services.ports.clock.now(),
-        subject=subject,
-        stage=stage,
-        call_id=call_id,
-    )
+    await _after_start(services)
+    entry = _entry(action, services, subject=subject, detail=detail, stage=stage, call_id=call_id)
+    return await _append(entry, services)
+
+
+def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> AuditEntry:
+    context, status = services.handle.context, fields.pop("status", None)
+    ids = context.run_id, context.task_id, context.agent_id
+    return AuditEntry(*ids, action, status, fields.pop("detail", ""), services.ports.clock.now(), **fields)
+
+
+async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
+    log = services.ports.audit.unwrap()
     return await call_service("audit.append", log.append, None, entry)
+
+
+async def _after_start(services: EngineServices) -> None:
+    """Wait until the start of the run is entered, so that the entries are in order."""
+    entered = services.handle.start_entered
+    if entered is not None and not entered.is_set():
+        await entered.wait()
 
 
 async def append_or_report(
@@ -98,24 +108,39 @@ async def append_denial(call: ToolCall, error: ToolNotApproved, services: Engine
     )
 
 
-# --- the start of a run whose audit is required ---
+# --- the start of a run ---
 
 
 async def audit_start(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
-    """Append an entry before anything else, if auditing is required.
+    """Append the entry of a run that begins, so that one without an end shows.
 
-    Fails with ``ExecutionError``: a run that cannot be recorded does not begin.
+    Where auditing is required, nothing happens before it is written: fails with ``ExecutionError``, and a run
+    that cannot be recorded does not begin. Elsewhere it is written beside the run, before its other entries.
     """
-    if "audit" not in services.settings.required_records:
+    if not services.ports.audit:
         return Success(context)
-    entered = await append_entry("start", services, subject="", detail="")
-    if isinstance(entered, Success):
-        return Success(context)
-    error = context.failure_of("audit")(entered.failure())
-    services.events.publish(ExecutionPhaseFailed, phase="audit", error=error, fatal=True)
-    return Failure(error)
+    if services.settings.requires("audit"):
+        entered = await append_entry(START, services, subject="", detail="")
+        if isinstance(entered, Success):
+            return Success(context)
+        error = context.failure_of("audit")(entered.failure())
+        publish_failure("audit", error, services, fatal=True)
+        return Failure(error)
+    done = services.handle.start_entered = anyio.Event()
+
+    async def enter() -> None:
+        try:
+            entered = await _append(_entry(START, services), services)
+            if isinstance(entered, Failure):
+                error = context.failure_of("audit")(entered.failure())
+                publish_failure("audit", error, services, fatal=False)
+        finally:
+            done.set()
+
+    spawn_on_this_loop(enter)
+    return Success(context)
 
 
 # --- Phase 9: one entry for the run ---
@@ -125,20 +150,11 @@ async def audit(
     context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Append one entry for the run. Fails with ``ExecutionError``."""
-    log = services.ports.audit.value_or(None)
-    if log is None:
+    if not services.ports.audit:
         return Success(context)
     status, detail = _outcome(context)
-    entry = AuditEntry(
-        run_id=context.run_id,
-        task_id=context.task_id,
-        agent_id=context.agent_id,
-        action="run",
-        status=status,
-        detail=detail,
-        at=services.ports.clock.now(),
-    )
-    appended = await call_service("audit.append", log.append, None, entry)
+    await _after_start(services)
+    appended = await _append(_entry("run", services, status=status, detail=detail), services)
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))
     services.progress.recorded += 1

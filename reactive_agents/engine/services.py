@@ -7,6 +7,7 @@ from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+import anyio
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
@@ -156,6 +157,7 @@ class RunHandle:
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
         content: the images, audio and documents of the run; ``None`` for a run of texts.
+        start_entered: set when the start of the run is in the audit log, or cannot be; ``None`` without one.
     """
 
     context: ExecutionContext
@@ -178,6 +180,7 @@ class RunHandle:
     sub_runs: list[SubRun] = field(factory=list)
     caller: Caller | None = None
     content: RunContent | None = None
+    start_entered: anyio.Event | None = None
 
     def ending_error(self) -> RuntimeErrors | None:
         """Return an error that no kernel expresses and that ends the run, if there is one."""

@@ -213,6 +213,10 @@ class RecordingAuditLog:
         self.entries.append(entry)
         return Success(None)
 
+    def of(self, *actions: str) -> list[governance.AuditEntry]:
+        """Return the entries of some actions, such as ``run`` for the ends of runs."""
+        return [entry for entry in self.entries if entry.action in actions]
+
 
 # --- A budget in memory ---
 

@@ -56,7 +56,8 @@ async def entries_of(builder: ReactiveAgents, path: Path) -> list[AuditEntry]:
         await agent.run("Send hello.")
     entries = [each.entry for each in read_entries(path).unwrap()]
     assert verify(path).unwrap().entries == len(entries)
-    return entries
+    assert entries[0].action == "start"
+    return entries[1:]
 
 
 async def test_an_approval_is_entered_before_the_call_runs(tmp_path: Path) -> None:
@@ -113,7 +114,7 @@ async def test_a_call_whose_approval_cannot_be_entered_does_not_run() -> None:
     )
     assert not recorder.of(ToolCallCompleted)[0].success
     failed = [(event.phase, event.fatal) for event in recorder.of(ExecutionPhaseFailed)]
-    assert failed == [("audit", False)] * 3  # the request, the denial, and the run
+    assert failed == [("audit", False)] * 4  # the start, the request, the denial, and the run
 
 
 class FullAfterTheStart(RecordingAuditLog):
@@ -158,7 +159,7 @@ async def test_missing_directories_of_every_record_are_made(tmp_path: Path) -> N
     async with builder.build() as agent:
         assert (await agent.run("Say done.")).status == "completed"
     assert {file.name for file in logs.glob("*.db")} == {"memory.db", "cost.db", "audit.db"}
-    assert verify(logs / "audit.db").unwrap().entries == 1
+    assert verify(logs / "audit.db").unwrap().entries == 2
 
 
 async def test_records_that_cannot_be_written_are_warnings_in_the_log(
@@ -188,5 +189,5 @@ async def test_without_a_path_the_log_and_the_account_end_with_the_agent(
             assert (await agent.run("Say hello.")).success
         log: Any = agent.container.governance.audit().unwrap()
         entries = (await attempt(log.read())).unwrap()
-    assert [each.sequence for each in entries] == [1, 2]
+    assert [each.sequence for each in entries] == [1, 2, 3, 4]
     assert os.listdir(tmp_path) == []

@@ -459,12 +459,14 @@ async def test_every_block_is_in_the_audit_log_without_the_text(tmp_path: Path) 
             await agent.run("What is on the page?")
     entries = [each.entry for each in read_entries(path).unwrap()]
     assert [(entry.action, entry.stage, entry.subject, entry.status) for entry in entries] == [
+        ("start", None, "", None),
         ("guardrail-block", "input", "prompt-injection", None),
         ("run", None, "", "failed"),
+        ("start", None, "", None),
         ("guardrail-block", "tool-result", "prompt-injection", None),
         ("guardrail-block", "output", "house-rule", None),
         ("run", None, "", "failed"),
     ]
-    assert entries[2].call_id is not None
+    assert entries[4].call_id is not None
     assert b"tulip" not in path.read_bytes()
     assert b"previous instructions" not in path.read_bytes()

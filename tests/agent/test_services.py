@@ -93,11 +93,13 @@ async def test_every_run_leaves_an_entry_in_the_audit_log_however_it_ends(tmp_pa
             await agent.run(" ")
     entries = [each.entry for each in read_entries(path).unwrap()]
     assert [(entry.action, entry.status) for entry in entries] == [
+        ("start", None),
         ("run", "completed"),
+        ("start", None),
         ("run", "failed"),
-        ("run", "failed"),
+        ("run", "failed"),  # it was refused before it began
     ]
-    assert verify(path).unwrap().entries == 3
+    assert verify(path).unwrap().entries == 5
     assert b"sk-abcdefghijklmnop" not in path.read_bytes()
 
 
@@ -166,7 +168,8 @@ async def test_a_file_that_cannot_be_written_does_not_stop_the_run_and_says_so(t
     async with start(say("done")).with_audit(nowhere).build() as agent:
         agent.subscribe(recorder)
         assert (await agent.run("Anything.")).status == "completed"
-    assert [(event.phase, event.fatal) for event in recorder.of(ExecutionPhaseFailed)] == [("audit", False)]
+    failed = [(event.phase, event.fatal) for event in recorder.of(ExecutionPhaseFailed)]
+    assert failed == [("audit", False), ("audit", False)]  # of its start, and of its end
 
 
 async def test_without_the_calls_the_phases_are_skipped() -> None:
@@ -202,7 +205,7 @@ async def test_an_override_takes_the_place_of_every_service_that_a_call_switched
     result = await agent.run("How heavy is it?")
     assert result.metadata.confidence == 0.9
     assert recorder.of(ModelRouted)[0].model == "other/1"
-    assert (len(memory.flushed), len(tracker.records), len(audit.entries)) == (1, 1, 1)
+    assert (len(memory.flushed), len(tracker.records), len(audit.of("run"))) == (1, 1, 1)
     assert len(budget.reserved) == 1
     history = await attempt(effectiveness.history("question"))
     assert [record.strategy for record in history.unwrap()] == ["reactive"]

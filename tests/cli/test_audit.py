@@ -83,6 +83,24 @@ def test_the_entries_in_lines_and_as_json(path: Path) -> None:
     assert [(each["sequence"], each["entry"]["run_id"]) for each in of_one_run] == [(3, "r2")]
 
 
+def test_runs_that_began_and_have_no_end_are_listed(tmp_path: Path) -> None:
+    path = tmp_path / "audit.db"
+
+    async def write() -> None:
+        log = SqliteAuditLog(path, clock=FakeClock())
+        for each in (entry("r1", "start"), entry("r2", "start"), entry("r3"), entry("r2")):
+            (await attempt(log.append(each))).unwrap()
+        await log.aclose()
+
+    anyio.run(write)
+    told = command("audit", "show", str(path), "--unfinished")
+    assert [line.split()[:4] for line in told.stdout.splitlines()] == [
+        ["1", "2026-01-01T00:00:00+00:00", "clerk", "r1"]
+    ]
+    of_one_run = command("audit", "show", str(path), "--unfinished", "--run", "r2", "--json")
+    assert json.loads(of_one_run.stdout) == []
+
+
 @pytest.mark.parametrize("verb", ["verify", "show"])
 def test_a_file_that_is_no_log_is_reported(verb: str, tmp_path: Path) -> None:
     missing = command("audit", verb, str(tmp_path / "none.db"))

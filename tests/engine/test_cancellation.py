@@ -63,7 +63,7 @@ async def test_a_cancelled_model_call_ends_the_run_with_a_typed_error() -> None:
     assert [type(event).__name__ for event in made.recorder.events[-1:]] == ["TaskFailed"]
     assert [event.phase for event in made.recorder.of(ExecutionCancelled)] == ["think"]
     assert costs.records[0].usage.total_tokens == 15
-    assert "cancelled" in log.entries[0].detail
+    assert "cancelled" in log.of("run")[0].detail
     assert made.engine.running() == ()
     assert made.engine.get_context(TaskId("task-1")) is Nothing
 

@@ -28,6 +28,7 @@ from reactive_agents.core.events import (
     MemoryBootstrapped,
     MemoryFlushed,
     MemorySnapshotSaved,
+    ModelCallCompleted,
     ModelRouted,
     ResultVerified,
     StrategySelected,
@@ -35,10 +36,11 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
+from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import effect
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import (
     AllowAll,
     BlockWords,
@@ -119,7 +121,7 @@ async def test_all_ten_phases_run_in_order_and_each_calls_its_service() -> None:
         ("task-1",),
     )
     assert (costs.records[0].usage.total_tokens, costs.records[0].models[0].model) == (30, "scripted/cheap")
-    assert (log.entries[0].action, log.entries[0].status) == ("run", "completed")
+    assert [(each.action, each.status) for each in log.entries] == [("start", None), ("run", "completed")]
 
 
 async def test_events_tell_what_the_services_did_once_each() -> None:
@@ -158,6 +160,7 @@ async def test_a_blocked_input_ends_the_run_before_any_model_call() -> None:
     assert failed.error.violation == "blocked-word"
     assert llm.requests == []
     assert [(entry.action, entry.status) for entry in log.entries] == [
+        ("start", None),
         ("guardrail-block", None),
         ("run", "failed"),
     ]
@@ -187,13 +190,14 @@ async def test_services_that_only_help_fail_without_failing_the_run(caplog: pyte
     for phase, cause in (("bootstrap", "disk full"), ("cost-track", "locked"), ("audit", "locked")):
         assert any(f"The phase {phase} failed" in each and cause in each for each in warned)
     failed = [(event.phase, event.fatal) for event in made.recorder.of(ExecutionPhaseFailed)]
-    assert failed == [
+    assert sorted(failed) == [
+        ("audit", False),  # the start of the run, which is entered beside it
+        ("audit", False),
         ("bootstrap", False),
         ("cost-route", False),
-        ("verify", False),
-        ("memory-flush", False),
         ("cost-track", False),
-        ("audit", False),
+        ("memory-flush", False),
+        ("verify", False),
     ]
 
 
@@ -224,6 +228,32 @@ async def test_a_run_whose_audit_is_required_has_an_entry_before_anything_else()
     assert [each.action for each in log.entries] == ["start", "run"]
 
 
+async def test_the_start_of_a_run_is_entered_beside_it_and_before_its_other_entries() -> None:
+    class Slow(RecordingAuditLog):
+        """Enters the start once the model was asked."""
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.asked = anyio.Event()
+
+        @effect
+        async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+            if entry.action == "start":
+                await self.asked.wait()
+            return await attempt(super().append(entry))
+
+    log = Slow()
+    made = bench(script(), audit=log)
+
+    def enter_after_the_model(event: object) -> None:
+        if isinstance(event, ModelCallCompleted):
+            log.asked.set()
+
+    made.engine.ports.events.subscribe(enter_after_the_model)
+    (await made.run()).unwrap()
+    assert [each.action for each in log.entries] == ["start", "run"]
+
+
 async def test_a_failed_model_call_ends_the_run_and_closes_its_account() -> None:
     costs, log = RecordingCostTracker(), RecordingAuditLog()
     error = ModelUnavailable("The server is down.", "m", 503)
@@ -233,7 +263,9 @@ async def test_a_failed_model_call_ends_the_run_and_closes_its_account() -> None
     assert [step.type for step in failed.steps] == ["action", "observation"]
     assert failed.metadata.tokens_used == 15
     assert costs.records[0].usage.total_tokens == 15
-    assert (log.entries[0].status, "The server is down." in log.entries[0].detail) == ("failed", True)
+    assert [(each.status, "The server is down." in each.detail) for each in log.of("run")] == [
+        ("failed", True)
+    ]
     (phase_failed,) = made.recorder.of(ExecutionPhaseFailed)
     assert (phase_failed.phase, phase_failed.fatal) == ("think", True)
 

@@ -1,17 +1,21 @@
 """A program whose runs wait for their model until a SIGTERM comes.
 
-``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0, and
-for -1 within a running event loop. It says ``ready`` on standard output when all of them are in a model call.
+``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0, for
+-1 within a running event loop, and for -2 in a worker thread, whose runs a handler of the main thread
+cancels. It says ``ready`` on standard output when all of them are in a model call.
 """
 
 from __future__ import annotations
 
+import contextlib
+import signal
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import anyio
 
-from reactive_agents import ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -43,7 +47,20 @@ def main() -> None:
     async def run_sync_in_a_loop() -> None:
         agent.run_sync("the only task")
 
-    if count:
+    def run_in_a_worker_thread() -> None:
+        def cancel_all(signal_number: int, frame: object) -> None:
+            for task_id in agent.running():
+                agent.cancel(task_id)
+
+        signal.signal(signal.SIGTERM, cancel_all)
+        with contextlib.suppress(AgentError), ThreadPoolExecutor() as pool:
+            pool.submit(agent.run_sync, "the only task").result()
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.raise_signal(signal.SIGTERM)
+
+    if count == -2:
+        run_in_a_worker_thread()
+    elif count:
         anyio.run(run_all if count > 0 else run_sync_in_a_loop)
     else:
         agent.run_sync("the only task")

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_agents.adapters.governance.audit_log import read_entries, unfinished_runs, verify
 from tests.support.openai_server import Answer, OpenAIServer
 
 ROOT = Path(__file__).parents[2]
@@ -21,7 +22,7 @@ def rows(path: Path, table: str) -> int:
         return int(connection.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
 
 
-@pytest.mark.parametrize("count", [-1, 0, 1, 1_500])
+@pytest.mark.parametrize("count", [-2, -1, 0, 1, 1_500])
 def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
@@ -30,7 +31,7 @@ def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Pat
         process.send_signal(signal.SIGTERM)
     assert process.returncode == -signal.SIGTERM
     assert rows(tmp_path / "cost.db", "spending_runs") == max(count, 1)
-    assert rows(tmp_path / "audit.db", "entries") == max(count, 1)
+    assert rows(tmp_path / "audit.db", "entries") == 2 * max(count, 1)  # start and end
 
 
 def test_the_command_records_its_run(tmp_path: Path) -> None:
@@ -47,4 +48,19 @@ def test_the_command_records_its_run(tmp_path: Path) -> None:
         assert process.returncode == -signal.SIGTERM
         assert server.hung_up.wait(60)
     assert rows(tmp_path / "cost.db", "spending_runs") == 1
-    assert rows(tmp_path / "audit.db", "entries") == 1
+    assert rows(tmp_path / "audit.db", "entries") == 2
+
+
+def test_a_run_whose_process_was_killed_shows_as_one_without_an_end(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), "3"]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == "ready\n"
+        try:
+            while process.poll() is None and len(read_entries(tmp_path / "audit.db").value_or(())) < 3:
+                pass  # the starts are written beside the runs
+        finally:
+            process.kill()
+    entries = read_entries(tmp_path / "audit.db").unwrap()
+    assert [each.entry.action for each in unfinished_runs(entries)] == ["start"] * 3
+    assert verify(tmp_path / "audit.db").unwrap().entries == 3

@@ -22,7 +22,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
-from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.governance import START, AuditEntry
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
@@ -311,6 +311,8 @@ class SqliteAuditLog:
         signing_key: Ed25519 private key of 32 bytes; needs the extra ``sign``. Once a log is signed, every
             writer must sign.
         patience_s: seconds to wait for other writers before an entry fails, 0 or more.
+        durable_starts: whether the start of a run is on the disk before the run goes on. Otherwise it is
+            shown when the process was killed, but may be lost with the machine's power.
     """
 
     def __init__(
@@ -321,7 +323,9 @@ class SqliteAuditLog:
         redactor: Redactor | None = None,
         signing_key: bytes | None = None,
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
+        durable_starts: bool = True,
     ) -> None:
+        self._durable_starts = durable_starts
         self._clock = clock
         self._redactor = redactor
         self._signing_key = signing_key
@@ -329,7 +333,7 @@ class SqliteAuditLog:
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
-        """Add an entry; it is on the disk when this succeeds."""
+        """Add an entry; it is on the disk when this succeeds, but for some starts."""
         return (await self._append(entry)).map(lambda _: None)
 
     @effect
@@ -362,9 +366,11 @@ class SqliteAuditLog:
             if isinstance(signing, Failure):
                 return signing
             sign = signing.unwrap()
-        done = await self._file.write("append", self._appending(entry, sign))
-        if not isinstance(done, Success):
-            return done
+        durable = self._durable_starts or entry.action != START
+        write = self._file.write if durable else self._file.write_soon
+        done = await write("append", self._appending(entry, sign))
+        if not durable or not isinstance(done, Success) or _head_path(self._file.path) is None:
+            return done  # the head of the next entry is kept
         try:
             await anyio.to_thread.run_sync(_keep_head, self._file.path, done.unwrap())
         except OSError as error:
@@ -507,6 +513,17 @@ def read_entries(
 
     read = sqlite.look_into(path, AUDIT, work).alt(lambda sentence: _failed(sentence, "read"))
     return read.bind(lambda found: Failure(_not_a_log(path, "read")) if found is None else Success(found))
+
+
+def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ...]:
+    """Return the starts of the runs that have no end: they run still, or were killed."""
+    begun: dict[RunId, RecordedEntry] = {}
+    for each in entries:
+        if each.entry.action == START:
+            begun[each.entry.run_id] = each
+        elif each.entry.action == "run":
+            begun.pop(each.entry.run_id, None)
+    return tuple(begun.values())
 
 
 # --- verification ---------------------------------------------------------------------------------------

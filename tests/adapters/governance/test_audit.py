@@ -18,6 +18,7 @@ from reactive_agents.adapters.governance.audit_log import (
     AuditHead,
     AuditSummary,
     SqliteAuditLog,
+    kept_head,
     public_key_of,
     verify,
 )
@@ -85,6 +86,22 @@ async def test_entries_come_back_in_their_order(log: SqliteAuditLog) -> None:
     assert (second.sequence, second.entry.detail) == (2, "Ünd \ud800 'so' weiter.")
     assert await attempt(log.read(after=1)) == Success((second,))
     assert await attempt(log.read(limit=1)) == Success((first,))
+
+
+@pytest.mark.parametrize("durable_starts", [True, False])
+async def test_a_start_that_need_not_outlive_a_loss_of_power_waits_for_no_disk(
+    path: Path, durable_starts: bool
+) -> None:
+    log = SqliteAuditLog(path, clock=FakeClock(), durable_starts=durable_starts)
+    begin = evolve(ENTRY, action="start", status=None)
+    assert await attempt(log.append(begin)) == Success(None)
+    assert (kept_head(path) is not None) == durable_starts  # the file beside it is written with the next one
+    asked = await log._file.rows("look", int, "SELECT synchronous FROM pragma_synchronous")
+    assert asked == Success((2,))  # FULL, for what comes next
+    assert await attempt(log.append(ENTRY)) == Success(None)
+    await log.aclose()
+    assert verify(path).unwrap().entries == 2
+    assert kept_head(path) == verify(path).unwrap().head
 
 
 async def test_a_whole_log_has_a_summary(path: Path, log: SqliteAuditLog) -> None:
