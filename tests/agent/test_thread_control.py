@@ -215,7 +215,7 @@ def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(
         assert f"This is task {number}." in (result.output or "")
     assert [event.error.message for event in recorder.of(ExecutionPhaseFailed)] == []
     with sqlite3.connect(tmp_path / "audit.db") as audit:
-        assert audit.execute("SELECT count(*) FROM entries").fetchone() == (threads * turns,)
+        assert audit.execute("SELECT count(*) FROM entries").fetchone() == (2 * threads * turns,)
     with sqlite3.connect(tmp_path / "cost.db") as cost:
         assert cost.execute("SELECT count(*) FROM spending_runs").fetchone() == (threads * turns,)
 
