@@ -7,6 +7,7 @@ import pkgutil
 import types
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta, timezone
+from enum import Enum
 from functools import cache
 from pathlib import Path
 from types import ModuleType
@@ -20,6 +21,7 @@ from hypothesis.strategies import SearchStrategy
 import reactive_agents.core
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.json import Json
+from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 
 # --- one law for many types -------------------------------------------------------------------------------
@@ -109,6 +111,8 @@ def values_of(kind: Any) -> SearchStrategy[Any]:
         return values_of(kind.__default__)  # type: ignore[attr-defined]
     if members := union_members(kind):
         return st.one_of(*map(values_of, members))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return st.sampled_from(list(kind))
     if supertype := getattr(kind, "__supertype__", None):
         return values_of(supertype)
     origin, arguments = get_origin(kind), get_args(kind)
@@ -149,7 +153,9 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     if field.validator is None:
         return values
     kinds = union_members(kind) or (kind,)
-    if str in kinds or datetime in kinds:
+    if str in kinds or datetime in kinds or get_origin(kind) is Mapping:
+        return values.filter(lambda value: accepts(field, value))
+    if Unset in kinds and not {int, float} & set(kinds):
         return values.filter(lambda value: accepts(field, value))
     if get_origin(kind) is tuple:
         fitting = [(probe,) for probe in _PROBES if accepts(field, (probe,))]
@@ -158,8 +164,8 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
     if float in kinds:
         numbers = st.floats(low, high)
-    if type(None) in kinds:
-        numbers = numbers | st.none()
+    for other in {type(None), Unset} & set(kinds):
+        numbers = numbers | values_of(other)
     return numbers.filter(lambda value: accepts(field, value))
 
 

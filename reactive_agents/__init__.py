@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
     from reactive_agents.core.content import Audio, Document, Image
+    from reactive_agents.core.model_settings import ModelSettings
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext
@@ -45,6 +46,7 @@ _HOMES = {
     "Image": "reactive_agents.core.content",
     "CompletedResult": "reactive_agents.core.tasks",
     "PartialResult": "reactive_agents.core.tasks",
+    "ModelSettings": "reactive_agents.core.model_settings",
     "PersonaAgent": "reactive_agents.agent.persona",
     "PersonaConfig": "reactive_agents.agent.persona_config",
     "Personas": "reactive_agents.agent.persona",
@@ -73,6 +75,7 @@ __all__ = [
     "CompletedResult",
     "Document",
     "Image",
+    "ModelSettings",
     "PartialResult",
     "PersonaAgent",
     "PersonaConfig",

@@ -42,6 +42,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import RunContext
@@ -130,6 +131,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         api_key: str | None = None,
         base_url: str | None = None,
         profiles: str | Path | None = None,
+        settings: ModelSettings | None = None,
     ) -> Self:
         """Choose the model.
 
@@ -142,7 +144,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             base_url: instead of the provider's address; likewise.
             profiles: the file of model profiles; by default that in the user's state directory, ``:memory:``
                 for none.
+            settings: parameters of every request, as by :meth:`with_model_settings`.
         """
+        if settings is not None:
+            chosen = self.with_model(model, api_key=api_key, base_url=base_url, profiles=profiles)
+            return chosen.with_model_settings(settings)
         wrong = wrong_value("model", model, str, MODEL_EXPECTED)
         if wrong is None and profiles is not None:
             wrong = wrong_path("model.profiles", profiles)
@@ -150,6 +156,17 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(wrong)
         named = name_model(self.config.model, model, api_key, base_url)
         return self._evolve(model=named if profiles is None else evolve(named, profiles=os.fspath(profiles)))
+
+    def with_model_settings(self, settings: ModelSettings) -> Self:
+        """Set parameters of every request to the model, such as the temperature.
+
+        They go before those of the strategy, and those of ``run(settings=…)`` before them. A later call keeps
+        what it does not name.
+        """
+        if not isinstance(settings, ModelSettings):
+            wrong = InvalidConfig("model_settings", abbreviated(settings), "ModelSettings")
+            return self._with_problem(wrong)
+        return self._with_config(model_settings=settings.over(self.config.model_settings))
 
     def with_provider(
         self, provider: str, *, api_key: str | None = None, base_url: str | None = None

@@ -144,8 +144,9 @@ def _compose(
 ) -> PersonaAgent:
     # a secret of one domain is one in every record
     patterns = (pattern for each in domains for pattern in each.agent.config.redaction.patterns)
+    described = [each.agent for each in domains]
     secrets = (
-        secret for each in domains for secret in configured_secrets(each.agent.model, each.agent.tools)
+        secret for each in described for secret in configured_secrets(each.model, each.tools, each.config)
     )
     core = CoreLayer(
         {

@@ -34,6 +34,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject, without_surrogates
 from reactive_agents.core.messages import Message
+from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.requirements import BudgetConfig, CallLimit
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import TaskResult
@@ -57,6 +58,7 @@ class TaskOptions(TypedDict, total=False):
         metadata: JSON data of the program, which ``TaskStarted``, the result and ``RunContext`` carry; the
             model does not see it.
         tags: names, likewise.
+        settings: parameters of the run's requests to models; where they say nothing, those of the agent hold.
     """
 
     session: str | None
@@ -64,6 +66,7 @@ class TaskOptions(TypedDict, total=False):
     history: Sequence[Message] | None
     metadata: Mapping[str, Any] | None
     tags: Sequence[str] | None
+    settings: ModelSettings | None
 
 
 class BudgetOptions(TypedDict, total=False):
@@ -121,6 +124,9 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
     history = options.get("history")
     if isinstance(history, str) or not isinstance(history, Sequence | None):
         return f"history: got {abbreviated(history)}, expected messages."
+    settings = options.get("settings")
+    if not isinstance(settings, ModelSettings | None):
+        return f"settings: got {abbreviated(settings)}, expected ModelSettings or None."
     unknown = sorted(options.keys() - set(_ALL))
     if unknown:
         known = ", ".join(dict.fromkeys(_ALL))
@@ -142,6 +148,8 @@ def task_fields(options: Mapping[str, Any]) -> Result[dict[str, Any], str]:
     fields = {name: options[name] for name in _DATA if options.get(name) is not None}
     if "history" in fields:
         fields["history"] = tuple(fields["history"])
+    if "settings" in fields:
+        fields["model_settings"] = fields.pop("settings")
     if "metadata" in fields:
         metadata = json_copy(fields["metadata"])
         if metadata is None:

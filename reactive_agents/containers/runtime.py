@@ -41,7 +41,9 @@ _CLOSE = 0.75
 _L = TypeVar("_L", bound=Layer)
 
 
-def configured_secrets(model: config.ModelConfig, tools: layers.ToolSettings) -> tuple[str, ...]:
+def configured_secrets(
+    model: config.ModelConfig, tools: layers.ToolSettings, settings: RunSettings
+) -> tuple[str, ...]:
     """Return the secrets of a configuration: keys of the model and of tool servers.
 
     A key below 8 characters is one that a local server does not look at, such as ``none``.
@@ -50,6 +52,7 @@ def configured_secrets(model: config.ModelConfig, tools: layers.ToolSettings) ->
     return (
         *((key,) if len(key) >= SHORTEST_SECRET else ()),
         *(server_secrets(tools.servers) if tools.servers else ()),
+        *settings.model_settings.secrets,
     )
 
 
@@ -126,7 +129,7 @@ class RuntimeContainer(Layer):
             if not isinstance(name, str) or hasattr(self, name):
                 expected = "the name of a layer, or one that no container has"
                 raise TypeError(InvalidConfig("extra_layers", repr(name), expected).message)
-        secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings)
+        secrets = providers.Callable(configured_secrets, self.model_config, self.tool_settings, self.settings)
         foundation = self._nest(
             "core", layers.CoreLayer, {"secrets": secrets, **core, **self._extra("core", extra_layers)}
         )

@@ -33,6 +33,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, VERSION, tag_of, upgrade_of
 from reactive_agents.core.values import OMITTED
@@ -163,6 +164,8 @@ def json_converter() -> Converter:
     converter.register_structure_hook_factory(_is_optional, _optional_hook)
     converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
     converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
+    converter.register_structure_hook_factory(_may_be_unset, _setting_hook)
+    converter.register_unstructure_hook_factory(_has_settings, _settings_out_hook)
     return converter
 
 
@@ -435,6 +438,34 @@ def _untagging_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any
         return converter.structure(fields, member)
 
     return structure
+
+
+# --- settings, which have a value, none, or nothing is said about them ----------------------------------
+
+OMIT = "omit"
+"""A setting that is ``None``, in files: TOML has no ``null``."""
+
+
+def _may_be_unset(kind: Any) -> bool:
+    return Unset in union_members(kind)
+
+
+def _setting_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
+    (member,) = (each for each in union_members(kind) if each is not Unset)
+    hook = converter.get_structure_hook(member)
+    return lambda data, _: None if data is None or data == OMIT else hook(data, member)
+
+
+def _has_settings(kind: Any) -> bool:
+    return attrs.has(kind) and any(
+        _may_be_unset(field.type) for field in attrs.fields(attrs.resolve_types(kind))
+    )
+
+
+def _settings_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    """Return a hook that leaves out what is not set."""
+    write = make_dict_unstructure_fn(kind, converter, _cattrs_omit_if_default=True)
+    return lambda value: {name: OMIT if item is None else item for name, item in write(value).items()}
 
 
 # --- The one codec: frozen values to JSON and back, strict on the way in ---

@@ -292,11 +292,11 @@ class ReactiveConfig(StrategyOptions):
 
     Attributes:
         max_iterations: maximum model turns, 1 or more.
-        temperature: 0 to 2.
+        temperature: 0 to 2; ``None`` leaves it to the provider.
     """
 
     max_iterations: int = field(default=10, validator=_positive)
-    temperature: float = field(default=0.7, validator=_temperature)
+    temperature: float | None = field(default=None, validator=optional(_temperature))
 
 
 @frozen

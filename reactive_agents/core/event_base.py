@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from contextvars import ContextVar
 from datetime import datetime
 from typing import TypeAlias
 
@@ -29,3 +31,10 @@ class Event:
     at: datetime
     agent: AgentId = field(default=AgentId(""), kw_only=True)
     parent_run_id: RunId | None = field(default=None, kw_only=True)
+
+
+PUBLISH: ContextVar[Callable[..., None] | None] = ContextVar("publish", default=None)
+"""Publishes an event of the run that is under way: its class, then its fields without the first four.
+
+For services, which know nothing of runs, and whose news are not part of what they return.
+"""

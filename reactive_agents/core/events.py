@@ -626,6 +626,20 @@ class ModelCallAbandoned(Event):
 
 
 @frozen
+class ModelParameterRefused(Event):
+    """A provider refused a parameter; the model is asked again without it.
+
+    Attributes:
+        parameter: by its name in ``ModelSettings``.
+        instead: the provider's own name under which it is sent in its place; empty for none.
+    """
+
+    model: str
+    parameter: str
+    instead: str = ""
+
+
+@frozen
 class ModelTextStreamed(Event):
     """The next delta of a text that may be the answer, while a run is streamed.
 
@@ -738,6 +752,7 @@ RunEvent: TypeAlias = (
     | PlanStoreFailed
     | ModelCallCompleted
     | ModelCallAbandoned
+    | ModelParameterRefused
     | ModelTextStreamed
     | ModelThinkingStreamed
     | ToolArgumentsStreamed

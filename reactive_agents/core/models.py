@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message, ToolCall
+from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, answer_usage
 from reactive_agents.core.usage import Usage as Usage
@@ -33,6 +34,8 @@ class ModelRequest:
         max_tokens: upper bound of the answer in tokens; ``None`` leaves it to the provider.
         parallel_tool_calls: whether one answer may hold several calls; ``None`` leaves it to the provider.
         response_schema: JSON Schema that the answer's text must be an instance of.
+        settings: the user's; what they say goes before the fields above, which have it already.
+        stable: messages at the beginning that later requests of the run begin with as well.
     """
 
     messages: tuple[Message, ...]
@@ -43,6 +46,22 @@ class ModelRequest:
     max_tokens: int | None = None
     parallel_tool_calls: bool | None = None
     response_schema: JsonObject | None = None
+    settings: ModelSettings = NO_SETTINGS
+    stable: int = 0
+
+    def under(self, settings: ModelSettings) -> ModelRequest:
+        """Return the request as the user's settings want it."""
+        if settings is NO_SETTINGS or settings == NO_SETTINGS:
+            return self
+        temperature, most = settings.temperature, settings.max_tokens
+        parallel = settings.parallel_tool_calls if self.tools else UNSET
+        return evolve(
+            self,
+            temperature=self.temperature if temperature is UNSET else temperature,
+            max_tokens=self.max_tokens if most is UNSET else most,
+            parallel_tool_calls=self.parallel_tool_calls if parallel is UNSET else parallel,
+            settings=settings,
+        )
 
 
 @frozen

@@ -15,6 +15,7 @@ from attrs.validators import ge, optional
 
 from reactive_agents.core import config
 from reactive_agents.core.ids import AgentId
+from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
 
 RECORDING_PHASES: Final[Mapping[config.RecordService, tuple[str, ...]]] = {
@@ -45,6 +46,7 @@ class RunSettings:
             more; ``None`` leaves it to the strategy, and is 10 without reasoning.
         strict_hooks: a failing lifecycle hook fails the run.
         verification: what verifies answers, and what is done about one that is not verified.
+        model_settings: parameters of every request of a run to a model; its own come first.
         context_profile: what the model can take, where its name does not say it.
         compression: how long tool results are shortened for the model.
         required_tools: no answer is complete before these have worked.
@@ -68,6 +70,7 @@ class RunSettings:
     enable_cost_tracking: bool = False
     enable_audit: bool = False
     timeouts: config.TimeoutConfig = field(factory=config.TimeoutConfig)
+    model_settings: ModelSettings = NO_SETTINGS
     context_profile: config.ContextProfileOverrides = config.ContextProfileOverrides()
     compression: config.ResultCompressionConfig = config.ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()

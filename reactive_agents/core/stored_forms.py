@@ -170,7 +170,8 @@ _TAGGED: Mapping[str, str] = {
         ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed ExecutionStopped
         ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
         MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
-        ModelRouted ModelStreamRestarted ModelTextRetracted ModelTextStreamed ModelThinkingStreamed
+        ModelParameterRefused ModelRouted ModelStreamRestarted ModelTextRetracted ModelTextStreamed
+        ModelThinkingStreamed
         PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
         ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
         TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolNeedsFound VerificationActed

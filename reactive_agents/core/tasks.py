@@ -15,6 +15,7 @@ from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
+from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.core.values import OMITTED
 
@@ -36,6 +37,7 @@ class Task:
         tags: names that the program gave the run.
         metadata: JSON data that the program gave the run; nothing in this package reads it.
         parts: images, audio and documents, in the order of their labels in the input.
+        model_settings: parameters of the run's requests to models, before those of the agent.
     """
 
     id: TaskId
@@ -51,6 +53,7 @@ class Task:
     history: tuple[Message, ...] = ()
     metadata: JsonObject = field(factory=dict)
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
+    model_settings: ModelSettings | None = None
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""

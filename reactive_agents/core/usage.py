@@ -19,12 +19,18 @@ class Usage:
     """Tokens of a call as the provider counted them, never guessed.
 
     ``reported`` is false when the provider sent no usage: the counts are then 0 because they are unknown.
+
+    Attributes:
+        cached_tokens: those of the input that the provider read from its cache of prompts.
+        cache_write_tokens: those of the input that it wrote there, for a price of its own.
     """
 
     input_tokens: int = 0
     output_tokens: int = 0
     total_tokens: int = 0
     reported: bool = True
+    cached_tokens: int = 0
+    cache_write_tokens: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         """Return the sum; it is reported only when both are."""
@@ -33,6 +39,8 @@ class Usage:
             self.output_tokens + other.output_tokens,
             self.total_tokens + other.total_tokens,
             self.reported and other.reported,
+            self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
         )
 
 
@@ -70,7 +78,9 @@ class RunUsage:
                 self.usage.input_tokens - before.input_tokens,
                 self.usage.output_tokens - before.output_tokens,
                 self.usage.total_tokens - before.total_tokens,
-                reported=unreported == 0,
+                unreported == 0,
+                self.usage.cached_tokens - before.cached_tokens,
+                self.usage.cache_write_tokens - before.cache_write_tokens,
             ),
             max(0.0, self.cost_usd - earlier.cost_usd),
             self.calls - earlier.calls,
@@ -99,7 +109,7 @@ def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
     """Return the sum of all parts."""
-    read = written = total = calls = unpriced = unreported = 0
+    read = written = total = calls = unpriced = unreported = cached = stored = 0
     cost_usd, reported = 0.0, True
     model: str | None = None
     for part in parts:  # in one go: a run sums up with every turn
@@ -107,13 +117,16 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
         read += usage.input_tokens
         written += usage.output_tokens
         total += usage.total_tokens
+        cached += usage.cached_tokens
+        stored += usage.cache_write_tokens
         reported = reported and usage.reported
         cost_usd += part.cost_usd
         calls += part.calls
         unpriced += part.unpriced_calls
         unreported += part.unreported_calls
         model = part.model if model is None or model == part.model else ""
-    return RunUsage(model or "", Usage(read, written, total, reported), cost_usd, calls, unpriced, unreported)
+    whole = Usage(read, written, total, reported, cached, stored)
+    return RunUsage(model or "", whole, cost_usd, calls, unpriced, unreported)
 
 
 class UsageRecorder(Protocol):

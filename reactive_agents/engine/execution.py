@@ -25,6 +25,7 @@ from reactive_agents.core.errors import (
     ServiceMissing,
     TaskError,
 )
+from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import (
     ExecutionCancelled,
@@ -159,6 +160,7 @@ class ExecutionEngine:
         unsubscribe = [self.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
         refused = self._begin(task, handle)
         account = USAGE_RECORDER.set(services.llm.add)
+        publish = PUBLISH.set(events.publish)
         caller = CALLER.set(
             Caller(
                 approver_of(services.ports),
@@ -199,6 +201,7 @@ class ExecutionEngine:
             handle.control.close()
             OWNER.reset(owner)
             CALLER.reset(caller)
+            PUBLISH.reset(publish)
             USAGE_RECORDER.reset(account)
             for end in unsubscribe:
                 end()
@@ -322,6 +325,9 @@ class ExecutionEngine:
         ports = self.ports
         if overrides.settings:
             settings = evolve(settings, **overrides.settings)
+        if task.model_settings is not None:
+            merged = task.model_settings.over(settings.model_settings)
+            settings = evolve(settings, model_settings=merged)
         if overrides.services:
             ports = evolve(ports, **overrides.services)
         clock, ids = checked_sources(ports.clock, ports.ids, faults, str(task.id))
@@ -369,6 +375,7 @@ class ExecutionEngine:
             account=account,
             faults=faults,
             record=journal,
+            settings=settings.model_settings,
         )
         if journal is not None:
             journal.account, journal.events, journal.control = account, events, control

@@ -38,6 +38,7 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.models import (
     FinishReason,
     ModelChunk,
@@ -359,6 +360,7 @@ class MeteredLLM:
         account: where the usage is added up; a new one by default.
         faults: take up that the service has no model; new ones by default.
         record: where answers are recorded; one that it has is counted, and nothing is reserved for it.
+        settings: of the user, for every call of the run.
 
     Attributes:
         account: the usage of the run so far.
@@ -376,6 +378,7 @@ class MeteredLLM:
         "_llm",
         "_record",
         "_redactor",
+        "_settings",
         "account",
         "answered_by",
         "attach",
@@ -395,8 +398,10 @@ class MeteredLLM:
         account: UsageAccount | None = None,
         faults: ServiceFaults | None = None,
         record: AnswerRecord | None = None,
+        settings: ModelSettings = NO_SETTINGS,
     ) -> None:
         self._llm = llm
+        self._settings = settings
         self._record = record
         self._faults = faults or ServiceFaults()
         self._hold = hold
@@ -448,6 +453,7 @@ class MeteredLLM:
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
+        request = request.under(self._settings)
         if self._record is None:
             return await self._complete(request)
         key, known = self._record.find_answer(request)
@@ -485,6 +491,7 @@ class MeteredLLM:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         """As the port says."""
+        request = request.under(self._settings)
         key = ""
         if self._record is not None:
             key, known = self._record.find_answer(request)

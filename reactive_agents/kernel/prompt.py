@@ -86,6 +86,7 @@ def assemble(state: KernelState, context: KernelContext) -> ModelRequest:
         max_tokens=kernel_input.max_tokens or context.profile.max_answer_tokens,
         parallel_tool_calls=kernel_input.settings.parallel_tool_calls if tools else None,
         response_schema=None if tools else _response_schema(kernel_input),
+        stable=len(context.prefix),
     )
 
 

@@ -125,7 +125,11 @@ def assemble_context(
     """Return the context of a run: services resolved, profile merged, hooks built."""
     definitions = definitions_in(services.tools)
     model_profile = profile_for(kernel_input.model or services.llm.model)
-    profile = merge_profile(model_profile, kernel_input.settings.context_profile)
+    profile = merge_profile(
+        model_profile,
+        kernel_input.settings.context_profile,
+        kernel_input.settings.model_settings.max_tokens,
+    )
     toolset = toolset_for(
         definitions,
         profile.schema_detail,

@@ -70,7 +70,8 @@ def with_valid_usage(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelRe
         return answer
     response = answer.unwrap()
     usage, cost_usd = response.usage, response.cost_usd
-    counts_fit = usage.input_tokens >= 0 and usage.output_tokens >= 0 and usage.total_tokens >= 0
+    counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
+    counts_fit = min(*counts, usage.cached_tokens, usage.cache_write_tokens) >= 0
     price_fits = cost_usd is None or 0.0 <= cost_usd < inf
     if counts_fit and price_fits:
         return answer

@@ -159,7 +159,8 @@ def begin_cycle(
     """Begin the processing of an event, with a new run id."""
     clock = services.clock
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
-    meter = MeteredLLM(domain.engine.ports.llm, events, clock)
+    model_settings = domain.engine.settings.model_settings
+    meter = MeteredLLM(domain.engine.ports.llm, events, clock, settings=model_settings)
     return Cycle(settings, services, domain, events, meter, clock.monotonic())
 
 

@@ -246,7 +246,8 @@ def compaction_of(
 def profile_of(strategy_input: StrategyInput, services: StrategyServices) -> ContextProfile:
     """Return the context profile of the run's model, with the configured overrides."""
     model = strategy_input.model or services.kernel.llm.model
-    return merge_profile(profile_for(model), strategy_input.settings.context_profile)
+    settings = strategy_input.settings
+    return merge_profile(profile_for(model), settings.context_profile, settings.model_settings.max_tokens)
 
 
 def conclude(

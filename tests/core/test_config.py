@@ -34,7 +34,7 @@ COMPACTION = {"method": "auto", "model": None, "provider": None, "function": Non
 DEFAULTS: dict[type, dict[str, Any]] = {
     StrategyOptions: SHARED,
     CompactionConfig: COMPACTION,
-    ReactiveConfig: {"max_iterations": 10, "temperature": 0.7, **SHARED},
+    ReactiveConfig: {"max_iterations": 10, "temperature": None, **SHARED},
     PlanExecuteConfig: {
         **SHARED,
         "max_refinements": 1,
@@ -133,6 +133,7 @@ def test_the_defaults_of_the_whole() -> None:
         "enable_cost_tracking": False,
         "enable_audit": False,
         "timeouts": DEFAULTS[TimeoutConfig],
+        "model_settings": {},
         "context_profile": DEFAULTS[ContextProfileOverrides],
         "compression": DEFAULTS[ResultCompressionConfig],
         "required_tools": [],

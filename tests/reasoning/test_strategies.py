@@ -64,7 +64,7 @@ async def test_reactive_reasons_and_delivers_by_the_answer_tool() -> None:
     assert figures.duration > 0
     assert result.tool_results == {"add-1": "3"}
     assert f"{REACT_INSTRUCTIONS} You have 10 turns" in bench.sent(0)[0].content
-    assert bench.llm.requests[0].temperature == 0.7
+    assert bench.llm.requests[0].temperature is None
     passes = {event.kernel_pass for event in bench.recorder.of(ReasoningStepCompleted)}
     assert passes == {"reactive:main"}
 

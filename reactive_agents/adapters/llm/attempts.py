@@ -6,7 +6,7 @@ import logging
 from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core.errors import ModelTimeout, ProviderErrors, may_be_charged
 from reactive_agents.core.models import ModelResponse
@@ -25,6 +25,8 @@ class FailedAttempt:
         elsewhere: another model may answer it.
         retry_after_s: how many seconds later, when the provider said so.
         spent: on an answer that cannot be used, or an attempt that may be charged for; ``None`` for nothing.
+        refusal: the provider's words where it refused the form of the request, with secrets; never leaves
+            the adapter.
     """
 
     error: ProviderErrors
@@ -32,6 +34,7 @@ class FailedAttempt:
     elsewhere: bool = True
     retry_after_s: float | None = None
     spent: RunUsage | None = None
+    refusal: str = field(default="", repr=False)
 
 
 class FailedAttempts:

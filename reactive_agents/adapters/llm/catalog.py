@@ -20,7 +20,7 @@ from reactive_agents.adapters.llm.providers import is_local, provider_of
 from reactive_agents.core.content import Content, ContentKind, map_parts, media_type_of, parts_in
 from reactive_agents.core.errors import ContentUnsupported
 from reactive_agents.core.models import ModelRequest, TokenPrice
-from reactive_agents.core.usage import RunUsage, Usage
+from reactive_agents.core.usage import RunUsage
 
 
 def cost_usd(model: str, usage: Any) -> float | None:
@@ -124,7 +124,7 @@ def spent_on(model: str, usage: Any, *, whole: bool = True) -> RunUsage:
     free = is_local(model)
     return RunUsage(
         model,
-        Usage(counted.input_tokens, counted.output_tokens, counted.total_tokens, counted.reported and whole),
+        evolve(counted, reported=counted.reported and whole),
         priced or 0.0,
         unpriced_calls=int(not free and (priced is None or not whole)),
         unreported_calls=int(not (counted.reported and whole)),

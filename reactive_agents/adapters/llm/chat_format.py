@@ -26,6 +26,7 @@ from reactive_agents.core.messages import (
     Message,
     ToolCall,
 )
+from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSettings
 from reactive_agents.core.tools import ToolDefinition
 
 
@@ -59,6 +60,26 @@ def chat_arguments(
             arguments["response_format"] = _schema_format(request.response_schema)
         elif json_supported and _speaks_of_json(request.messages):
             arguments["response_format"] = {"type": "json_object"}
+    return arguments if request.settings is NO_SETTINGS else {**arguments, **_further(request.settings)}
+
+
+def _further(settings: ModelSettings) -> JsonObject:
+    """Return the arguments of the user's settings that are no fields of a request."""
+    arguments: JsonObject = {}
+    for name in ("top_p", "seed", "reasoning_effort"):
+        value = getattr(settings, name)
+        if value is not UNSET and value is not None:
+            arguments[name] = value
+    if isinstance(settings.stop, tuple):
+        arguments["stop"] = list(settings.stop)
+    budget = settings.thinking_budget
+    if isinstance(budget, int):
+        enabled: JsonObject = {"type": "enabled", "budget_tokens": budget}
+        arguments["thinking"] = enabled if budget else {"type": "disabled"}
+    if settings.headers:
+        arguments["extra_headers"] = dict(settings.headers)
+    if settings.extra_body:
+        arguments["extra_body"] = dict(settings.extra_body)
     return arguments
 
 
@@ -204,7 +225,16 @@ def read_usage(usage: Any) -> models.Usage:
     counts = (read, written, total)
     if not any(counts) or min(counts) < 0 or max(counts) > _MOST_TOKENS:
         return models.Usage(reported=False)
-    return models.Usage(read, written, total or read + written)
+    details = getattr(usage, "prompt_tokens_details", None)
+    cached, stored = _count(details, "cached_tokens"), _count(usage, "cache_creation_input_tokens")
+    stored = stored or _count(details, "cache_creation_tokens")
+    return models.Usage(
+        read,
+        written,
+        total or read + written,
+        cached_tokens=cached if 0 < cached <= read else 0,
+        cache_write_tokens=stored if 0 < stored <= read else 0,
+    )
 
 
 def _count(usage: Any, name: str) -> int:

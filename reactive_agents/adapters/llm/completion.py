@@ -5,7 +5,7 @@ Imports litellm; load it off the loop."""
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Collection, Iterator
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
@@ -28,9 +28,11 @@ from reactive_agents.adapters.llm.catalog import (
 )
 from reactive_agents.adapters.llm.connections import clients_in_use, used_by_litellm
 from reactive_agents.adapters.llm.error_mapping import EXPECTED, diagnose, never_sent, unread_document
+from reactive_agents.adapters.llm.parameters import Omission, for_provider, omission_of
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import AuthenticationFailed, may_be_charged
+from reactive_agents.core.model_settings import NO_SETTINGS, texts_in
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports import Clock
@@ -48,6 +50,7 @@ class PreparedRequest:
         model: as ``provider/model``.
         timeout_s: maximum seconds of waiting for an answer, or for the next part of a stream.
         clients: the HTTP clients to use, by litellm's keys.
+        omitted: parameters that the provider has refused.
     """
 
     request: ModelRequest
@@ -57,6 +60,7 @@ class PreparedRequest:
     base_url: str | None
     clients: dict[str, Any]
     clock: Clock
+    omitted: tuple[Omission, ...] = ()
 
 
 def refused_content(
@@ -182,13 +186,14 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
     structured = request.response_schema is not None
     if is_local(prepared.model):
         list_local_model(model)
+    arguments = chat_format.chat_arguments(
+        request,
+        schema_supported=structured and litellm.supports_response_schema(model=model),
+        json_supported=structured and "response_format" in _parameters_of(model),
+        parts_in_results=provider_of(model) == "anthropic",
+    )
     return {
-        **chat_format.chat_arguments(
-            request,
-            schema_supported=structured and litellm.supports_response_schema(model=model),
-            json_supported=structured and "response_format" in _parameters_of(model),
-            parts_in_results=provider_of(model) == "anthropic",
-        ),
+        **for_provider(arguments, request, prepared.model, prepared.omitted),
         "model": model,
         "api_key": prepared.api_key,
         "api_base": prepared.base_url,
@@ -197,6 +202,14 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
         "max_retries": 0,
         "drop_params": True,
     }
+
+
+def without_refused(prepared: PreparedRequest, failed: FailedAttempt) -> PreparedRequest | None:
+    """Return the request without the parameter that was refused; ``None`` if none was."""
+    omission = omission_of(failed.refusal, _arguments(prepared)) if failed.refusal else None
+    if omission is None or omission in prepared.omitted:
+        return None
+    return evolve(prepared, omitted=(*prepared.omitted, omission))
 
 
 def _routed(model: str) -> str:
@@ -219,19 +232,26 @@ def _missing_by_litellm(model: str) -> tuple[str, ...]:
 def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str = "") -> FailedAttempt:
     """``body``: of the answer that was not understood, if it got as far as that."""
     model = prepared.model
-    failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock)
+    settings = prepared.request.settings
+    secrets = (*settings.secrets, *texts_in(dict(settings.extra_body))) if settings is not NO_SETTINGS else ()
+    failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock, secrets)
     if not may_be_charged(failed.error) or never_sent(error):
         return failed
     return evolve(failed, spent=spent_on(model, usage_in(body or unread_document(error))))
 
 
 def failed_attempt_of(
-    error: BaseException, model: str, timeout_s: float, api_key: str | None, clock: Clock
+    error: BaseException,
+    model: str,
+    timeout_s: float,
+    api_key: str | None,
+    clock: Clock,
+    secrets: Sequence[str] = (),
 ) -> FailedAttempt:
     """Return the failed attempt behind litellm's exception, without secrets."""
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
-    redactor = Redactor(environment=os.environ, secrets=[api_key or ""])
+    redactor = Redactor(environment=os.environ, secrets=[api_key or "", *secrets])
     return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
 
 

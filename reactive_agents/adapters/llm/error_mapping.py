@@ -64,6 +64,7 @@ _NOT_THE_PROTOCOL: Final = (
     "Invalid response object",
     "Error parsing chunk",
 )
+_BAD_REQUEST: Final = (400, 422)
 _NO_PROVIDER: Final = "LLM Provider NOT provided"
 _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
 
@@ -120,7 +121,8 @@ def diagnose(
     if status is not None and status >= 500:
         message = f"The provider of {model} failed with status {status}: {detail}"
         return FailedAttempt(ModelUnavailable(message, model, status), retry=True, retry_after_s=later_s)
-    return FailedAttempt(RequestRejected(f"The request to {model} was refused: {detail}", model, status))
+    rejected = RequestRejected(f"The request to {model} was refused: {detail}", model, status)
+    return FailedAttempt(rejected, refusal=text if status in _BAD_REQUEST else "")
 
 
 def _suggestion(model: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Never
@@ -11,11 +12,13 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
 from reactive_agents.adapters.llm.connections import Connections, on_asyncio
 from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
+from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import models
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
+from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
@@ -23,6 +26,9 @@ if TYPE_CHECKING:
     from stamina import Attempt
 
     from reactive_agents.adapters.llm.completion import PreparedRequest
+
+
+_log = logging.getLogger("reactive_agents")
 
 
 class LiteLLM:
@@ -38,13 +44,17 @@ class LiteLLM:
     Args:
         config: the model, its access, timeout and attempts.
         clock: the clock for retry delays; by default the machine's.
+        refused: the parameters that providers have refused; by default those of the process.
     """
 
-    def __init__(self, config: ModelConfig, *, clock: Clock | None = None) -> None:
+    def __init__(
+        self, config: ModelConfig, *, clock: Clock | None = None, refused: RefusedParameters = REFUSED
+    ) -> None:
         self._config = config
         self._clock: Clock = SystemClock() if clock is None else clock
         self._model = qualified_model(config.provider, config.model)
         self._connections = Connections()
+        self._refused = refused
         self._windows: dict[str, int | None] = {}
 
     @property
@@ -171,9 +181,14 @@ class LiteLLM:
             return Failure(prepared)
         from reactive_agents.adapters.llm.completion import ask
 
+        parameters = _Parameters(prepared, self._refused)
         try:
             async for attempt in self._attempts():
-                answer = await ask(prepared)
+                answer = await ask(parameters.request)
+                while isinstance(answer, Failure) and parameters.refused(answer.failure()):
+                    failed_attempts.enter(answer.failure())
+                    answer = await ask(parameters.request)
+                parameters.conclude(answer.failure() if isinstance(answer, Failure) else None)
                 if isinstance(answer, Failure):
                     failed_attempts.enter(answer.failure())
                 # only the outcome is put to the retry loop, so that cancellation does not pass through it
@@ -198,19 +213,25 @@ class LiteLLM:
             return
         from reactive_agents.adapters.llm.completion import ask_streaming
 
+        parameters = _Parameters(prepared, self._refused)
         failed: FailedAttempt | None = None
         try:
             async for attempt in self._attempts():
                 if failed is not None:
                     yield models.StreamRestarted(failed.error.message)
-                    failed = None
-                async with aclosing(ask_streaming(prepared)) as deltas:
-                    async for delta in deltas:
-                        if isinstance(delta, FailedAttempt):
-                            failed = delta
-                            failed_attempts.enter(delta)
-                        else:
-                            yield delta
+                asking = True
+                while asking:
+                    asking, failed = False, None
+                    async with aclosing(ask_streaming(parameters.request)) as deltas:
+                        async for delta in deltas:
+                            if isinstance(delta, FailedAttempt):
+                                failed = delta
+                                failed_attempts.enter(delta)
+                                asking = parameters.refused(delta)
+                            else:
+                                parameters.conclude(None)
+                                yield delta
+                parameters.conclude(failed)
                 with attempt:
                     if failed is None:
                         return
@@ -245,5 +266,45 @@ class LiteLLM:
             base_url=self._config.base_url if own else None,
             clients=await self._connections.clients(),
             clock=self._clock,
+            omitted=self._refused.of(model, self._config.base_url if own else None),
         )
         return missing_key(prepared.model, prepared.api_key, prepared.base_url) or prepared
+
+
+class _Parameters:
+    """The request to one model, without the parameters that it is found to refuse.
+
+    Attributes:
+        request: to send next.
+    """
+
+    def __init__(self, request: PreparedRequest, known: RefusedParameters) -> None:
+        self.request = request
+        self._known = known
+        self._found = 0
+
+    def refused(self, failed: FailedAttempt) -> bool:
+        """Return whether to ask again at once, without a parameter that was refused."""
+        if not failed.refusal:
+            return False
+        from reactive_agents.adapters.llm.completion import without_refused
+
+        without = without_refused(self.request, failed)
+        if without is None:
+            return False
+        self.request, self._found = without, self._found + 1
+        omission, model = without.omitted[-1], without.model
+        _log.warning("The provider of %s refused the parameter %s.", model, omission.parameter)
+        publish = PUBLISH.get()
+        if publish is not None:
+            from reactive_agents.core.events import ModelParameterRefused
+
+            publish(ModelParameterRefused, model, omission.parameter, omission.instead)
+        return True
+
+    def conclude(self, failed: FailedAttempt | None) -> None:
+        """Remember what was refused, unless the request without it was refused too."""
+        if self._found and (failed is None or not failed.refusal):
+            request = self.request
+            self._known.remember(request.model, request.base_url, request.omitted[-self._found :])
+            self._found = 0

@@ -15,6 +15,7 @@ from reactive_agents.core.config import CONTEXT_PROFILES, ContextProfile, Contex
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
+from reactive_agents.core.model_settings import UNSET, Unset
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.drop import compact
@@ -55,12 +56,19 @@ def profile_for(model: str) -> ContextProfile:
     return CONTEXT_PROFILES[_tier_of(model.lower())]
 
 
-def merge_profile(baseline: ContextProfile, overrides: ContextProfileOverrides) -> ContextProfile:
-    """Return the baseline, or the profile of the override's tier, with overrides."""
-    if overrides == _NO_OVERRIDES:
-        return baseline
-    base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
-    return evolve(base, **{name: value for name, value in asdict(overrides).items() if value is not None})
+def merge_profile(
+    baseline: ContextProfile, overrides: ContextProfileOverrides, max_tokens: int | Unset | None = UNSET
+) -> ContextProfile:
+    """Return the baseline, or the profile of the override's tier, with overrides.
+
+    Args:
+        max_tokens: the user's upper bound of an answer, before that of the profile.
+    """
+    if overrides != _NO_OVERRIDES:
+        base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
+        given = {name: value for name, value in asdict(overrides).items() if value is not None}
+        baseline = evolve(base, **given)
+    return baseline if max_tokens is UNSET else evolve(baseline, max_answer_tokens=max_tokens)
 
 
 def _tier_of(name: str) -> ContextTier:

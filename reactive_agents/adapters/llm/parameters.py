@@ -1,0 +1,203 @@
+"""The parameters that a request is sent with: what its provider takes, and what it has refused.
+
+Providers differ in the parameters that they take, and some refuse one that another requires. litellm leaves
+out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
+request and a text that names the parameter, is left out, and remembered for the model at its address, so that
+a process makes each such mistake once. A value that is out of a range is remembered by itself: another value
+of the same parameter may be taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from threading import Lock
+from typing import Any, Final
+
+from attrs import frozen
+
+from reactive_agents.core.models import ModelRequest
+
+_NAMES: Final[Mapping[str, tuple[str, ...]]] = {
+    "temperature": ("temperature",),
+    "top_p": ("top_p", "topP"),
+    "max_tokens": ("max_tokens", "max_completion_tokens", "max_output_tokens", "maxOutputTokens"),
+    "seed": ("seed",),
+    "stop": ("stop_sequences", "stopSequences", "stop"),
+    "reasoning_effort": ("reasoning_effort", "reasoning.effort", "output_config", "reasoning"),
+    "thinking": ("budget_tokens", "thinkingBudget", "thinking"),
+    "parallel_tool_calls": ("parallel_tool_calls", "disable_parallel_tool_use"),
+    "response_format": ("response_format", "output_format"),
+    "cache_control": ("cache_control",),
+}
+"""litellm's arguments, each with the names that providers have for it."""
+_WORDS: Final = frozenset({"stop", "thinking", "reasoning"})
+"""Names that occur in other sentences too: they count where they are marked as a name."""
+_OTHERS_WITH_CLAUDE: Final = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
+_MARK: Final = {"type": "ephemeral"}
+_SHOWN: Final = {"thinking": "thinking_budget"}
+_OTHER_LIMIT: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
+_PARAM: Final = re.compile(r"""['"](?:param|loc)['"]\s*:\s*[\[(]?(?:['"]body['"],\s*)?['"]([\w.]+)['"]""")
+_RANGE: Final = re.compile(
+    r"between|range|must be|at (?:most|least)|maximum|minimum|exceed|too (?:large|small|high|low)|[<>]=?\s*\d"
+    r"|(?:less|greater) than",
+    re.IGNORECASE,
+)
+
+
+@frozen
+class Omission:
+    """A parameter that is left out of requests.
+
+    Attributes:
+        argument: litellm's name of it.
+        only: the value that is left out; ``None`` for every value.
+        instead: the name under which it is sent in its place; empty for none.
+    """
+
+    argument: str
+    only: object = None
+    instead: str = ""
+
+    @property
+    def parameter(self) -> str:
+        """Return the name of the parameter as settings have it."""
+        return _SHOWN.get(self.argument, self.argument)
+
+    def leave_out(self, arguments: dict[str, Any]) -> None:
+        """Take the parameter out of the arguments of a request."""
+        if self.argument not in arguments or self.only not in (None, arguments[self.argument]):
+            return
+        value = arguments.pop(self.argument)
+        if self.instead:
+            arguments["extra_body"] = {**arguments.get("extra_body", {}), self.instead: value}
+
+
+def for_provider(
+    arguments: dict[str, Any], request: ModelRequest, model: str, omitted: Sequence[Omission]
+) -> dict[str, Any]:
+    """Return the arguments of a request in the form that its provider takes.
+
+    Args:
+        arguments: in the form of the OpenAI protocol; they are changed.
+        request: what they were made of.
+        model: as ``provider/model``.
+        omitted: parameters that the provider has refused.
+    """
+    claude = _is_claude(model)
+    if claude and request.stable and not any(each.argument == "cache_control" for each in omitted):
+        _mark(arguments, request.stable)
+    if claude and ("thinking" in arguments or "reasoning_effort" in arguments):
+        _leave_out_thinking_between_calls(arguments, model)
+    for omission in omitted:
+        omission.leave_out(arguments)
+    if (claude or model.startswith("bedrock/")) and not model.startswith("openrouter/"):
+        # litellm would send these a field of the name extra_body
+        arguments = {**arguments.pop("extra_body", {}), **arguments}
+    return arguments
+
+
+def _is_claude(model: str) -> bool:
+    provider, _, name = model.partition("/")
+    return provider == "anthropic" or (provider in _OTHERS_WITH_CLAUDE and "claude" in name)
+
+
+def _mark(arguments: dict[str, Any], stable: int) -> None:
+    """Mark the ends of tools, instructions and task, up to which the provider caches."""
+    if tools := arguments.get("tools"):
+        arguments["tools"] = [*tools[:-1], {**tools[-1], "cache_control": _MARK}]
+    messages = list(arguments["messages"])
+    ends = {min(stable, len(messages)) - 1} | ({0} if messages[0]["role"] == "system" else set())
+    for end in ends:
+        content = messages[end].get("content")
+        if isinstance(content, str) and content:
+            part = {"type": "text", "text": content, "cache_control": _MARK}
+            messages[end] = {**messages[end], "content": [part]}
+        elif isinstance(content, list) and content:
+            parts = [*content[:-1], {**content[-1], "cache_control": _MARK}]
+            messages[end] = {**messages[end], "content": parts}
+    arguments["messages"] = messages
+
+
+def _leave_out_thinking_between_calls(arguments: dict[str, Any], model: str) -> None:
+    """Leave thinking out of a turn after tool calls, where the model cannot be asked for it.
+
+    Older models of this family think in such a turn only when they are sent their earlier thoughts, signed.
+    """
+    from litellm.llms.anthropic.common_utils import AnthropicModelInfo
+
+    said = [each for each in arguments["messages"] if each["role"] == "assistant"]
+    provider, _, name = model.partition("/")
+    after_calls = bool(said) and bool(said[-1].get("tool_calls"))
+    if after_calls and not AnthropicModelInfo.is_adaptive_thinking_model(name, provider):
+        arguments.pop("thinking", None)
+        arguments.pop("reasoning_effort", None)
+
+
+def omission_of(refusal: str, arguments: Mapping[str, Any]) -> Omission | None:
+    """Return what a provider refused of a request, by its words; ``None`` if no parameter.
+
+    Args:
+        refusal: the text of the refusal.
+        arguments: of the request, as litellm got them.
+    """
+    found: list[tuple[int, str, str]] = []
+    named = _PARAM.search(refusal)
+    for argument, names in _NAMES.items():
+        if argument not in arguments and not (argument == "cache_control" and _is_marked(arguments)):
+            continue
+        for name in names:
+            if named is not None and named[1].split(".")[0] == name:
+                found.append((-1, argument, name))
+            elif (place := _place(name, refusal)) is not None:
+                found.append((place, argument, name))
+    if not found:
+        return None
+    _, argument, name = min(found)
+    instead = _OTHER_LIMIT.get(name, "") if argument == "max_tokens" else ""
+    if instead and not re.search(rf"\b{instead}\b", refusal):
+        instead = ""
+    only = arguments.get(argument) if not instead and _RANGE.search(refusal) else None
+    return Omission(argument, only, instead)
+
+
+def _is_marked(arguments: Mapping[str, Any]) -> bool:
+    contents = (each.get("content") for each in arguments["messages"])
+    return any("cache_control" in part for each in contents if isinstance(each, list) for part in each)
+
+
+def _place(name: str, text: str) -> int | None:
+    word = re.escape(name)
+    pattern = rf"(?<![\w.-]){word}(?![\w-])"
+    if name in _WORDS:
+        kind = "(?:parameter|argument|field)"
+        named = (rf"{kind}s?:?\s+{word}\b", rf"(?:^|[\s\"']){word}:", rf"\b{word}\s+{kind}")
+        pattern = "|".join((rf"[\"'`]{word}[\"'`.]", *named))
+    found = re.search(pattern, text)
+    return None if found is None else found.start()
+
+
+class RefusedParameters:
+    """The parameters that providers have refused, by model and address.
+
+    Any thread may use it.
+    """
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[str, str], tuple[Omission, ...]] = {}
+        self._lock = Lock()
+
+    def of(self, model: str, address: str | None) -> tuple[Omission, ...]:
+        """Return what is left out of requests to a model."""
+        return self._known.get((model, address or ""), ()) if self._known else ()
+
+    def remember(self, model: str, address: str | None, omissions: Sequence[Omission]) -> None:
+        """Leave this out of later requests to the model as well."""
+        with self._lock:
+            known = self._known.get((model, address or ""), ())
+            new = tuple(each for each in omissions if each not in known)
+            self._known[model, address or ""] = known + new
+
+
+REFUSED: Final = RefusedParameters()
+"""What was refused in this process."""

@@ -1,0 +1,242 @@
+"""The parameters of requests to models that users set, for an agent or for one run.
+
+Each parameter has three states: a value, ``None`` for "send none", and :data:`UNSET` for "not said here". The
+last is the default, so that the settings of a run change only what they name, and a part of the framework
+that has a value of its own, as a judge that is asked at temperature 0, keeps it until the user sets one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any, Final, Literal, TypeAlias, cast, get_args
+
+from attrs import Attribute, Factory, field, fields, frozen
+
+from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.json import Json
+from reactive_agents.core.redaction import SHORTEST_SECRET
+from reactive_agents.core.secret_patterns import is_secret_field, is_secret_name
+
+
+class Unset(Enum):
+    """The state of a setting about which nothing is said."""
+
+    UNSET = "unset"
+
+    def __repr__(self) -> str:
+        """Return the name under which it is imported."""
+        return "UNSET"
+
+
+UNSET: Final = Unset.UNSET
+"""Nothing is said about the parameter: who asks the model, or else the provider, decides."""
+
+ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
+
+ModelParameter: TypeAlias = Literal[
+    "temperature",
+    "top_p",
+    "max_tokens",
+    "seed",
+    "stop",
+    "reasoning_effort",
+    "thinking_budget",
+    "parallel_tool_calls",
+]
+"""The settings that are parameters of a request."""
+
+_MOST_STOPS: Final = 16
+_EFFORTS: Final = get_args(ReasoningEffort)
+
+
+def _number(least: float, most: float) -> Callable[[Any], bool]:
+    return lambda value: type(value) in (int, float) and least <= value <= most
+
+
+def _count(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and value >= least
+
+
+def _as_float(value: float | Unset | None) -> float | Unset | None:
+    return float(value) if type(value) is int else value
+
+
+def _are_stops(value: object) -> bool:
+    texts = isinstance(value, tuple) and all(isinstance(each, str) and each for each in value)
+    return texts and 1 <= len(cast(tuple[str, ...], value)) <= _MOST_STOPS
+
+
+def _is_json(value: object) -> bool:
+    if isinstance(value, Mapping):
+        return all(isinstance(key, str) and _is_json(item) for key, item in value.items())
+    if isinstance(value, list | tuple):
+        return all(map(_is_json, value))
+    return value is None or isinstance(value, str | int | float | bool)
+
+
+def _is_header(name: object, value: object) -> bool:
+    texts = isinstance(name, str) and isinstance(value, str)
+    return texts and bool(str(name).strip()) and not set("\r\n\0") & {*str(name), *str(value)}
+
+
+def _checked(fits: Callable[[Any], bool], expected: str, *, shown: bool = True) -> Any:
+    """Return a validator for values that are given; what may be secret is not shown."""
+
+    def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
+        if value is UNSET or value is None or fits(value):
+            return
+        given = _shown(value) if shown else f"{_kind(value)}, which is not shown: it may be secret"
+        raise ValueError(InvalidConfig(attribute.name, given, expected).message)
+
+    return validate
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"
+
+
+def _as_texts(value: str | Sequence[str] | Unset | None) -> tuple[str, ...] | Unset | None:
+    if isinstance(value, str):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else cast(Any, value)
+
+
+@frozen(kw_only=True, repr=False)
+class ModelSettings:
+    """Parameters of the requests to a model; ``None`` sends none.
+
+    A parameter that is not given is left to who asks the model: its turns have no temperature, and the
+    framework's own questions, such as those of a planner or a judge, one of 0. A parameter that the provider
+    of the model does not know is left out, and one that it refuses is left out from then on.
+
+    Attributes:
+        temperature: 0 to 2.
+        top_p: above 0 and up to 1.
+        max_tokens: upper bound of one answer, 1 or more, also of the framework's own questions.
+        seed: a whole number, for providers that can repeat an answer.
+        stop: texts that end an answer, at most 16.
+        reasoning_effort: how much a reasoning model thinks, as far as its provider can be told.
+        thinking_budget: tokens that it may think, 0 or more; 0 switches thinking off.
+        parallel_tool_calls: whether one answer may hold several calls.
+        extra_body: further fields of the request's body, by the provider's own names.
+        headers: further headers of the request.
+
+    Raises:
+        ValueError: a value is wrong; the message names the field, the value, and what is expected.
+    """
+
+    temperature: float | Unset | None = field(
+        default=UNSET, converter=_as_float, validator=_checked(_number(0, 2), "a number from 0 to 2, or None")
+    )
+    top_p: float | Unset | None = field(
+        default=UNSET,
+        converter=_as_float,
+        validator=_checked(_number(1e-9, 1), "a number above 0 and up to 1, or None"),
+    )
+    max_tokens: int | Unset | None = field(
+        default=UNSET, validator=_checked(_count(1), "a whole number, 1 or more, or None")
+    )
+    seed: int | Unset | None = field(
+        default=UNSET, validator=_checked(lambda value: type(value) is int, "a whole number, or None")
+    )
+    stop: tuple[str, ...] | Unset | None = field(
+        default=UNSET,
+        converter=_as_texts,
+        validator=_checked(_are_stops, f"1 to {_MOST_STOPS} texts that are not empty, or None"),
+    )
+    reasoning_effort: ReasoningEffort | Unset | None = field(
+        default=UNSET, validator=_checked(_EFFORTS.__contains__, f"one of {', '.join(_EFFORTS)}, or None")
+    )
+    thinking_budget: int | Unset | None = field(
+        default=UNSET, validator=_checked(_count(0), "tokens, 0 or more, or None")
+    )
+    parallel_tool_calls: bool | Unset | None = field(
+        default=UNSET, validator=_checked(lambda value: isinstance(value, bool), "True, False or None")
+    )
+    extra_body: Mapping[str, Json] = field(
+        default=Factory(dict),
+        repr=False,
+        validator=_checked(
+            lambda value: isinstance(value, Mapping) and _is_json(value),
+            "JSON data by the names of fields",
+            shown=False,
+        ),
+    )
+    headers: Mapping[str, str] = field(
+        default=Factory(dict),
+        repr=False,
+        validator=_checked(
+            lambda value: (
+                isinstance(value, Mapping) and all(_is_header(name, each) for name, each in value.items())
+            ),
+            "texts without line breaks by the names of headers",
+            shown=False,
+        ),
+    )
+
+    def __repr__(self) -> str:
+        """Return what is given; of headers and further fields, which may be secret, the names."""
+        parts = [f"{name}={value!r}" for name, value in self.given.items()]
+        parts += [f"{name}=<{', '.join(names)}>" for name in _TABLES if (names := [*getattr(self, name)])]
+        return f"ModelSettings({', '.join(parts)})"
+
+    @property
+    def given(self) -> dict[str, Any]:
+        """Return the parameters about which something is said, by their names."""
+        return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not UNSET}
+
+    def over(self, others: ModelSettings) -> ModelSettings:
+        """Return these settings, completed by others where they say nothing.
+
+        Headers and further fields are completed one by one.
+        """
+        if self == NO_SETTINGS or others == NO_SETTINGS:
+            return others if self == NO_SETTINGS else self
+        tables = {name: {**getattr(others, name), **getattr(self, name)} for name in _TABLES}
+        return ModelSettings(**{**others.given, **self.given, **tables})
+
+    @property
+    def secrets(self) -> tuple[str, ...]:
+        """Return the values of headers, and those in the body under the name of a secret.
+
+        They are redacted wherever they occur.
+        """
+        named = [value for name, value in self.headers.items() if _is_secret(name)]
+        words = [word for value in named for word in value.split()]
+        found = {*self.headers.values(), *words, *_secrets_in(dict(self.extra_body))}
+        return tuple(sorted(each for each in found if len(each) >= SHORTEST_SECRET))
+
+
+def texts_in(value: Json) -> Iterator[str]:
+    """Yield the texts within JSON data, without the names of fields."""
+    if isinstance(value, str):
+        yield value
+    items = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    for item in items:
+        yield from texts_in(item)
+
+
+def _is_secret(name: str) -> bool:
+    return is_secret_name(name) or is_secret_field(name)
+
+
+def _secrets_in(value: Json) -> Iterator[str]:
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield from texts_in(item) if _is_secret(name) else _secrets_in(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _secrets_in(item)
+
+
+PARAMETERS: Final[tuple[str, ...]] = get_args(ModelParameter)
+_TABLES: Final = tuple(each.name for each in fields(ModelSettings) if each.name not in PARAMETERS)
+
+NO_SETTINGS: Final = ModelSettings()
+"""Nothing is set."""
