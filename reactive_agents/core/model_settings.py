@@ -1,4 +1,4 @@
-"""The parameters of requests to models that users set, for an agent or for one run.
+"""Parameters of requests to models that users set, for an agent or a run.
 
 Each parameter has three states: a value, ``None`` for "send none", and :data:`UNSET` for "not said here". The
 last is the default, so that the settings of a run change only what they name, and a part of the framework
@@ -81,7 +81,11 @@ def _is_header(name: object, value: object) -> bool:
 
 
 def _checked(fits: Callable[[Any], bool], expected: str, *, shown: bool = True) -> Any:
-    """Return a validator for values that are given; what may be secret is not shown."""
+    """Return a validator for values that are given.
+
+    Args:
+        shown: whether the error has the value, which is no secret.
+    """
 
     def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
         if value is UNSET or value is None or fits(value):
@@ -181,14 +185,14 @@ class ModelSettings:
     )
 
     def __repr__(self) -> str:
-        """Return what is given; of headers and further fields, which may be secret, the names."""
+        """Return what is given, without the values of headers and further fields."""
         parts = [f"{name}={value!r}" for name, value in self.given.items()]
         parts += [f"{name}=<{', '.join(names)}>" for name in _TABLES if (names := [*getattr(self, name)])]
         return f"ModelSettings({', '.join(parts)})"
 
     @property
     def given(self) -> dict[str, Any]:
-        """Return the parameters about which something is said, by their names."""
+        """Return the parameters that are given, by their names."""
         return {name: value for name in PARAMETERS if (value := getattr(self, name)) is not UNSET}
 
     def over(self, others: ModelSettings) -> ModelSettings:
@@ -203,9 +207,9 @@ class ModelSettings:
 
     @property
     def secrets(self) -> tuple[str, ...]:
-        """Return the values of headers, and those in the body under the name of a secret.
+        """Return the secrets, which are redacted wherever they occur.
 
-        They are redacted wherever they occur.
+        They are the values of headers, and those in the body under the name of a secret.
         """
         named = [value for name, value in self.headers.items() if _is_secret(name)]
         words = [word for value in named for word in value.split()]

@@ -1,4 +1,4 @@
-"""The parameters that a request is sent with: what its provider takes, and what it has refused.
+"""The parameters that a request is sent with, and those that were refused.
 
 Providers differ in the parameters that they take, and some refuse one that another requires. litellm leaves
 out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
@@ -120,7 +120,7 @@ def _mark(arguments: dict[str, Any], stable: int) -> None:
 
 
 def _leave_out_thinking_between_calls(arguments: dict[str, Any], model: str) -> None:
-    """Leave thinking out of a turn after tool calls, where the model cannot be asked for it.
+    """Leave thinking out of a turn after tool calls, where it cannot be had.
 
     Older models of this family think in such a turn only when they are sent their earlier thoughts, signed.
     """
@@ -135,7 +135,7 @@ def _leave_out_thinking_between_calls(arguments: dict[str, Any], model: str) -> 
 
 
 def omission_of(refusal: str, arguments: Mapping[str, Any]) -> Omission | None:
-    """Return what a provider refused of a request, by its words; ``None`` if no parameter.
+    """Return the parameter that a provider refused by its words, or ``None``.
 
     Args:
         refusal: the text of the refusal.
