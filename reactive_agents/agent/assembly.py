@@ -18,8 +18,7 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
-from reactive_agents.agent.summarization import prepare_compaction
-from reactive_agents.agent.tool_references import alike, find_tool, wrong_tool_deps
+from reactive_agents.agent.tool_references import alike, find_tool, imported, wrong_tool_deps
 from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
@@ -31,13 +30,14 @@ from reactive_agents.containers.memory import (
     sessions_service,
     tier_problem,
 )
-from reactive_agents.core.config import GuardrailsConfig, ModelConfig, ReasoningConfig
+from reactive_agents.core.config import CompactionConfig, GuardrailsConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import Embedder, Guardrail
 from reactive_agents.reasoning import StrategyRegistry
+from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 
@@ -89,7 +89,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         for _ in _check_paths(config)
         for _ in _check_tier(config, components.embedder)
         for _ in _check_patterns(config.redaction.patterns)
-        for reasoning, compaction_functions in prepare_compaction(
+        for reasoning, compaction_functions in _prepare_compaction(
             config.reasoning, components.compaction_function
         )
         for _ in _check_controller(config, components)
@@ -341,3 +341,71 @@ def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[T
             config.timeouts.answer_s,
         )
     )
+
+
+# --- options of compaction: default models, and functions by name ----------------------------------------
+
+
+_STRATEGIES = ("reactive", "plan_execute", "tree_of_thought", "reflexion")
+
+
+def _prepare_compaction(
+    reasoning: ReasoningConfig | None, given: CompactionFunction | None
+) -> Result[tuple[ReasoningConfig | None, Mapping[str, CompactionFunction]], InvalidConfig]:
+    """Return the configuration with default models and functions filled in.
+
+    Fails for a function that cannot be found, for ``custom`` without one, for one that nothing uses, and for
+    a provider without a default model.
+    """
+    functions: dict[str, CompactionFunction] = {} if given is None else {GIVEN_FUNCTION: given}
+    unused = given is not None
+    if reasoning is not None:
+        ready = _prepared_compaction(reasoning.compaction, "reasoning.compaction", functions)
+        if isinstance(ready, Failure):
+            return ready
+        unused = unused and not _takes_given(reasoning.compaction)
+        reasoning = evolve(reasoning, compaction=ready.unwrap())
+        for name in _STRATEGIES:
+            options = getattr(reasoning.strategies, name)
+            if options.compaction is None:
+                continue
+            ready = _prepared_compaction(
+                options.compaction, f"reasoning.strategies.{name}.compaction", functions
+            )
+            if isinstance(ready, Failure):
+                return ready
+            unused = unused and not _takes_given(options.compaction)
+            changed = {name: evolve(options, compaction=ready.unwrap())}
+            reasoning = evolve(reasoning, strategies=evolve(reasoning.strategies, **changed))
+    if unused:
+        expected = "with_reasoning(compaction={'method': 'custom'}), or that for one of the strategies"
+        return Failure(InvalidConfig("compaction_function", repr(given), expected))
+    return Success((reasoning, functions))
+
+
+def _takes_given(config: CompactionConfig) -> bool:
+    return config.method == "custom" and not config.function
+
+
+def _prepared_compaction(
+    config: CompactionConfig, option: str, functions: dict[str, CompactionFunction]
+) -> Result[CompactionConfig, InvalidConfig]:
+    if config.function:
+        found = imported(config.function, f"{option}.function")
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        if not callable(found.unwrap()):
+            return Failure(
+                InvalidConfig(f"{option}.function", repr(config.function), "the name of a function")
+            )
+        functions[config.function] = found.unwrap()
+    if _takes_given(config) and GIVEN_FUNCTION not in functions:
+        expected = "a function for 'custom': with_compaction_function(function), or module:function"
+        return Failure(InvalidConfig(f"{option}.function", "none", expected))
+    if config.provider and not config.model:
+        model = default_model(config.provider)
+        if model is None:
+            expected = "a provider with a default model, or a model"
+            return Failure(InvalidConfig(f"{option}.provider", repr(config.provider), expected))
+        config = evolve(config, model=model)
+    return Success(config)

@@ -1,22 +1,32 @@
-"""The records of a persona: how its commands find and open the memory file."""
+"""The records of a persona: ``plan``, ``explain`` and ``learnings``."""
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Annotated, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import anyio
+import typer
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.agent.persona_config import read_persona
+from reactive_agents.cli import output
 from reactive_agents.cli.output import option
-from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors
-from reactive_agents.core.ids import PersonaId
-from reactive_agents.core.personas import PersonaSettings
+from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
+from reactive_agents.core.ids import LearningId, PersonaId, PlanId
+from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
+from reactive_agents.persona.explanation import explain as explain_journal
+from reactive_agents.persona.explanation import mermaid, svg
 
 _T = TypeVar("_T")
 
@@ -85,3 +95,309 @@ def with_store(
             await store.aclose()
 
     return anyio.run(run)
+
+
+# --- plans -----------------------------------------------------------------------------------------------
+
+
+def plan(
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    plan_id: Annotated[
+        str | None,
+        output.option("--plan-id", metavar="ID", help="The active plan, or the newest one, by default."),
+    ] = None,
+    graph: Annotated[
+        Literal["mermaid", "svg"] | None, output.option("--graph", help="Print the plan as a diagram.")
+    ] = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show a persona's plan and the state of its steps.
+
+    Shows the active plan, else the newest one: goal, steps, contingencies and success criteria.
+    """
+    if graph is not None and as_json:
+        both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
+        raise output.fail(both, as_json=True, code=output.ExitCode.BAD_USAGE)
+    records = find_records(persona, memory)
+    if plan_id is None:
+        records = records.bind(_require_persona)
+    known = output.value_or_exit(records, output.ExitCode.BAD_USAGE, as_json=as_json)
+    found = with_store(known.path, lambda store: find_plan(store, known, plan_id))
+    shown = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
+    if graph is not None:
+        typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
+    elif as_json:
+        output.print_json(encode(shown))
+    else:
+        _print(shown)
+
+
+async def find_plan(
+    store: SqlitePersonaStore, records: PersonaRecords, plan_id: str | None
+) -> Result[PersonaPlan, PersonaErrors]:
+    """Return the plan with the id.
+
+    Without an id the persona's active plan, or its newest.
+
+    Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
+    """
+    if plan_id is not None:
+        found = await attempt(store.get_plan(PlanId(plan_id)))
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        plan = found.unwrap().value_or(None)
+        return Failure(RecordNotFound("plan", plan_id)) if plan is None else Success(plan)
+    assert records.settings is not None, "the caller requires a persona when there is no plan id"
+    persona_id = records.settings.id
+    for status in ("active", None):
+        listed = await attempt(store.list_plans(persona_id, status=status, limit=1))
+        if isinstance(listed, Failure):
+            return Failure(listed.failure())
+        if listed.unwrap():
+            return Success(listed.unwrap()[0])
+    return Failure(RecordNotFound("plan of", persona_id))
+
+
+def _require_persona(records: PersonaRecords) -> Result[PersonaRecords, ConfigErrors]:
+    return settings_of(records).map(lambda _: records)
+
+
+def _print(shown: PersonaPlan) -> None:
+    verdict = {None: "not assessed", True: "criteria met", False: "criteria not met"}[shown.succeeded]
+    typer.echo(output.printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
+    typer.echo(output.printable(f"event: {shown.event.author}: {shown.event.content}"))
+    typer.echo(output.printable(f"goal: {shown.plan.goal}"))
+    if shown.attempts:
+        typer.echo(f"replanned: {shown.attempts}")
+    rows = [
+        (step.id, step.status, step.instruction, step.expected_outcome, step.error or step.result or "")
+        for step in shown.plan.steps
+    ]
+    output.print_table(("step", "state", "instruction", "expected", "result"), rows)
+    for each in shown.contingencies:
+        typer.echo(output.printable(f"on {each.kind}: {' -> '.join(each.actions)}"))
+    for criterion in shown.success_criteria:
+        typer.echo(output.printable(f"criterion: {criterion}"))
+
+
+def explain(
+    plan_id: Annotated[str, output.option("--plan-id", metavar="ID", help="The plan to explain.")],
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Explain how a persona's plan was made and how it ended.
+
+    Prints the event, the learnings that were used, the plan, its adjustments, the outcome and the evaluation,
+    from the records alone: no model is asked.
+    """
+    known = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
+
+    async def journal(store: SqlitePersonaStore) -> Result[tuple[PersonaEvent, ...], PersonaErrors]:
+        found = await find_plan(store, known, plan_id)
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        return await attempt(store.journal(found.unwrap().task.id))
+
+    chain = explain_journal(
+        output.value_or_exit(with_store(known.path, journal), output.ExitCode.FAILED, as_json=as_json)
+    )
+    if as_json:
+        output.print_json(encode(chain))
+        return
+    rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in chain]
+    output.print_table(("time", "stage", "text"), rows)
+
+
+# --- learnings -------------------------------------------------------------------------------------------
+
+
+_Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
+
+learnings = output.command_group("List, show, change and delete the learnings of a persona.")
+
+
+@frozen
+class _Options:
+    """Options that may be given before or after the name of a subcommand."""
+
+    persona: str | None
+    memory: Path | None
+    as_json: bool
+
+    def or_else(self, others: _Options) -> _Options:
+        """Return these options, completed by the others where one is not given."""
+        return _Options(
+            others.persona if self.persona is None else self.persona,
+            others.memory if self.memory is None else self.memory,
+            self.as_json or others.as_json,
+        )
+
+
+@frozen
+class _Query:
+    """The records of one persona."""
+
+    path: Path
+    settings: PersonaSettings
+    as_json: bool
+
+    def run(self, work: _Work[_T], *, read_only: bool = True) -> _T:
+        """Run the work on the persona's records and return its result; exit when it fails."""
+
+        async def run(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
+            services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
+            return await attempt(work(PersonaReasoningSystem(self.settings, services)))
+
+        found = with_store(self.path, run, read_only=read_only)
+        return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
+
+
+def _query(options: _Options) -> _Query:
+    """Return the records that the options name; exit when they name none."""
+    records = find_records(options.persona, options.memory)
+    settings = output.value_or_exit(
+        records.bind(settings_of), output.ExitCode.BAD_USAGE, as_json=options.as_json
+    )
+    return _Query(records.unwrap().path, settings, options.as_json)
+
+
+def _fraction(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0.0 <= number <= 1.0:
+        raise typer.BadParameter(f"got {text!r}, expected a number from 0 to 1.")
+    return number
+
+
+LearningArgument = Annotated[str, typer.Argument(metavar="ID", help="The learning's id.", show_default=False)]
+
+
+@learnings.callback(invoke_without_command=True)
+def list_learnings(
+    context: typer.Context,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    domain: Annotated[
+        str | None, output.option("--domain", "-d", metavar="D", help="Only the learnings of this domain.")
+    ] = None,
+    min_confidence: Annotated[
+        Any,
+        output.option(
+            "--min-confidence",
+            metavar="C",
+            parser=_fraction,
+            help="Only learnings with at least this confidence now, 0 to 1.",
+        ),
+    ] = 0.0,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List, show, change and delete the learnings of a persona.
+
+    Without a subcommand it lists them, the most confident first.
+    """
+    options = context.obj = _Options(persona, memory, as_json)
+    if context.invoked_subcommand is not None:
+        return
+    query = _query(options)
+
+    found = query.run(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
+    if as_json:
+        output.print_json(encode(found))
+        return
+    rows = [
+        (
+            each.id,
+            each.domain,
+            f"{each.confidence:.2f}",
+            f"{each.success_count}/{each.failure_count}",
+            each.pattern,
+        )
+        for each in found
+    ]
+    output.print_table(("id", "domain", "confidence", "worked/failed", "pattern"), rows)
+
+
+@learnings.command()
+def show(
+    context: typer.Context,
+    learning: LearningArgument,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show one learning, and the tasks that it was learned from."""
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
+
+    listed = query.run(lambda known: known.learnings())
+    found = next((each for each in listed if each.id == learning), None)
+    if found is None:
+        raise output.fail(RecordNotFound("learning", learning), output.ExitCode.FAILED, as_json=query.as_json)
+    _print_learning(found, as_json=query.as_json)
+
+
+@learnings.command()
+def delete(
+    context: typer.Context,
+    learning: LearningArgument,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Delete one learning."""
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
+
+    query.run(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
+    if query.as_json:
+        output.print_json({"deleted": learning})
+    else:
+        typer.echo(f"deleted {learning}")
+
+
+@learnings.command()
+def override(
+    context: typer.Context,
+    learning: LearningArgument,
+    confidence: Annotated[
+        Any, output.option("--confidence", metavar="C", parser=_fraction, help="The new confidence, 0 to 1.")
+    ] = None,
+    pattern: Annotated[
+        str | None, output.option("--pattern", metavar="TEXT", help="The new wording.")
+    ] = None,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Set a learning by hand, which pins it.
+
+    Without --confidence and --pattern it is unpinned: its confidence follows from its counts again.
+    """
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
+
+    changed = query.run(
+        lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern),
+        read_only=False,
+    )
+    _print_learning(changed, as_json=query.as_json)
+
+
+def _print_learning(learning: LearningEntry, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(encode(learning))
+        return
+    for name, text in (
+        ("id", learning.id),
+        ("domain", learning.domain),
+        ("pattern", learning.pattern),
+        ("context", learning.context),
+        ("confidence", f"{learning.confidence:.2f}{' (set by hand)' if learning.pinned else ''}"),
+        ("worked", str(learning.success_count)),
+        ("failed", str(learning.failure_count)),
+        ("learned from", ", ".join(learning.learned_from)),
+        ("first seen", f"{learning.first_seen_at:%Y-%m-%d %H:%M:%S}"),
+        ("last used", f"{learning.last_used_at:%Y-%m-%d %H:%M:%S}"),
+    ):
+        typer.echo(output.printable(f"{name}: {text}"))
