@@ -43,14 +43,22 @@ from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
+from reactive_agents.core.tasks import (
+    AbstainedResult,
+    CompletedResult,
+    PartialResult,
+    Task,
+    TaskResult,
+    TypedResult,
+)
 from reactive_agents.core.tasks import AgentResult as AgentResult
-from reactive_agents.core.tasks import Task, TaskResult, TypedResult
 from reactive_agents.effects import Effect, Settled, attempt, effect
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler, RequestDesk, SessionStore
 
 if TYPE_CHECKING:
+    from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.containers.lifetimes import Lifetimes
     from reactive_agents.core.events import AgentEvent
@@ -271,6 +279,61 @@ class ReactiveAgent(Generic[R, D]):
         async with aclosing(events):
             async for event in events:
                 yield event
+
+    @overload
+    def stream_output(
+        self: ReactiveAgent[
+            CompletedResult[_Output] | PartialResult[_Output] | AbstainedResult[_Output], None
+        ],
+        task: TaskInput | Task,
+        **options: Unpack[RunOptions],
+    ) -> OutputStream[_Output]: ...
+
+    @overload
+    def stream_output(
+        self: ReactiveAgent[Any, None],
+        task: TaskInput | Task,
+        *,
+        output: TypeForm[_Output],
+        **options: Unpack[RunOptions],
+    ) -> OutputStream[_Output]: ...
+
+    @overload
+    def stream_output(
+        self: ReactiveAgent[CompletedResult[_Output] | PartialResult[_Output] | AbstainedResult[_Output], D],
+        task: TaskInput | Task,
+        *,
+        deps: D,
+        **options: Unpack[RunOptions],
+    ) -> OutputStream[_Output]: ...
+
+    @overload
+    def stream_output(
+        self, task: TaskInput | Task, *, deps: D, output: TypeForm[_Output], **options: Unpack[RunOptions]
+    ) -> OutputStream[_Output]: ...
+
+    def stream_output(self, task: TaskInput | Task, **options: Any) -> OutputStream[Any]:
+        """Run a task and iterate over its answer as it comes.
+
+        Each value takes the place of the one before: a text that grows, or a value of the output type, made
+        of the parts that have come and are valid. The last one is the answer, as :meth:`run` gives it.
+
+        Options are those of :meth:`run`.
+
+        Raises:
+            AgentError: the task is no text, or an option is wrong; within the loop also when the run failed,
+                or ended without an answer.
+        """
+        from reactive_agents.agent.output_stream import OutputStream  # imported by programs that use it
+
+        ready, changes = _value(self._run_of(task, options))
+        engine, overrides = self._engine, changes.overrides
+        shape = overrides.services.get("output_shape", engine.ports.output_shape).value_or(None)
+        return OutputStream(
+            lambda on_end: stream_events(engine, ready, overrides, run_id=changes.run_id, on_end=on_end),
+            changes.present or self.present,
+            shape,
+        )
 
     def new_task(self, task: TaskInput | Task, **options: Unpack[TaskOptions]) -> Task:
         """Return a task for this agent, with the options of its run.

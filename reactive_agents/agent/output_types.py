@@ -60,7 +60,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     except Exception as error:  # noqa: BLE001 - a type may run any code for its schema
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
-    return Success(Shape(name, schema, _reader(adapter, name)))
+    return Success(Shape(name, schema, _reader(adapter, name), kind=output_type))
 
 
 def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any, DecodeError]]:

@@ -16,7 +16,7 @@ from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.tasks import Task
+from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
@@ -24,7 +24,7 @@ from reactive_agents.kernel.service_calls import CheckedIds, ServiceFaults
 from reactive_agents.ports import EventBus, EventHandler
 
 if TYPE_CHECKING:
-    from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.events import AgentEvent, TaskFailed
 
 _log = logging.getLogger("reactive_agents")
 _PATIENCE_S = 5.0
@@ -90,10 +90,14 @@ async def stream_events(
     overrides: RunOverrides = NO_OVERRIDES,
     *,
     run_id: RunId | None = None,
+    on_end: Callable[[Result[TaskResult, TaskFailed]], None] | None = None,
 ) -> AsyncGenerator[AgentEvent, None]:
     """Yield every event of a run, and of the runs that its tools begin.
 
     The run waits while the consumer is slow; it is cancelled and awaited when the consumer leaves.
+
+    Args:
+        on_end: gets the outcome, in which nothing is redacted, before the stream ends.
     """
     ids = CheckedIds(engine.ports.ids, ServiceFaults(), str(task.id))
     run_id = run_id or RunId(ids.new())
@@ -104,7 +108,9 @@ async def stream_events(
     async def conduct() -> None:
         try:
             with run.scope:
-                await attempt(engine.conduct(task, run_id=run_id, overrides=overrides))
+                outcome = await attempt(engine.conduct(task, run_id=run_id, overrides=overrides))
+                if on_end is not None:
+                    on_end(outcome)
         except BaseException as error:  # noqa: BLE001 - raised again where the events are consumed
             run.crash = error
         finally:

@@ -68,7 +68,7 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
 def _publish_turn(state: KernelState, context: KernelContext) -> None:
     publish = context.hooks.on_turn
     if publish is not None:
-        proposal = state.proposal or proposed_answer(state.pending)
+        proposal = state.proposal or proposed_answer(state.pending, context.input.answer_form)
         publish("" if proposal is None else proposal.text)
 
 

@@ -8,6 +8,7 @@ stands is brought in line with the result. Where nobody reads, none of this is m
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Concatenate, Final, ParamSpec, Protocol
@@ -23,7 +24,8 @@ from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json_deltas import MemberText, PlainEscapes
 from reactive_agents.core.models import ANSWERING, ModelRequest, ToolCallDelta
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER
+from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
@@ -113,7 +115,7 @@ class AnswerStream:
         if self._streaming:  # a kernel beside this one
             return
         shown = text if self._redactor is None else self._redactor.redact(text)
-        if "".join(self._standing).strip() == shown.strip():
+        if _is_same("".join(self._standing), shown):
             return
         self.retract(otherwise)
         if shown.strip():
@@ -137,7 +139,7 @@ class ModelDeltas:
         self._answer = answer
         self._redactor = redactor
         self._answers = request.purpose in ANSWERING
-        self._has_text_argument = any(map(_has_text_argument, request.tools))
+        self._has_text_argument = any(tool is FINAL_ANSWER_TOOL for tool in request.tools)
         self._number = answer.begin_call()
         self._begin()
 
@@ -234,13 +236,24 @@ def _is_final_answer(name: str) -> bool:
     return name.casefold().replace("_", "-") == FINAL_ANSWER
 
 
-def _has_text_argument(tool: ToolDefinition) -> bool:
-    """Return whether a tool is ``final-answer`` with an answer in words."""
-    if tool.name != FINAL_ANSWER:
+def _is_same(streamed: str, text: str) -> bool:
+    """Return whether a text that was streamed is the text of an answer.
+
+    The JSON of fields may be written otherwise, and around a value that is no object.
+    """
+    if streamed.strip() == text.strip():
+        return True
+    if not streamed.lstrip().startswith("{"):
         return False
-    members = tool.parameters.get("properties")
-    schema = members.get(ANSWER) if isinstance(members, dict) else None
-    return isinstance(schema, dict) and schema.get("type") == "string"
+    try:
+        fields = json.loads(streamed)
+    except ValueError:
+        return False
+    try:
+        value = json.loads(text)
+    except ValueError:
+        value = text
+    return bool(fields in (value, {"value": value}))
 
 
 def _stream_redactor(redactor: Redactor | None) -> StreamRedactor | None:

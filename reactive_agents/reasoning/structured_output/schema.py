@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import frozen
 from returns.result import Result
@@ -31,12 +31,14 @@ class Shape(Generic[T]):
         schema: the JSON Schema that a model is shown.
         read: the value that JSON data describes, or ``DecodeError`` with a path for each problem.
         example: an instance of the schema, for small models; without optional fields that are empty.
+        kind: the output type; ``None`` where the values are not those of a program's type.
     """
 
     name: str
     schema: JsonObject
     read: Callable[[Json], Result[T, DecodeError]]
     example: Json = None
+    kind: Any = None
 
 
 def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
