@@ -270,7 +270,7 @@ async def test_a_tool_result_that_is_blocked_never_reaches_the_model(page: objec
     agent = start(llm).with_guardrails().build()
     agent.subscribe(recorder)
     result = await agent.run("What is on the page?")
-    assert result.status == "completed"
+    assert result.status in ("partial", "completed")
     assert "previous instructions" not in shown(llm)
     assert "withheld: a guardrail blocked it (prompt-injection)" in shown(llm)
     assert "previous instructions" not in repr(result) + told(recorder)
@@ -306,7 +306,7 @@ async def test_a_result_that_cannot_be_checked_is_withheld_and_the_run_goes_on()
 
     llm = reading("tulip")
     result = await start(llm).with_guardrails(broken).build().run("What is on the page?")
-    assert result.status == "completed"
+    assert (result.status, result.metadata.terminated_by) == ("partial", "failed_call")
     assert "tulip" not in shown(llm)
     assert "could not be checked" in shown(llm)
 

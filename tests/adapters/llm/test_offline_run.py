@@ -85,7 +85,7 @@ async def test_a_tool_that_fails_leaves_an_honest_answer() -> None:
     tools = FakeTools({"file-read": read})
     state = await run("Summarise missing.md", tools)
     assert len(tools.calls) == 1
-    assert state.outcome == "completed"
+    assert (state.outcome, state.terminated_by) == ("partial", "failed_call")
     assert state.output == "There is nothing to quote for this question, and this model can only quote."
 
 
