@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
+from datetime import timedelta
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -59,6 +60,7 @@ from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler
 
 if TYPE_CHECKING:
     from reactive_agents.agent.output_stream import OutputStream
+    from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.containers.lifetimes import Lifetimes
     from reactive_agents.core.events import AgentEvent
@@ -106,6 +108,7 @@ class ReactiveAgent(Generic[R, D]):
         self.present = present
         self.deps_type: Any = deps
         self._subscriptions = Subscriptions()
+        self._runs: Runs[R] | None = None
 
     @overload
     async def run(
@@ -360,6 +363,53 @@ class ReactiveAgent(Generic[R, D]):
             self._session_store(), self.agent_id, checked_redactor(self.container.core.redactor())
         )
 
+    @property
+    def runs(self) -> Runs[R]:
+        """The recorded runs: listed, continued, waited for, steered, settled and deleted.
+
+        Raises:
+            AgentError: the agent has no record of runs, with ``ServiceMissing``.
+        """
+        if self._runs is None:
+            from reactive_agents.agent.runs import Runs  # by agents with durability
+
+            record = self.container.memory.record().value_or(None)
+            if record is None:
+                raise AgentError(errors.ServiceMissing("with_durability", "memory.record"))
+            self._runs = Runs(self._engine, record, self.present)
+        return self._runs
+
+    async def submit(
+        self,
+        task: TaskInput | Task,
+        *,
+        queue: str = "default",
+        priority: int = 0,
+        delay_s: float = 0.0,
+        **options: Unpack[RunOptions],
+    ) -> RunId:
+        """Put a run into a queue and return its id; it outlives this process there.
+
+        The agent runs what is in the queue, until it is closed; so do its workers in other processes, with
+        ``agent.runs.work(queue)``.
+
+        Args:
+            priority: runs with a higher one come first.
+            delay_s: seconds until it may begin, 0 or more.
+
+        Raises:
+            AgentError: the task or an option is wrong, or the agent has no record of runs.
+        """
+        from reactive_agents.agent.runs import queued_run
+
+        ready, changes = _value(self._run_of(task, dict(options)))
+        runs, clock = self.runs, self.container.core.clock()
+        run_id = changes.run_id or RunId(self.container.core.ids().new())
+        due = clock.now() + timedelta(seconds=delay_s)
+        submitted = await runs.submit(queued_run(ready, run_id, queue=queue, priority=priority, due=due))
+        runs.ensure_worker(queue)
+        return submitted
+
     def _session_store(self) -> SessionStore:
         store: SessionStore | None = self.container.memory.sessions().value_or(None)
         if store is None:
@@ -555,11 +605,16 @@ class ReactiveAgent(Generic[R, D]):
 
         Async event handlers of this event loop have handled the events until now when this ends.
         """
+        if self._runs is not None:
+            await self._runs.stop_workers()
         await self._subscriptions.drain()
         lifetimes: Lifetimes = self.container.core.lifetimes()
         await lifetimes.aclose()
 
     async def __aenter__(self) -> Self:
+        durability = self.container.settings().durability
+        if durability is not None and durability.recover and self.deps_type is None:
+            self.runs.start_worker(None)
         return self
 
     async def __aexit__(

@@ -10,6 +10,7 @@ from reactive_agents.core.errors import (
     ConfigErrors,
     ContentErrors,
     MemoryErrors,
+    RecordErrors,
     RuntimeErrors,
     ServiceFailed,
     SessionErrors,
@@ -31,7 +32,15 @@ class AgentError(Exception):
 
     def __init__(
         self,
-        error: RuntimeErrors | ConfigErrors | MemoryErrors | SessionErrors | ContentErrors | ServiceFailed,
+        error: (
+            RuntimeErrors
+            | ConfigErrors
+            | MemoryErrors
+            | SessionErrors
+            | ContentErrors
+            | RecordErrors
+            | ServiceFailed
+        ),
         steps: tuple[ReasoningStep, ...] = (),
         metadata: TaskResultMetadata | None = None,
     ) -> None:

@@ -13,6 +13,7 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tasks import Task
 
 RunStatus: TypeAlias = Literal["queued", "open", "completed", "partial", "abstained", "failed", "cancelled"]
@@ -66,6 +67,7 @@ class RecordedRun:
         attempt: how often a process has begun or continued it.
         result: the outcome as JSON text; empty until the run has ended.
         state: what it does now; as of the time when it was read.
+        is_held: whether a process has it under way now.
         order: the order of another process that it has not carried out.
         entries: number of entries that it does not share.
         queue: the queue that it waits or waited in; empty for none.
@@ -87,6 +89,7 @@ class RecordedRun:
     created_at: datetime | None = None
     updated_at: datetime | None = None
     state: RunState = "interrupted"
+    is_held: bool = False
     order: RunOrder = ""
     entries: int = 0
     queue: str = ""
@@ -110,6 +113,28 @@ class RunClaim:
     run: RecordedRun
     state: ClaimState
     holder: str = ""
+
+
+QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt"]
+
+
+@frozen
+class OpenQuestion:
+    """A question of a run that waits for a person or another program.
+
+    Attributes:
+        key: names the question in its run.
+        kind: a call to approve, a question of the model, a call that another program executes, or a call in
+            doubt, which is approved to be made again or answered with its result.
+        asked_at: the time of day in UTC.
+        request: what is asked, as JSON data.
+    """
+
+    run_id: RunId
+    key: str
+    kind: QuestionKind
+    asked_at: datetime
+    request: JsonObject
 
 
 @frozen

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import anyio
@@ -16,11 +17,12 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.effects import spawn_on_this_loop
+from reactive_agents.effects import Effect, attempt, effect, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import publish_failure
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.ports import AuditLog
 
 _log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000
@@ -54,7 +56,23 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
 
 async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
     log = services.ports.audit.unwrap()
-    return await call_service("audit.append", log.append, None, entry)
+    return await call_service("audit.append", _appender(log, services), None, entry)
+
+
+def _appender(log: AuditLog, services: EngineServices) -> Callable[[AuditEntry], Effect[None, ServiceFailed]]:
+    """Return what appends an entry; for a run that goes on after a crash, once."""
+    holds = getattr(log, "holds", None)
+    if holds is None or services.journal is None or services.journal.run.attempt < 2:
+        return log.append
+
+    @effect
+    async def append(entry: AuditEntry) -> Result[None, ServiceFailed]:
+        known: Result[bool, ServiceFailed] = await attempt(holds(entry))
+        if isinstance(known, Success) and known.unwrap():
+            return Success(None)
+        return await attempt(log.append(entry))
+
+    return append
 
 
 async def _after_start(services: EngineServices) -> None:
@@ -117,17 +135,19 @@ async def audit_start(
     """Append the entry of a run that begins, so that one without an end shows.
 
     Where auditing is required, nothing happens before it is written: fails with ``ExecutionError``, and a run
-    that cannot be recorded does not begin. Elsewhere it is written beside the run, before its other entries.
+    that cannot be recorded does not begin. Elsewhere it is written beside the run, before its other entries,
+    but that of a durable run before anything else, as all that is recorded.
     """
     if not services.ports.audit:
         return Success(context)
-    if services.settings.requires("audit"):
+    required = services.settings.requires("audit")
+    if required or services.journal is not None:
         entered = await append_entry(START, services, subject="", detail="")
         if isinstance(entered, Success):
             return Success(context)
         error = context.failure_of("audit")(entered.failure())
-        publish_failure("audit", error, services, fatal=True)
-        return Failure(error)
+        publish_failure("audit", error, services, fatal=required)
+        return Failure(error) if required else Success(context)
     done = services.handle.start_entered = anyio.Event()
 
     async def enter() -> None:

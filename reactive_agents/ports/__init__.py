@@ -68,6 +68,7 @@ from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.requests import PersonRequest, Reply
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.run_record import (
+    OpenQuestion,
     RecordedRun,
     RunClaim,
     RunEntry,
@@ -482,7 +483,7 @@ class SessionStore(Protocol):
 # --- records of runs ------------------------------------------------------------------------------------
 
 OrderHandler: TypeAlias = Callable[[RunOrder], object]
-"""Called from any thread with each new order to a run that is held."""
+"""Called from any thread, again and again, with the present order to a run that is held."""
 
 
 class RunRecord(Protocol):
@@ -542,6 +543,34 @@ class RunRecord(Protocol):
 
     def runs(self, chosen: RunFilter) -> Effect[tuple[RecordedRun, ...], RecordErrors]:
         """Return the runs that fit, the latest first."""
+        ...
+
+    def add(self, run: RecordedRun) -> Effect[bool, RecordErrors]:
+        """Add a run that nobody has begun; ``False`` when there is one of its id."""
+        ...
+
+    def waiting(self, agent_id: AgentId, queue: str | None) -> Effect[tuple[RunId, ...], RecordErrors]:
+        """Return runs of an agent that no process has under way and that are due.
+
+        Queued runs by priority and age, after those that were interrupted. ``queue``: ``None`` for the
+        interrupted ones alone.
+        """
+        ...
+
+    def questions(self, run_id: RunId | None = None) -> Effect[tuple[OpenQuestion, ...], RecordErrors]:
+        """Return the open questions of one run or of all, oldest first."""
+        ...
+
+    def delete(
+        self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
+    ) -> Effect[int, RecordErrors]:
+        """Delete runs with their entries; return how many there were.
+
+        Args:
+            run_id: this run, in whatever state.
+            user: all runs of this user, in whatever state.
+            before: runs that ended before this time.
+        """
         ...
 
 

@@ -17,6 +17,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterable
+from datetime import datetime
 from functools import partial
 from typing import Any, TypeVar
 
@@ -28,8 +29,16 @@ from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.durable.processes import is_gone, new_holder
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
-from reactive_agents.core.ids import RunId
-from reactive_agents.core.run_record import RecordedRun, RunClaim, RunEntry, RunFilter, RunOrder, RunStatus
+from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.run_record import (
+    OpenQuestion,
+    RecordedRun,
+    RunClaim,
+    RunEntry,
+    RunFilter,
+    RunOrder,
+    RunStatus,
+)
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock, OrderHandler
@@ -74,7 +83,6 @@ class _Held:
 
     run_id: RunId
     on_order: OrderHandler
-    order: RunOrder = ""
 
 
 class SqliteRunRecord:
@@ -182,6 +190,31 @@ class SqliteRunRecord:
         """Return the runs that fit, the latest first."""
         return await self._file.read("runs", partial(_runs, chosen=chosen, now=self._now()))
 
+    @effect
+    async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
+        """Add a run that nobody has begun; ``False`` when there is one of its id."""
+        return await self._file.write("add", partial(_add, run=run, now=self._now()))
+
+    @effect
+    async def waiting(self, agent_id: AgentId, queue: str | None) -> Result[tuple[RunId, ...], RecordErrors]:
+        """Return due runs of an agent that no process has under way."""
+        work = partial(_waiting, agent_id=agent_id, queue=queue, now=self._now())
+        return await self._file.read("waiting", work)
+
+    @effect
+    async def questions(self, run_id: RunId | None = None) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
+        """Return the questions that wait for an answer, oldest first."""
+        return await self._file.read("questions", partial(_questions, run_id=run_id))
+
+    @effect
+    async def delete(
+        self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
+    ) -> Result[int, RecordErrors]:
+        """Delete a run, the runs of a user, or runs that ended before a time."""
+        until = None if before is None else sqlite.microseconds(before)
+        work = partial(_deleted, run_id=run_id, user=user, until=until)
+        return await self._file.write("delete", work)
+
     # --- leases -------------------------------------------------------------------------------------------
 
     def _hold(self, holder: str, run_id: RunId, on_order: OrderHandler) -> None:
@@ -218,10 +251,8 @@ class SqliteRunRecord:
             return
         orders = renewed.unwrap()
         for holder, run in held.items():
-            order: RunOrder = orders.get(holder, "lost")
-            if order != run.order and holder in self._held:
-                run.order = order
-                run.on_order(order)
+            if holder in self._held:
+                run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
         return sqlite.microseconds(self._clock.now())
@@ -249,7 +280,7 @@ def _claim(file: sqlite3.Connection, *, run: RecordedRun, holder: str, now: int,
     known = _run_of(file, row, now)
     if known.status not in ("open", "queued"):
         return RunClaim(known, "ended")
-    if known.state in ("running", "paused", "waiting") and _is_held(row, now):
+    if known.is_held:
         return RunClaim(known, "held")
     file.execute(
         "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
@@ -331,6 +362,7 @@ def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int) -> Recorde
         created_at=sqlite.moment_of(row[18]),
         updated_at=sqlite.moment_of(row[19]),
         state=state,
+        is_held=status == "open" and _is_held(row, now),
         order=wanted,
         entries=max(0, entries - row[5]),
         queue=row[15],
@@ -501,3 +533,61 @@ def _renew(file: sqlite3.Connection, *, holders: tuple[str, ...], until: int) ->
         if row is not None:
             orders[holder] = row[0]
     return orders
+
+
+def _add(file: sqlite3.Connection, *, run: RecordedRun, now: int) -> bool:
+    if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
+        return False
+    _insert(file, run, now)
+    return True
+
+
+def _waiting(
+    file: sqlite3.Connection, *, agent_id: AgentId, queue: str | None, now: int
+) -> tuple[RunId, ...]:
+    rows = file.execute(
+        f"SELECT {_COLUMNS} FROM runs WHERE agent = ? AND parent IS NULL AND (status = 'open' OR"
+        " (status = 'queued' AND queue = ? AND due_us <= ?)) ORDER BY status = 'queued', priority DESC, id",
+        (agent_id, queue, now),
+    )
+    return tuple(
+        RunId(row[1]) for row in rows if row[14] != "pause" and (row[7] == "queued" or not _is_held(row, now))
+    )
+
+
+def _questions(file: sqlite3.Connection, *, run_id: RunId | None) -> tuple[OpenQuestion, ...]:
+    rows = file.execute(
+        "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
+        " WHERE kind = 'question' AND status = 'open' AND run_id = coalesce(?, run_id) AND NOT EXISTS"
+        " (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '=') ORDER BY at_us",
+        (run_id,),
+    )
+    found: list[OpenQuestion] = []
+    for name, key, at_us, text in rows:
+        body = json.loads(text)
+        found.append(OpenQuestion(RunId(name), key, body["kind"], sqlite.moment_of(at_us), body["request"]))
+    return tuple(found)
+
+
+def _deleted(file: sqlite3.Connection, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
+    """Delete runs, and what their tools began.
+
+    A run whose entries another one shares stays, unless it is named or is that of the user.
+    """
+    conditions = {
+        "run_id = ?": run_id,
+        "user = ?": user,
+        "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
+        " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
+    }
+    given = [(condition, value) for condition, value in conditions.items() if value is not None]
+    if not given:
+        return 0
+    where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
+    doomed = [name for (name,) in file.execute(f"SELECT run_id FROM runs WHERE {where}", values)]
+    deleted = len(doomed)
+    while doomed:
+        name = doomed.pop()
+        doomed += [child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))]
+        file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
+    return deleted

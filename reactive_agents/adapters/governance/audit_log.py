@@ -355,6 +355,18 @@ class SqliteAuditLog:
         rows = "SELECT sequence, body, hash FROM entries WHERE sequence > ? ORDER BY sequence LIMIT ?"
         return await self._file.rows("read", recorded, rows, after, min(max(limit, 1), _MOST_READ))
 
+    @effect
+    async def holds(self, entry: AuditEntry) -> Result[bool, ServiceFailed]:
+        """Return whether the log has this very entry.
+
+        A run that goes on after a crash asks before it appends an entry which it may have written before.
+        """
+        wanted = _without_time(self._body(entry))
+        bodies = "SELECT body FROM entries WHERE instr(body, ?)"
+        run = json.dumps(entry.run_id, ensure_ascii=False)
+        found = await self._file.rows("holds", lambda body: _without_time(json.loads(body)), bodies, run)
+        return found.map(lambda known: wanted in known)
+
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""
         await self._file.aclose()
@@ -404,6 +416,10 @@ class SqliteAuditLog:
         if self._redactor is not None:
             fields = {name: _redacted(self._redactor, name, value) for name, value in fields.items()}
         return {**fields, "recorded_at": self._clock.now().isoformat()}
+
+
+def _without_time(body: JsonObject) -> JsonObject:
+    return {name: value for name, value in body.items() if name != "recorded_at"}
 
 
 def _redacted(redactor: Redactor, name: str, value: Json) -> Json:

@@ -1,0 +1,322 @@
+"""The recorded runs of an agent: listed, continued, steered, settled, deleted.
+
+Everything here works from any process that has the record. What a run does next it reads there: an order or
+an answer reaches it within a second, wherever it is under way.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import Any, Generic, TypeVar
+
+import anyio
+from attrs import define, field
+from returns.result import Failure, Result, Success
+
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.core import errors
+from reactive_agents.core.codec import to_json
+from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunEntry, RunFilter, RunOrder, RunState
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.engine import ExecutionEngine
+from reactive_agents.engine.durability import recorded_outcome
+from reactive_agents.engine.services import RunOverrides
+from reactive_agents.ports import RunRecord
+
+R = TypeVar("R")
+_A = TypeVar("_A")
+
+_POLL_S = 0.25
+_log = logging.getLogger("reactive_agents")
+
+
+@define(eq=False)
+class _Worker:
+    """A task that runs what is queued, until the agent is closed."""
+
+    queue: str | None
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    done: anyio.Event = field(factory=anyio.Event)
+
+
+class Runs(Generic[R]):
+    """The recorded runs of an agent.
+
+    Every method raises ``AgentError`` with the typed error; ``RunRefused`` for a run that is not there.
+    """
+
+    def __init__(
+        self, engine: ExecutionEngine, record: RunRecord, present: Callable[[TaskResult], R]
+    ) -> None:
+        self._engine = engine
+        self._record = record
+        self._present = present
+        self._workers: list[_Worker] = []
+
+    # --- what there is ------------------------------------------------------------------------------------
+
+    async def list(
+        self, *, state: RunState | None = None, user: str | None = None, limit: int = 100
+    ) -> tuple[RecordedRun, ...]:
+        """Return runs of the agent, the latest first.
+
+        Args:
+            state: such as ``interrupted`` or ``waiting``; all by default.
+            limit: the most that are returned, 1 or more.
+        """
+        chosen = RunFilter(self._engine.settings.agent_id, state, user, limit=limit)
+        return _value(await attempt(self._record.runs(chosen)))
+
+    async def find(self, run_id: str) -> RecordedRun:
+        """Return a run."""
+        run = _value(await attempt(self._record.find(RunId(run_id))))
+        if run is None:
+            raise AgentError(errors.RunRefused(run_id, "is not in the record"))
+        return run
+
+    async def questions(self, run_id: str | None = None) -> tuple[OpenQuestion, ...]:
+        """Return what waits for a person: approvals, questions, external calls, doubts."""
+        return _value(await attempt(self._record.questions(None if run_id is None else RunId(run_id))))
+
+    # --- going on -----------------------------------------------------------------------------------------
+
+    async def resume(self, run_id: str, *, deps: Any = None, accept_changes: bool = False) -> R:
+        """Continue a run and return its result, which may be a recorded one.
+
+        A run that is under way elsewhere is waited for.
+
+        Args:
+            deps: as of ``run``; they are no part of the record.
+            accept_changes: also when another version of the agent began the run.
+        """
+        outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
+        if not isinstance(outcome, Success):
+            failed = outcome.failure()
+            raise AgentError(failed.error, failed.steps, failed.metadata)
+        return self._present(outcome.unwrap())
+
+    async def recover(self, *, deps: Any = None) -> dict[RunId, Result[R, errors.RuntimeErrors]]:
+        """Continue all interrupted runs of the agent, and return how each ended."""
+        found = _value(await attempt(self._record.waiting(self._engine.settings.agent_id, None)))
+        outcomes: dict[RunId, Result[R, errors.RuntimeErrors]] = {}
+
+        async def resume(run_id: RunId) -> None:
+            outcome = await self._resumed(run_id, deps=deps)
+            outcomes[run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
+
+        async with anyio.create_task_group() as group:
+            for run_id in found:
+                group.start_soon(resume, run_id)
+        return outcomes
+
+    async def wait(self, run_id: str) -> R:
+        """Return the result of a run when it has ended, wherever it is under way."""
+        while True:
+            run = await self.find(run_id)
+            if run.status not in ("open", "queued"):
+                break
+            await anyio.sleep(_POLL_S)
+        outcome = recorded_outcome(run)
+        if isinstance(outcome, errors.RunRefused):
+            raise AgentError(outcome)
+        if not isinstance(outcome, Success):
+            failed = outcome.failure()
+            raise AgentError(failed.error, failed.steps, failed.metadata)
+        return self._present(outcome.unwrap())
+
+    # --- a queue ------------------------------------------------------------------------------------------
+
+    async def submit(self, run: RecordedRun) -> RunId:
+        """Add a run to its queue; the workers of the agent run it, in any process."""
+        if not _value(await attempt(self._record.add(run))):
+            known = await self.find(run.run_id)
+            if known.task.input != run.task.input:
+                raise AgentError(errors.RunRefused(run.run_id, "has another task"))
+        return run.run_id
+
+    async def work(
+        self, queue: str = "default", *, concurrency: int = 4, until_idle: bool = False, deps: Any = None
+    ) -> None:
+        """Run what is in a queue, and what was interrupted, until this is cancelled.
+
+        A run that is cut off by the cancellation is interrupted: another worker continues it at once.
+
+        Args:
+            concurrency: the most runs at the same time here, 1 or more.
+            until_idle: end when nothing is due.
+        """
+        agent_id, running = self._engine.settings.agent_id, set[RunId]()
+
+        async def run(run_id: RunId) -> None:
+            try:
+                outcome = await self._resumed(run_id, deps=deps)
+            except AgentError as error:
+                _log.warning("The run %s cannot be continued: %s", run_id, error)
+                return
+            finally:
+                running.discard(run_id)
+            if not isinstance(outcome, Success):
+                _log.warning("The run %s failed: %s", run_id, outcome.failure().error.message)
+
+        failed = set[RunId]()
+        async with anyio.create_task_group() as group:
+            while True:
+                due = _value(await attempt(self._record.waiting(agent_id, queue)))
+                new = [each for each in due if each not in running and each not in failed]
+                for run_id in new[: concurrency - len(running)]:
+                    running.add(run_id)
+                    failed.add(run_id)  # one that cannot be continued is not tried again and again
+                    group.start_soon(run, run_id)
+                if until_idle and not new and not running:
+                    return
+                await anyio.sleep(_POLL_S)
+
+    def ensure_worker(self, queue: str) -> None:
+        """Run a queue beside the program, unless a worker of this object does already."""
+        if not any(each.queue == queue for each in self._workers):
+            self.start_worker(queue)
+
+    def start_worker(self, queue: str | None) -> None:
+        """Run a queue, or what was interrupted, beside the program until it is closed."""
+        worker = _Worker(queue)
+        self._workers.append(worker)
+
+        async def work() -> None:
+            try:
+                with worker.scope:
+                    if queue is None:
+                        await self.recover()
+                    else:
+                        await self.work(queue)
+            except Exception:  # noqa: BLE001 - nobody waits for it; each run has its outcome
+                _log.warning("Runs could not be continued.", exc_info=True)
+            finally:
+                worker.done.set()
+
+        spawn_on_this_loop(work)
+
+    async def stop_workers(self) -> None:
+        """Interrupt what the workers of this process run, so that others can go on."""
+        workers, self._workers = self._workers, []
+        for worker in workers:
+            worker.scope.cancel()
+        with anyio.CancelScope(shield=True):
+            for worker in workers:
+                await worker.done.wait()
+
+    # --- orders and answers -------------------------------------------------------------------------------
+
+    async def cancel(self, run_id: str) -> None:
+        """Cancel a run in whatever process; it ends as ``cancelled``."""
+        await self._order(run_id, "cancel")
+
+    async def pause(self, run_id: str) -> None:
+        """Hold a run in whatever process before its next model call or tool call."""
+        await self._order(run_id, "pause")
+
+    async def unpause(self, run_id: str) -> None:
+        """Let a paused run go on."""
+        await self._order(run_id, "")
+
+    async def approve(self, run_id: str, key: str | None = None) -> None:
+        """Approve a call that waits; of a call in doubt, that it is made again.
+
+        Args:
+            key: of the question; not needed where one alone waits.
+        """
+        await self._settle(run_id, key, {"approved": True, "reason": ""}, ("approval", "doubt"))
+
+    async def deny(self, run_id: str, key: str | None = None, reason: str = "") -> None:
+        """Deny a call that waits; of a call in doubt, that it is made again."""
+        await self._settle(run_id, key, {"approved": False, "reason": reason}, ("approval", "doubt"))
+
+    async def answer(self, run_id: str, value: Json, key: str | None = None, *, error: str = "") -> None:
+        """Answer a question, or give the result of an external call or of one in doubt.
+
+        Args:
+            error: why an external call failed; then there is no result.
+        """
+        body: JsonObject = {"value": value, "error": error, "missing": ""}
+        await self._settle(run_id, key, body, ("question", "call", "doubt"))
+
+    # --- deletion -----------------------------------------------------------------------------------------
+
+    async def prune(self, older_than: timedelta) -> int:
+        """Delete runs that ended longer ago; return how many there were."""
+        before: datetime = self._engine.ports.clock.now() - older_than
+        return _value(await attempt(self._record.delete(before=before)))
+
+    async def delete(self, run_id: str) -> None:
+        """Delete a run with its record, in whatever state."""
+        if not _value(await attempt(self._record.delete(run_id=RunId(run_id)))):
+            raise AgentError(errors.RunRefused(run_id, "is not in the record"))
+
+    # --- inside -------------------------------------------------------------------------------------------
+
+    async def _resumed(
+        self, run_id: RunId, *, deps: Any = None, accept_changes: bool = False
+    ) -> Result[TaskResult, TaskFailed]:
+        run = await self.find(run_id)
+        overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
+        return await attempt(self._engine.conduct(run.task, run_id=run_id, overrides=overrides))
+
+    async def _order(self, run_id: str, order: RunOrder) -> None:
+        await self.find(run_id)
+        if not _value(await attempt(self._record.order(RunId(run_id), order))):
+            raise AgentError(errors.RunRefused(run_id, "has ended"))
+
+    async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
+        await self.find(run_id)
+        answer = await settle_question(
+            self._record, RunId(run_id), key, body, kinds, self._engine.ports.clock.now()
+        )
+        if not isinstance(answer, Success):
+            raise AgentError(answer.failure())
+
+
+async def settle_question(
+    record: RunRecord, run_id: RunId, key: str | None, body: JsonObject, kinds: tuple[str, ...], now: datetime
+) -> Result[OpenQuestion, errors.RunRefused | errors.RecordErrors]:
+    """Answer a question of a run.
+
+    Fails with ``RunRefused`` when none, or more than one, fits.
+
+    Args:
+        key: of the question; ``None`` for the only one of these kinds.
+        body: the answer.
+    """
+    asked = await attempt(record.questions(run_id))
+    if not isinstance(asked, Success):
+        return Failure(asked.failure())
+    fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
+    if len(fitting) != 1:
+        listed = ", ".join(each.key for each in fitting)
+        problem = f"waits for several: {listed}" if fitting else "waits for no such answer"
+        return Failure(errors.RunRefused(run_id, problem))
+    (question,) = fitting
+    if question.kind in ("approval", "doubt") and "approved" not in body:
+        body = {"value": body["value"]}
+    added = await attempt(record.answer(run_id, RunEntry(f"{question.key}=", "answer", now, to_json(body))))
+    if not isinstance(added, Success):
+        return Failure(added.failure())
+    if not added.unwrap():
+        return Failure(errors.RunRefused(run_id, "has its answer already"))
+    return Success(question)
+
+
+def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:
+    """Return a run that waits in a queue."""
+    return RecordedRun(run_id, task.agent_id, task, status="queued", queue=queue, priority=priority, due=due)
+
+
+def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:
+    if not isinstance(outcome, Success):
+        raise AgentError(outcome.failure())
+    value: _A = outcome.unwrap()
+    return value

@@ -1,0 +1,240 @@
+"""Recorded runs, managed from another process: continued, waited for, steered, approved, answered, queued."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from returns.result import Success
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.core.errors import RunCancelled, RunRefused, ServiceMissing
+from reactive_agents.core.events import ApprovalRequested, ExecutionPaused
+from reactive_agents.core.ids import RunId
+from reactive_agents.testing import ScriptedLLM, answer, call
+
+pytestmark = pytest.mark.anyio
+
+
+class Work:
+    """A tool that hangs until it may go on."""
+
+    def __init__(self) -> None:
+        self.begun, self.may_end = anyio.Event(), anyio.Event()
+        self.done: list[int] = []
+
+    async def step(self, number: int) -> str:
+        """Do a step."""
+        self.begun.set()
+        await self.may_end.wait()
+        self.done.append(number)
+        return f"did {number}"
+
+
+def agent(path: Path, llm: ScriptedLLM, *tools: Any, recover: bool = False, **options: Any) -> ReactiveAgent:
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*tools)
+    if "approval" in options:
+        described = described.with_approval(timeout_s=60)
+    return described.with_durability(path, recover=recover).build()
+
+
+async def interrupt(one: ReactiveAgent, begun: anyio.Event, run_id: str = "r1") -> None:
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Do it.", run_id=run_id))
+        await begun.wait()
+        group.cancel_scope.cancel()
+
+
+def asked_of(one: ReactiveAgent) -> anyio.Event:
+    """An event that is set when the agent asks for approval."""
+    asked = anyio.Event()
+    one.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+    return asked
+
+
+async def test_entering_an_agent_continues_what_was_interrupted(tmp_path: Path) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    await interrupt(agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), step), work.begun)
+    work.may_end.set()
+    later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step, recover=True)
+    assert [run.state for run in await later.runs.list()] == ["interrupted"]
+    async with later:
+        result = await later.runs.wait("r1")
+    assert result.output == "Did 1."
+    assert work.done == [1]
+    assert [run.state for run in await later.runs.list(state="completed")] == ["completed"]
+
+
+async def test_recover_returns_how_each_run_ended(tmp_path: Path) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    await interrupt(agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), step), work.begun)
+    work.may_end.set()
+    outcomes = await agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step).runs.recover()
+    assert [type(each) for each in outcomes.values()] == [Success]
+    assert list(outcomes) == [RunId("r1")]
+
+
+async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
+    work = Work()
+    running = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), work.step)
+    other = agent(tmp_path / "r.db", ScriptedLLM())
+    errors: list[Any] = []
+
+    async def run() -> None:
+        with pytest.raises(AgentError) as failed:
+            await running.run("Do it.", run_id="r1")
+        errors.append(failed.value.error)
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await work.begun.wait()
+        await other.runs.cancel("r1")
+    assert isinstance(errors[0], RunCancelled)
+    assert (await other.runs.find("r1")).state == "cancelled"
+    with pytest.raises(AgentError) as ended:
+        await other.runs.cancel("r1")
+    assert isinstance(ended.value.error, RunRefused)
+
+
+async def test_an_interrupted_run_is_cancelled_at_once(tmp_path: Path) -> None:
+    work = Work()
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), work.step)
+    await interrupt(one, work.begun)
+    await one.runs.cancel("r1")
+    with pytest.raises(AgentError) as failed:
+        await one.runs.resume("r1")
+    assert isinstance(failed.value.error, RunCancelled)
+
+
+async def test_a_run_is_paused_and_goes_on_from_another_process(tmp_path: Path) -> None:
+    work = Work()
+    running = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1), answer("Did 1.")), work.step)
+    other = agent(tmp_path / "r.db", ScriptedLLM())
+    paused = anyio.Event()
+    running.subscribe(lambda event: paused.set() if isinstance(event, ExecutionPaused) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: running.run("Do it.", run_id="r1"))
+        await work.begun.wait()
+        await other.runs.pause("r1")
+        work.may_end.set()
+        await paused.wait()
+        assert (await other.runs.find("r1")).state == "paused"
+        await other.runs.unpause("r1")
+    assert (await other.runs.wait("r1")).output == "Did 1."
+
+
+async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    first = agent(tmp_path / "r.db", ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    asked = asked_of(first)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Send.", run_id="r1"))
+        await asked.wait()
+        group.cancel_scope.cancel()
+    other = agent(tmp_path / "r.db", ScriptedLLM(), send)
+    assert [(each.kind, each.request["tool_name"]) for each in await other.runs.questions()] == [
+        ("approval", "send")
+    ]
+    assert (await other.runs.find("r1")).state == "waiting"
+    await other.runs.approve("r1")
+    with pytest.raises(AgentError):
+        await other.runs.approve("r1")
+    second = agent(tmp_path / "r.db", ScriptedLLM(answer("Sent to Ann.")), send, approval=True)
+    assert (await second.runs.resume("r1")).output == "Sent to Ann."
+    assert sent == ["Ann"]
+
+
+async def test_a_live_run_hears_of_a_denial_from_another_process(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        raise AssertionError("it was denied")
+
+    llm = ScriptedLLM(call("send", to="Ann"), *[answer("It was not allowed.")] * 2)
+    first = agent(tmp_path / "r.db", llm, send, approval=True)
+    other = agent(tmp_path / "r.db", ScriptedLLM(), send)
+    asked = asked_of(first)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Send.", run_id="r1"))
+        await asked.wait()
+        await other.runs.deny("r1", reason="not today.")
+    assert "not today" in llm.requests[1].messages[-1].content
+
+
+async def test_a_call_in_doubt_is_settled_with_its_result(tmp_path: Path) -> None:
+    work = Work()
+    path = tmp_path / "r.db"
+    described = ReactiveAgents.create().with_reasoning().with_tools(work.step)
+    described = described.with_durability(path, in_doubt="fail", recover=False)
+    await interrupt(described.with_llm(ScriptedLLM(call("step", number=1))).build(), work.begun)
+    llm = ScriptedLLM(answer("Did 1."))
+    later = described.with_llm(llm).build()
+    with pytest.raises(AgentError):
+        await later.runs.resume("r1")
+    assert [each.kind for each in await later.runs.questions()] == ["doubt"]
+    await later.runs.answer("r1", "receipt 17")
+    assert (await later.runs.resume("r1")).output == "Did 1."
+    assert "receipt 17" in llm.requests[0].messages[-1].content
+    assert work.done == []
+
+
+async def test_queued_runs_are_done_in_the_order_of_their_priority(tmp_path: Path) -> None:
+    told: list[str] = []
+
+    def tell(text: str) -> str:
+        """Tell it."""
+        told.append(text)
+        return "told"
+
+    turns = [turn for text in ("b", "c", "a") for turn in (call("tell", text=text), answer(f"Told {text}."))]
+    worker = agent(tmp_path / "r.db", ScriptedLLM(*turns), tell)
+    submitter = agent(tmp_path / "r.db", ScriptedLLM(), tell)
+    submitter.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]  # as in a process that ended
+    await submitter.submit("Tell a.", run_id="a")
+    await submitter.submit("Tell b.", run_id="b", priority=2)
+    await submitter.submit("Tell c.", run_id="c", priority=1)
+    await submitter.submit("Tell d.", run_id="d", delay_s=3600)
+    assert await submitter.submit("Tell a.", run_id="a") == RunId("a")
+    await worker.runs.work(concurrency=1, until_idle=True)
+    assert told == ["b", "c", "a"]
+    assert (await submitter.runs.wait("c")).output == "Told c."
+    assert [run.run_id for run in await submitter.runs.list(state="queued")] == ["d"]
+
+
+async def test_a_submitted_run_is_done_by_the_agent_itself(tmp_path: Path) -> None:
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")))
+    async with one:
+        run_id = await one.submit("Greet me.")
+        assert (await one.runs.wait(run_id)).output == "Hello there."
+
+
+async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
+    work = Work()
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")), work.step)
+    await one.run("Greet me.", run_id="r0")
+    llm = ScriptedLLM(call("step", number=1))
+    await interrupt(agent(tmp_path / "r.db", llm, work.step), work.begun)
+    assert await one.runs.prune(timedelta(days=1)) == 0
+    assert await one.runs.prune(timedelta(0)) == 1
+    assert [run.run_id for run in await one.runs.list()] == ["r1"]
+    await one.runs.delete("r1")
+    assert await one.runs.list() == ()
+
+
+async def test_without_durability_there_are_no_recorded_runs() -> None:
+    plain = ReactiveAgents.create().with_llm(ScriptedLLM()).build()
+    with pytest.raises(AgentError) as missing:
+        _ = plain.runs
+    assert isinstance(missing.value.error, ServiceMissing)
