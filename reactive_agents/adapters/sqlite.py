@@ -356,7 +356,9 @@ class SqliteFile(Generic[_E]):
         return connection
 
     def _lost(self, trace: Path) -> str:
-        return f"it was deleted or replaced since it was made; to begin anew, delete {trace.name!r} beside it"
+        return (
+            f"it was deleted or replaced since it was made; to begin again, delete {trace.name!r} beside it"
+        )
 
     def _new_connection(self) -> sqlite3.Connection:
         slice_s = min(_SLICE_S, self._patience_s)

@@ -588,7 +588,7 @@ class ModelConfig:
         timeout_s: seconds one request may take.
         profiles: the file of probed model profiles; ``None`` for that in the user's state directory,
             ``:memory:`` for none.
-        takes: the kinds of content that the model takes: ``image``, ``audio``, ``document``; ``None`` goes by
+        takes: the kinds of content that the model takes: ``image``, ``audio``, ``document``; ``None`` uses
             litellm's list, and sends everything to a model that is not on it.
     """
 

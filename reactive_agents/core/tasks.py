@@ -224,7 +224,7 @@ class CompletedResult(TaskResult[Output]):
 class PartialResult(TaskResult[Output]):
     """The result of a run that ended early: ``reason`` says what is missing.
 
-    The status is ``failed`` where a custom strategy says so.
+    The status is ``failed`` where a custom strategy sets it.
     """
 
     if TYPE_CHECKING:

@@ -719,7 +719,7 @@ class _Orders:
 async def _claimed(
     record: RunRecord, run: RecordedRun, orders: _Orders, clock: Clock
 ) -> Result[RunClaim, errors.RecordErrors]:
-    """Claim a run as soon as nobody else holds it, or it has ended."""
+    """Claim a run as soon as no other process holds it, or it has ended."""
     pause_s = _FIRST_WAIT_S
     while True:
         claimed = await attempt(record.claim(run, orders))

@@ -61,9 +61,8 @@ _FOLLOWING = _table(
     "seguente próximo próxima seguinte volgende następnej następny следующем следующее"
 )
 _NUMBERED = re.compile(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
-_NEGATION = _table(
-    "not no nothing none nobody never cannot unable unavailable nicht "
-    "kein keine keinen pas non ne não nada niet geen nie değil yok не нет"
+_NEGATION = frozenset({"no", "nobody", "none", "not", "nothing", "never"}) | _table(
+    "cannot unable unavailable nicht kein keine keinen pas non ne não nada niet geen nie değil yok не нет"
 )
 _UNAVAILABLE = _table(
     "available unavailable accessible possible impossible verfügbar möglich disponible possible disponibile "

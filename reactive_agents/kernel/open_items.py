@@ -1,7 +1,7 @@
 """Items that a task lists and that a run has asked nothing about.
 
 A model that stops early has looked up one of several things, and answers with that. Which things a task is
-about is told by its form: what was looked up stands in a list of the task, between commas or a word such as
+about shows in its form: what was looked up stands in a list of the task, between commas or a word such as
 "and", and so do the others. That needs no knowledge of the tools, and no verbs of any language. Where the
 form leaves it open, nothing is an item.
 """

@@ -3,7 +3,7 @@
 A reader prints one text, whichever way the answer comes: as the model's text, or as the argument of
 ``final-answer`` while it grows. So one text stands at a time. A text of which a later one takes the place, or
 that the run does not take for its answer, is retracted by an event; and before the last event of a run what
-stands is brought in line with the result. Where nobody reads, none of this is made.
+stands is brought in line with the result. Without readers, none of this is made.
 """
 
 from __future__ import annotations

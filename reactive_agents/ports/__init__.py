@@ -219,7 +219,7 @@ class ToolService(Protocol):
     ) -> Effect[ToolResult, ToolErrors]:
         """Run one call and return its full result.
 
-        It needs approval where its tool or the scope says so.
+        It needs approval where its tool or the scope requires it.
         A result with an error is a call that failed after it had used tokens or money. One whose origin is
         ``external`` is a call that was checked and approved, and that another program has to execute.
 

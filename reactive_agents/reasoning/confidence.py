@@ -20,7 +20,7 @@ BY_STATUS: Mapping[ReasoningStatus, float] = {
     "partial": 0.4,
     "failed": 0.0,
 }
-"""Confidence where nothing went wrong and nobody has judged."""
+"""Confidence where nothing went wrong and no judgement was made."""
 AFTER_REJECTION = 0.9
 AFTER_FAILED_CALL = 0.95
 UNSUPPORTED = 0.5

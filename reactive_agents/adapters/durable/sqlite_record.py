@@ -481,7 +481,7 @@ def _answer(file: sqlite3.Connection, *, run_id: RunId, entry: RunEntry, now: in
 
 
 def _order(file: sqlite3.Connection, *, run_id: RunId, order: RunOrder, now: int) -> bool:
-    """Give an order; a run that nobody holds is cancelled at once."""
+    """Give an order; a run that no process holds is cancelled at once."""
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None or row[7] not in ("open", "queued"):
         return False

@@ -217,8 +217,8 @@ def unsupported_content(
     A text is taken by every model, since it is sent as text.
 
     Args:
-        takes: the kinds that it takes; ``None`` goes by litellm's list, and lets everything pass to a model
-            that is not on it.
+        takes: the kinds that it takes; ``None`` uses litellm's list, and lets everything pass to a model that
+            is not on it.
     """
     for part in parts_in(request.messages):
         if part.passed_on and provider_of(model) not in _URL_PROVIDERS:
