@@ -1,4 +1,4 @@
-"""The live clock and the live source of identifiers."""
+"""The clock, source of ids and redactors of this process."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import os
 import re
 import sys
 import time
+import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -154,3 +155,41 @@ def checked_redactor(redactor: Redactor) -> Redactor:
     """Return a redactor that never fails: the same if it is this package's."""
     is_built_in = type(redactor).__module__.startswith("reactive_agents.")
     return redactor if is_built_in else CheckedRedactor(redactor)
+
+
+# --- redaction of the package's log ---------------------------------------------------------------------
+
+_formatter = logging.Formatter()
+
+
+class RedactingFilter(logging.Filter):
+    """Redacts the records of a logger, tracebacks included, while its redactor exists."""
+
+    def __init__(self, redactor: Redactor) -> None:
+        super().__init__()
+        self._redactor = weakref.ref(redactor)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, without its secrets."""
+        redactor = self._redactor()
+        if redactor is None:
+            return True
+        said = record.getMessage()
+        shown = redactor.redact(said)
+        if shown != said:
+            record.msg, record.args = shown, ()
+        if record.exc_info and not record.exc_text:
+            traceback = _formatter.formatException(record.exc_info)
+            shown = redactor.redact(traceback)
+            if shown != traceback:  # a handler that writes the exception by itself would show the secret
+                record.exc_info, record.exc_text = None, shown
+        elif record.exc_text:
+            record.exc_text = redactor.redact(record.exc_text)
+        return True
+
+
+def redact_log(redactor: Redactor) -> None:
+    """Redact the log ``reactive_agents`` as long as the redactor exists."""
+    added = RedactingFilter(redactor)
+    _log.addFilter(added)
+    weakref.finalize(redactor, _log.removeFilter, added)

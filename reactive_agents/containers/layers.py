@@ -19,10 +19,10 @@ from reactive_agents.adapters.system import (
     SystemClock,
     UlidSource,
     checked_redactor,
+    redact_log,
     state_directory,
 )
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer

@@ -7,8 +7,8 @@ import logging
 
 import pytest
 
+from reactive_agents.adapters.system import redact_log
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.adapters.telemetry.log_redaction import redact_log
 from reactive_agents.core.redaction import Redactor
 
 LOG = logging.getLogger("reactive_agents")
