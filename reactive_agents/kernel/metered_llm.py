@@ -54,6 +54,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
+from reactive_agents.kernel.call_parsing.parser import split_thinking
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
 from reactive_agents.kernel.service_calls import (
@@ -566,7 +567,9 @@ class MeteredLLM:
         if not isinstance(answer, Success):
             return answer
         problem = response_problem(answer.unwrap())
-        return with_valid_usage(answer) if problem is None else self._broken(request, problem)
+        if problem is not None:
+            return self._broken(request, problem)
+        return with_valid_usage(answer).map(without_written_thinking)
 
     def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
         """Return the failure of a model service that violates its contract."""
@@ -643,6 +646,17 @@ class MeteredLLM:
                 events.publish(
                     ModelCallAbandoned, purpose=request.purpose, error=error, duration_ms=duration_ms
                 )
+
+
+def without_written_thinking(response: ModelResponse) -> ModelResponse:
+    """Return a response whose text is free of the thinking written before it."""
+    content, thinking = split_thinking(response.content)
+    if response.thinking and content[:1] == "\n":  # the gap between thinking and text
+        content = content.lstrip("\n")
+    if not thinking and content == response.content:
+        return response
+    exposed = "\n\n".join(filter(None, (response.thinking, thinking)))
+    return evolve(response, content=content, thinking=exposed)
 
 
 _FINISH_REASONS = get_args(FinishReason)

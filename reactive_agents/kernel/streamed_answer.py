@@ -26,6 +26,7 @@ from reactive_agents.core.models import ANSWERING, ModelRequest, ToolCallDelta
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL
+from reactive_agents.kernel.call_parsing.parser import ThinkingFilter
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
@@ -144,6 +145,7 @@ class ModelDeltas:
         self._begin()
 
     def _begin(self) -> None:
+        self._written = ThinkingFilter()
         self._text = _stream_redactor(self._redactor)
         self._thinking = _stream_redactor(self._redactor)
         self._calls: dict[int, _CallDeltas] = {}
@@ -151,8 +153,11 @@ class ModelDeltas:
         """The index of the call of ``final-answer`` whose argument is streamed."""
 
     def add_text(self, text: str) -> None:
-        """Publish a delta of the text, as far as it may be shown by now."""
-        self._say(text if self._text is None else self._text.feed(text))
+        """Publish a delta of the text, as far as it may be shown by now.
+
+        Thinking that the model writes before its text is published as such.
+        """
+        self._add_written(*self._written.feed(text))
 
     def add_thinking(self, text: str) -> None:
         """Publish a delta of the exposed reasoning, likewise."""
@@ -179,14 +184,21 @@ class ModelDeltas:
 
     def end(self) -> None:
         """Publish what was held back."""
+        self._end_text()
         if self._thinking is not None:
             self._think(self._thinking.finish())
-        self._end_text()
         for index, call in self._calls.items():
             self._publish(index, call, call.finish())
         self._answer.end_call(self._number)
 
+    def _add_written(self, text: str, thinking: str) -> None:
+        if thinking:
+            self.add_thinking(thinking)
+        if text:
+            self._say(text if self._text is None else self._text.feed(text))
+
     def _end_text(self) -> None:
+        self._add_written(*self._written.finish())
         if self._text is not None:
             self._say(self._text.finish())
 

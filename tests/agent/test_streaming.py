@@ -301,3 +301,25 @@ async def test_runs_of_sub_agents_go_to_no_stream_of_others() -> None:
 def test_a_script_says_its_chunks() -> None:
     turn = streamed(say("It is 3."), "It ", TextDelta("is 3."))
     assert turn.chunks == (TextDelta("It "), TextDelta("is 3."))
+
+
+@pytest.mark.parametrize(
+    ("written", "text", "thinking"),
+    [
+        ("<think>Hm, so.</think>\n\nIt is 3.", "It is 3.", "Hm, so."),
+        ("[THINK]Hm, so.[/THINK]It is 3.", "It is 3.", "Hm, so."),
+        ("Hm, so.\n</think>\n\nIt is 3.", "It is 3.", ""),
+    ],
+)
+async def test_thinking_written_into_the_text_is_streamed_as_thinking(
+    written: str, text: str, thinking: str
+) -> None:
+    with OpenAIServer(Answer(written), Answer(written)) as server:
+        agent = ReactiveAgents.create().with_model("openai/m", api_key="k", base_url=server.base_url).build()
+        async with agent, aclosing(agent.stream("Add.")) as stream:
+            events = [event async for event in stream]
+            result = await agent.run("Add.")
+    assert shown_by(events).strip() == text
+    assert "".join(of(events, ModelThinkingStreamed)) == thinking
+    assert result.output == text
+    assert [each.content for each in result.new_messages] == ["Add.", text]

@@ -108,7 +108,7 @@ class Raw:
     """Exactly this status, body and headers."""
 
     status: int
-    body: str = ""
+    body: str | bytes = ""
     headers: Mapping[str, str] = field(factory=dict)
     delay_s: float = 0.0
 
@@ -255,7 +255,7 @@ class OpenAIServer:
             def _whole(self, reply: Raw) -> None:
                 if self._client_leaves_within(reply.delay_s):
                     return
-                content = reply.body.encode()
+                content = reply.body if isinstance(reply.body, bytes) else reply.body.encode()
                 self.send_response(reply.status)
                 for name, value in {"Content-Type": "application/json", **reply.headers}.items():
                     self.send_header(name, value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Sequence
 from itertools import count
@@ -288,6 +289,71 @@ def read_completion(
             calls_before=calls_before,
         )
     )
+
+
+# --- contents that are lists of parts -------------------------------------------------------------------
+
+
+_LISTED_CONTENT: Final = re.compile(rb'"content"\s*:\s*[\[{]')
+_TEXTS: Final = frozenset({"text", "output_text", "input_text", "refusal"})
+_THOUGHTS: Final = frozenset({"thinking", "reasoning", "reasoning_text", "summary_text"})
+_SHOWN: Final = {
+    "image_url": "image",
+    "image": "image",
+    "input_audio": "audio",
+    "audio": "audio",
+    "file": "file",
+}
+
+
+def with_plain_content(body: bytes) -> bytes:
+    """Return the JSON of an answer in the OpenAI form, whose contents are texts.
+
+    litellm reads no other contents; some servers send lists of parts. Thinking among them is exposed as such.
+    Everything else stays byte for byte.
+    """
+    if _LISTED_CONTENT.search(body) is None:
+        return body
+    try:
+        answer = json.loads(body)
+    except (ValueError, RecursionError):
+        return body
+    choices = answer.get("choices") if isinstance(answer, dict) else None
+    changed = False
+    for choice in choices if isinstance(choices, list) else ():
+        for name in ("message", "delta"):
+            said = choice.get(name) if isinstance(choice, dict) else None
+            if isinstance(said, dict) and isinstance(said.get("content"), list | dict):
+                _make_plain(said)
+                changed = True
+    return json.dumps(answer).encode() if changed else body
+
+
+def _make_plain(said: dict[str, Any]) -> None:
+    content = said["content"]
+    texts: list[str] = []
+    thoughts: list[str] = []
+    for part in content if isinstance(content, list) else (content,):
+        kind = part.get("type") if isinstance(part, dict) else "text"
+        if kind in _THOUGHTS:
+            thoughts.append(_text_within(part))
+        elif kind in _TEXTS:
+            texts.append(_text_within(part))
+        elif kind in _SHOWN:
+            texts.append(f"[{_SHOWN[kind]}]")
+    said["content"] = "".join(texts)
+    if any(thoughts) and not said.get("reasoning_content"):
+        said["reasoning_content"] = said["reasoning"] = "".join(thoughts)  # OpenRouter's name is the second
+
+
+def _text_within(part: Any) -> str:
+    """Return the text of a part, which may be a text, an object or a list of these."""
+    if isinstance(part, list):
+        return "".join(map(_text_within, part))
+    if not isinstance(part, dict):
+        return text_of(part)
+    names = ("text", "refusal", "thinking", "reasoning", "summary", "value")
+    return next((text for name in names if (text := _text_within(part.get(name)))), "")
 
 
 # --- streams --------------------------------------------------------------------------------------------

@@ -5,11 +5,13 @@ Imports litellm; load it off the loop."""
 from __future__ import annotations
 
 import os
-from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+import zlib
+from collections.abc import AsyncGenerator, AsyncIterator, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import anyio
+import httpx
 import litellm
 from attrs import evolve, frozen
 from litellm.caching.llm_caching_handler import LLMClientCache
@@ -273,6 +275,7 @@ class _ScopedClientCache(LLMClientCache):
             super().set_cache(key, value, litellm_owned_client, **kwargs)
         else:
             clients[key] = value
+            _read_listed_contents(value)
 
     async def async_get_cache(self, key: str, **kwargs: Any) -> Any:
         return self.get_cache(key, **kwargs)
@@ -281,6 +284,69 @@ class _ScopedClientCache(LLMClientCache):
         self, key: str, value: object, litellm_owned_client: bool = False, **kwargs: Any
     ) -> None:
         self.set_cache(key, value, litellm_owned_client, **kwargs)
+
+
+def _read_listed_contents(client: Any) -> None:
+    """Let a client of litellm read contents that are lists of parts as texts."""
+    http = getattr(client, "_client", None) or getattr(client, "client", None)
+    if not isinstance(http, httpx.AsyncClient) or _make_content_plain in http.event_hooks["response"]:
+        return
+    http.headers["Accept-Encoding"] = "gzip, deflate"
+    http.event_hooks = {**http.event_hooks, "response": [*http.event_hooks["response"], _make_content_plain]}
+
+
+async def _make_content_plain(response: httpx.Response) -> None:
+    coding = response.headers.get("content-encoding", "identity").lower()
+    if response.status_code != 200 or coding not in ("identity", "gzip", "deflate"):
+        return
+    inner = response.stream
+    if isinstance(inner, httpx.AsyncByteStream):
+        response.headers.pop("content-encoding", None)
+        by_line = "event-stream" in response.headers.get("content-type", "")
+        response.stream = _PlainContent(inner, by_line=by_line, compressed=coding != "identity")
+
+
+class _PlainContent(httpx.AsyncByteStream):
+    """The body of an answer with contents that are texts.
+
+    Args:
+        inner: the body as it came.
+        by_line: whether each line is a document, as in a stream of events.
+        compressed: whether the body is compressed.
+    """
+
+    def __init__(self, inner: httpx.AsyncByteStream, *, by_line: bool, compressed: bool) -> None:
+        self._inner = inner
+        self._by_line = by_line
+        self._inflating = zlib.decompressobj(32 + zlib.MAX_WBITS) if compressed else None
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        held = b""
+        async for chunk in self._inner:
+            held += chunk if self._inflating is None else self._inflated(chunk)
+            whole, end, rest = held.rpartition(b"\n") if self._by_line else (b"", b"", held)
+            if end:
+                yield b"".join(_plain_line(line) for line in (whole + end).splitlines(keepends=True))
+            held = rest
+        if held:
+            yield _plain_line(held)
+
+    def _inflated(self, chunk: bytes) -> bytes:
+        assert self._inflating is not None
+        try:
+            return self._inflating.decompress(chunk)
+        except zlib.error as error:
+            raise httpx.DecodingError(str(error)) from error
+
+    async def aclose(self) -> None:
+        await self._inner.aclose()
+
+
+def _plain_line(line: bytes) -> bytes:
+    if not line.startswith(b"data:"):
+        return chat_format.with_plain_content(line)
+    ending = line[len(line.rstrip(b"\r\n")) :]
+    return b"data: " + chat_format.with_plain_content(line[5:].strip()) + ending
 
 
 class _CachedClient:

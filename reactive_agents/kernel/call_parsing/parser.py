@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from attrs import define, field
 
@@ -141,11 +141,19 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
 
 def _orphan_thinking(scan: _Scan, text: str) -> int:
     """Where the text begins behind thinking whose opening tag was part of the prompt."""
-    end = _THINK_END.search(text)
-    if end is None or "<think" in text[: end.start()] or _is_inline(text, end.start()):
+    end = _orphan_end(text)
+    if end is None:
         return 0
     scan.thinking.append(text[: end.start()])
     return end.end()
+
+
+def _orphan_end(text: str) -> re.Match[str] | None:
+    """Return the end of thinking whose opening tag was part of the prompt."""
+    end = _THINK_END.search(text)
+    if end is None or "<think" in text[: end.start()] or _is_inline(text, end.start()):
+        return None
+    return end
 
 
 def _thought(text: str, opener: re.Match[str], last_end: int) -> tuple[str, int] | None:
@@ -171,3 +179,102 @@ def _kind(opener: re.Match[str]) -> str:
 
 def _tidied(text: str) -> str:
     return _GAP.sub("\n\n", text).strip()
+
+
+# --- thinking at the beginning of an answer -----------------------------------------------------------------
+
+
+_THINK_CLOSERS = ("</think>", "</thinking>")
+_THINKING: Mapping[str, tuple[str, ...]] = {
+    "<think>": _THINK_CLOSERS,
+    "<thinking>": _THINK_CLOSERS,
+    "<thought>": ("</thought>",),
+    "<thoughts>": ("</thoughts>",),
+    "<reasoning>": ("</reasoning>",),
+    "<seed:think>": ("</seed:think>",),
+    "[THINK]": ("[/THINK]",),
+    "◁think▷": ("◁/think▷",),
+    "<|begin_of_thought|>": ("<|end_of_thought|>",),
+}
+"""The marks that models put before their thinking, and those after it."""
+_FIRST = frozenset(opener[0] for opener in _THINKING)
+
+
+class ThinkingFilter:
+    """Splits an answer that arrives in chunks from the thinking written before it.
+
+    Thinking that is never closed takes the rest.
+    """
+
+    def __init__(self) -> None:
+        self._held = ""
+        self._closers: tuple[str, ...] = ()
+        self._has_thought = False
+        self._answers = False
+
+    def feed(self, chunk: str) -> tuple[str, str]:
+        """Return the text and the thinking that are known by now."""
+        if self._answers:
+            return chunk, ""
+        self._held += chunk
+        thinking = ""
+        while True:
+            if not self._closers and not self._opened():
+                return self._answer(), thinking
+            found = [(at, closer) for closer in self._closers if (at := self._held.find(closer)) >= 0]
+            if not found:
+                kept = self._kept()
+                return "", thinking + self._take(len(self._held) - kept)
+            at, closer = min(found)
+            thinking += self._take(at)
+            self._held = self._held[len(closer) :].lstrip()
+            self._closers = ()
+
+    def finish(self) -> tuple[str, str]:
+        """Return what was held back, as text and as thinking."""
+        held = self._take(len(self._held))
+        return ("", held) if self._closers else (held, "")
+
+    def _opened(self) -> bool:
+        """Take the mark at the beginning; return whether there is one."""
+        begun = self._held.lstrip()
+        opener = next((each for each in _THINKING if begun.startswith(each)), None)
+        if opener is None:
+            return False
+        self._closers, self._has_thought = _THINKING[opener], True
+        self._held = begun[len(opener) :]
+        return True
+
+    def _answer(self) -> str:
+        """Return the held text, unless it may be the beginning of a mark."""
+        begun = self._held.lstrip()
+        if not begun or any(opener.startswith(begun) for opener in _THINKING):
+            return ""
+        self._answers = True
+        held = self._take(len(self._held))
+        return begun if self._has_thought else held
+
+    def _kept(self) -> int:
+        """Return the length of the end of the held text that may begin a closing mark."""
+        longest = max(map(len, self._closers)) - 1
+        ends = (self._held[-size:] for size in range(min(longest, len(self._held)), 0, -1))
+        return next((len(end) for end in ends if any(each.startswith(end) for each in self._closers)), 0)
+
+    def _take(self, size: int) -> str:
+        taken, self._held = self._held[:size], self._held[size:]
+        return taken
+
+
+def split_thinking(text: str) -> tuple[str, str]:
+    """Return the text without the thinking written before it, and the thinking.
+
+    >>> split_thinking("<think>Hm.</think>Yes.")
+    ('Yes.', 'Hm.')
+    """
+    if text.lstrip()[:1] in _FIRST:
+        filtered = ThinkingFilter()
+        (begun, thinking), (rest, unclosed) = filtered.feed(text), filtered.finish()
+        if thinking or unclosed or begun + rest != text:
+            return begun + rest, (thinking + unclosed).strip()
+    end = _orphan_end(text) if "</think" in text else None
+    return (text, "") if end is None else (text[end.end() :].lstrip(), text[: end.start()].strip())

@@ -1,0 +1,125 @@
+"""Answers whose content is a list of parts, whole and streamed, at the wire."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from typing import Any
+
+import pytest
+
+from reactive_agents.adapters.llm.chat_format import with_plain_content
+from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
+from reactive_agents.core.config import ModelConfig
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TextDelta
+from reactive_agents.effects import attempt
+from tests.support.openai_server import OpenAIServer, Raw, sent_events
+
+pytestmark = pytest.mark.anyio
+
+REQUEST = ModelRequest((UserMessage("Is it?"),))
+TEXT = {"type": "text", "text": "Yes."}
+CALLS = [{"id": "a", "type": "function", "function": {"name": "add", "arguments": '{"a": 1}'}}]
+USAGE = {"prompt_tokens": 5, "completion_tokens": 3, "total_tokens": 8}
+
+CONTENTS: dict[str, tuple[Any, str, str]] = {
+    "text": ([TEXT], "Yes.", ""),
+    "several texts": (
+        [TEXT, " And ", {"type": "output_text", "text": "no.", "annotations": []}],
+        "Yes. And no.",
+        "",
+    ),
+    "thinking": ([{"type": "thinking", "thinking": "Hm."}, TEXT], "Yes.", "Hm."),
+    "thinking in parts": (
+        [{"type": "thinking", "thinking": [{"type": "text", "text": "Hm."}]}, TEXT],
+        "Yes.",
+        "Hm.",
+    ),
+    "reasoning": (
+        [{"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]}, TEXT],
+        "Yes.",
+        "Hm.",
+    ),
+    "refusal": ([{"type": "refusal", "refusal": "No."}], "No.", ""),
+    "citations": ([TEXT, {"type": "reference", "reference_ids": [1]}], "Yes.", ""),
+    "an image": ([{"type": "image_url", "image_url": {"url": "data:,"}}, TEXT], "[image]Yes.", ""),
+    "one part": (TEXT, "Yes.", ""),
+    "nothing known": ([None, 7, {"type": "new"}, {"type": "text", "text": None}], "", ""),
+    "empty": ([], "", ""),
+    "null": (None, "", ""),
+}
+
+
+def whole(message: dict[str, Any], *, compressed: bool = False) -> Raw:
+    choice = {"index": 0, "message": {"role": "assistant", **message}, "finish_reason": "stop"}
+    envelope = {"id": "c", "object": "chat.completion", "created": 1, "model": "m", "usage": USAGE}
+    body = json.dumps({**envelope, "choices": [choice]})
+    if not compressed:
+        return Raw(200, body)
+    return Raw(200, gzip.compress(body.encode()), {"Content-Encoding": "gzip"})
+
+
+def stream(*deltas: dict[str, Any]) -> Raw:
+    envelope = {"id": "c", "object": "chat.completion.chunk", "created": 1, "model": "m"}
+    choices: list[list[dict[str, Any]]] = [
+        [{"index": 0, "delta": each, "finish_reason": None}] for each in deltas
+    ]
+    choices.append([{"index": 0, "delta": {}, "finish_reason": "stop"}])
+    last = {**envelope, "choices": [], "usage": USAGE}
+    return sent_events([*({**envelope, "choices": each} for each in choices), last], done=True)
+
+
+async def both_ways(model: str, reply: Raw, streamed: Raw) -> tuple[ModelResponse, list[Any]]:
+    with OpenAIServer(reply, streamed) as server:
+        llm = LiteLLM(ModelConfig(model=model, api_key="k", base_url=server.base_url, max_attempts=1))
+        answer = (await attempt(llm.complete(REQUEST))).unwrap()
+        chunks = [chunk.unwrap() async for chunk in llm.stream(REQUEST)]
+        await llm.aclose()
+    return answer, chunks
+
+
+@pytest.mark.parametrize("model", ["openai/m", "mistral/m", "openrouter/m"])
+@pytest.mark.parametrize("name", CONTENTS)
+async def test_contents_of_parts_are_read_like_texts(model: str, name: str) -> None:
+    content, text, thinking = CONTENTS[name]
+    message = {"content": content}
+    answer, chunks = await both_ways(model, whole(message), stream({"role": "assistant", **message}))
+    assert (answer.content, answer.thinking) == (text, thinking)
+    last = chunks[-1]
+    assert isinstance(last, StreamCompleted)
+    assert (last.response.content, last.response.thinking) == (text, thinking)
+
+
+@pytest.mark.parametrize("content", [None, [], [TEXT]])
+async def test_calls_beside_null_or_parts_are_read(content: Any) -> None:
+    message = {"content": content, "tool_calls": CALLS}
+    deltas = {"content": content, "tool_calls": [{"index": 0, **CALLS[0]}]}
+    answer, chunks = await both_ways("openai/m", whole(message), stream({"role": "assistant", **deltas}))
+    for response in (answer, chunks[-1].response):
+        assert [(call.name, call.arguments) for call in response.tool_calls] == [("add", {"a": 1})]
+        assert response.content == ("Yes." if content else "")
+
+
+async def test_compressed_answers_and_parts_that_grow_are_read() -> None:
+    deltas = [{"content": [{"type": "text", "text": each}]} for each in ("It ", "is ", "so.")]
+    answer, chunks = await both_ways("openai/m", whole({"content": [TEXT]}, compressed=True), stream(*deltas))
+    assert answer.content == "Yes."
+    assert [each.text for each in chunks if isinstance(each, TextDelta)] == ["It ", "is ", "so."]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"not json",
+        b'{"content": [',
+        b'{"content": [1]}',
+        b'[{"content": [1]}]',
+        b'{"choices": 7, "content": []}',
+        b'{"choices": [null, {"message": 1, "content": []}]}',
+        b'{"choices": [{"message": {"content": "a \\"content\\": [1]"}}]}',
+    ],
+)
+def test_everything_else_stays_byte_for_byte(body: bytes) -> None:
+    assert with_plain_content(body) == body
