@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
     from reactive_agents.core.content import Audio, Document, Image
+    from reactive_agents.core.governance import ModelRetry
     from reactive_agents.core.model_settings import ModelSettings
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
@@ -45,6 +46,7 @@ _HOMES = {
     "Document": "reactive_agents.core.content",
     "Image": "reactive_agents.core.content",
     "CompletedResult": "reactive_agents.core.tasks",
+    "ModelRetry": "reactive_agents.core.governance",
     "PartialResult": "reactive_agents.core.tasks",
     "ModelSettings": "reactive_agents.core.model_settings",
     "PersonaAgent": "reactive_agents.agent.persona",
@@ -75,6 +77,7 @@ __all__ = [
     "CompletedResult",
     "Document",
     "Image",
+    "ModelRetry",
     "ModelSettings",
     "PartialResult",
     "PersonaAgent",

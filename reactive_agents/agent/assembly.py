@@ -152,7 +152,10 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
             compaction_functions=agent.compaction_functions,
         ),
         "engine": _objects(
-            given_hooks=components.hooks, policies=components.policies, output_shape=agent.shape
+            given_hooks=components.hooks,
+            policies=components.policies,
+            output_shape=agent.shape,
+            output_validators=components.output_validators,
         ),
     }
 

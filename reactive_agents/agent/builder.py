@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
@@ -18,6 +18,7 @@ from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.output_types import output_validator
 from reactive_agents.agent.run_options import BudgetOptions, changed_budget
 from reactive_agents.agent.service_options import ServiceOptions
 from reactive_agents.agent.tool_references import (
@@ -42,6 +43,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.governance import ModelRetry
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
@@ -57,6 +59,9 @@ from reactive_agents.reasoning import ReasoningController, Strategy
 _Output = TypeVar("_Output")
 _Given = TypeVar("_Given")
 _Deps = TypeVar("_Deps", default=None)
+
+ValidatedOutput: TypeAlias = _Output | ModelRetry | Awaitable[_Output | ModelRetry | None] | None
+"""The answer after a validator; ``None`` leaves it, ``ModelRetry`` asks the model again."""
 
 ConfigSource: TypeAlias = AgentConfig | Mapping[str, Any] | str | Path
 
@@ -451,6 +456,34 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """
         changed: object = self._with_components(output_type=output_type)
         return cast("ReactiveAgents[TypedResult[_Output], _Deps]", changed)
+
+    @overload
+    def with_output_validator(
+        self: ReactiveAgents[TypedResult[_Output], _Deps],
+        function: Callable[[_Output], ValidatedOutput[_Output]],
+    ) -> ReactiveAgents[TypedResult[_Output], _Deps]: ...
+
+    @overload
+    def with_output_validator(
+        self: ReactiveAgents[TypedResult[_Output], _Deps],
+        function: Callable[[RunContext[_Deps], _Output], ValidatedOutput[_Output]],
+    ) -> ReactiveAgents[TypedResult[_Output], _Deps]: ...
+
+    def with_output_validator(self, function: Callable[..., Any]) -> Any:
+        """Let a function judge each answer before it is delivered.
+
+        It comes after those given before. A model whose answer it does not accept is asked again with the
+        reason, twice at most; then the run is ``partial``.
+
+        Args:
+            function: takes the answer, or a ``RunContext`` and the answer; sync or async. It raises
+                ``ModelRetry`` with the reason, or returns the answer, another one in its place, or ``None``
+                to leave it as it is. What else it raises fails the run with ``OutputValidatorFailed``.
+        """
+        found = output_validator(function)
+        if isinstance(found, Failure):
+            return self._with_problem(found.failure())
+        return self._with_components(output_validators=(*self.components.output_validators, found.unwrap()))
 
     def build(self) -> ReactiveAgent[R, _Deps]:
         """Return the agent.

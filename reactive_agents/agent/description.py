@@ -21,6 +21,7 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import type_name
 from reactive_agents.engine import LifecycleHook
+from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM, Embedder
 from reactive_agents.reasoning import ReasoningController, Strategy
@@ -67,6 +68,7 @@ class AgentComponents:
         compaction_function: summarizes earlier turns where the method is ``custom``.
         controller: watches the reasoning of every run.
         output_type: of the answer of every run; ``None`` for text.
+        output_validators: judge the answer of every run, in their order.
         policies: asked before the kernel's own.
         checks: functions that guardrails ask besides the configured checks, at every stage.
         embedder: turns texts into vectors for memory, instead of a model by name.
@@ -84,6 +86,7 @@ class AgentComponents:
     compaction_function: CompactionFunction | None = None
     controller: ReasoningController | None = None
     output_type: Any = None
+    output_validators: tuple[OutputValidator, ...] = ()
     policies: tuple[Policy, ...] = ()
     checks: tuple[Check, ...] = ()
     embedder: Embedder | None = None
@@ -150,6 +153,9 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     if components.output_type is not None:
         kind = repr(components.output_type)
         return InvalidConfig("output_type", kind, "none, to be serialised")
+    if components.output_validators:
+        name = components.output_validators[0].name
+        return InvalidConfig("output_validators", name, "no functions, to be serialised")
     if components.deps is not None:
         return InvalidConfig("deps", type_name(components.deps), "none, to be serialised")
     if components.controller is not None:

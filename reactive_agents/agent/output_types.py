@@ -15,6 +15,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResult, TypedResult
+from reactive_agents.engine.services import OutputValidator
 from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.structured_output.schema import Shape
 
@@ -60,7 +61,8 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     except Exception as error:  # noqa: BLE001 - a type may run any code for its schema
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
-    return Success(Shape(name, schema, _reader(adapter, name), kind=output_type))
+    written = partial(_written, adapter)
+    return Success(Shape(name, schema, _reader(adapter, name), write=written, kind=output_type))
 
 
 def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any, DecodeError]]:
@@ -76,6 +78,38 @@ def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any
             return Failure(DecodeError(name, (problem,)))
 
     return read
+
+
+def _written(adapter: TypeAdapter[Any], value: Any) -> Json:
+    """Return the JSON data of a value.
+
+    Raises:
+        ValueError: it is not of the type, or has no JSON form.
+    """
+    data: Json = adapter.dump_python(value, mode="json", warnings="error")
+    return data
+
+
+def output_validator(function: Callable[..., Any]) -> Result[OutputValidator, InvalidConfig]:
+    """Return the validator that a function is.
+
+    Fails for what takes neither an answer, nor a ``RunContext`` and an answer.
+    """
+    name = getattr(function, "__name__", type(function).__name__)
+    expected = "a function of the answer, or of a RunContext and the answer"
+    if not callable(function):
+        return Failure(InvalidConfig("output_validator", abbreviated(function), expected))
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # of a built-in one
+        return Success(OutputValidator(name, function, takes_context=False))
+    for arguments in ((None,), (None, None)):
+        try:
+            signature.bind(*arguments)
+        except TypeError:
+            continue
+        return Success(OutputValidator(name, function, takes_context=len(arguments) == 2))
+    return Failure(InvalidConfig("output_validator", name, expected))
 
 
 def _problems(error: ValidationError) -> tuple[FieldProblem, ...]:

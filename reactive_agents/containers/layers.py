@@ -43,7 +43,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
-from reactive_agents.engine.services import RunningTasks
+from reactive_agents.engine.services import OutputValidator, RunningTasks
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import (
@@ -445,6 +445,9 @@ class EngineLayer(Layer):
             LifecycleHookRegistry, self.given_hooks
         )
         self.policies: Provider[tuple[Policy, ...]] = given.get("policies") or Object(())
+        self.output_validators: Provider[tuple[OutputValidator, ...]] = given.get(
+            "output_validators"
+        ) or Object(())
         self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
         self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
             build_ports,
@@ -465,6 +468,7 @@ class EngineLayer(Layer):
             audit=governance.audit,
             open_services=core.lifetimes.provided.open,
             policies=self.policies,
+            output_validators=self.output_validators,
             counter=models.counter,
             prices=models.prices,
             budget=governance.budget,

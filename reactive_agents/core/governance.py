@@ -282,3 +282,26 @@ class AuditEntry:
     subject: str = ""
     stage: GuardrailStage | None = None
     call_id: CallId | None = None
+
+
+# --- Output validators ---
+
+
+class ModelRetry(Exception):
+    """An answer that a validator does not accept: the model is asked again.
+
+    ``str(error)`` is the reason, which the model is shown.
+    """
+
+
+@frozen
+class JudgedAnswer:
+    """The judgement of the output validators on an answer.
+
+    Attributes:
+        text: the answer as it is delivered.
+        objection: why it is not accepted, for the model; empty when it is.
+    """
+
+    text: str
+    objection: str = ""

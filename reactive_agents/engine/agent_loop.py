@@ -16,6 +16,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
+from reactive_agents.engine.output_validation import form_of_answers
 from reactive_agents.engine.requests import RunApprover, approver_of
 from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.run_tools import RunTools
@@ -25,7 +26,7 @@ from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, definitions_of
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import direct
-from reactive_agents.reasoning.structured_output.output_type import answer_form, convert_output
+from reactive_agents.reasoning.structured_output.output_type import TEXT, convert_output
 
 
 async def strategy_select(
@@ -91,9 +92,11 @@ async def agent_loop(
     if reasoning is None and result.metadata.terminated_by == "iteration_limit":
         turns = result.metadata.iterations
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
-    shape = services.ports.output_shape.value_or(None)
-    if shape is not None:
+    if given.answer_form is not None:
+        shape = services.ports.output_shape.value_or(TEXT)
         result = (await attempt(convert_output(result, shape, given, ready))).unwrap()
+        if handle.failure is not None:
+            return Failure(handle.failure)
     return await guard_output(result, services)
 
 
@@ -127,7 +130,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         earlier=context.earlier,
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
-        answer_form=services.ports.output_shape.map(answer_form).value_or(None),
+        answer_form=form_of_answers(services),
         parts=context.task.parts,
     )
 

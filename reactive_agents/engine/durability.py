@@ -36,6 +36,7 @@ from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
     GuardrailReport,
+    JudgedAnswer,
     ModelRoute,
     VerificationReport,
 )
@@ -71,7 +72,11 @@ IN_DOUBT = (
 """The result of a call in doubt, for the model."""
 
 _ServiceErrors: TypeAlias = (
-    errors.MemoryUnavailable | errors.ServiceFailed | errors.SessionUnavailable | errors.SessionRefused
+    errors.MemoryUnavailable
+    | errors.ServiceFailed
+    | errors.SessionUnavailable
+    | errors.SessionRefused
+    | errors.OutputValidatorFailed
 )
 
 SERVICES: Mapping[str, Any] = {
@@ -91,6 +96,7 @@ SERVICES: Mapping[str, Any] = {
     "plan store.rewrite_steps": None,
     "audit.append": None,
     "sessions.begin": History,
+    "output validators.accept": JudgedAnswer,
 }
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 

@@ -74,6 +74,22 @@ def _no_desk() -> Maybe[RequestDesk]:
     return Nothing
 
 
+@frozen(eq=False)
+class OutputValidator:
+    """A function that validates answers.
+
+    Attributes:
+        name: of the function, for errors.
+        function: takes the value, or a ``RunContext`` and the value; sync or async. It returns the value,
+            another one in its place, or ``None`` to leave it as it is, and raises or returns ``ModelRetry``.
+        takes_context: whether its first parameter is the ``RunContext``.
+    """
+
+    name: str
+    function: Callable[..., Any]
+    takes_context: bool
+
+
 @frozen
 class EnginePorts:
     """The services of an engine, shared by its runs. An absent service is ``Nothing``.
@@ -89,6 +105,7 @@ class EnginePorts:
         content_store: makes the store of images, audio and documents, for the first run that has any.
         content_loader: makes the service that reads them, likewise.
         output_shape: the schema of the answers; ``Nothing`` for text.
+        output_validators: functions of the program that judge the answers, in their order.
 
     Raises:
         TypeError: an optional service is neither ``Some`` nor ``Nothing``.
@@ -120,6 +137,7 @@ class EnginePorts:
     content_store: Callable[[], Maybe[ContentStore]] = _nothing
     content_loader: Callable[[], Maybe[ContentLoader]] = _nothing
     output_shape: Maybe[Shape[Any]] = Nothing
+    output_validators: tuple[OutputValidator, ...] = ()
     desk: Callable[[], Maybe[RequestDesk]] = _no_desk
 
     def __attrs_post_init__(self) -> None:

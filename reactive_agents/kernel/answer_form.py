@@ -19,6 +19,8 @@ from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 
 OUTPUT_TYPE = "output_type"
 """The policy that guidance about the form carries, and ``terminated_by`` of what never fits."""
+OUTPUT_VALIDATOR = "output_validator"
+"""The same of answers that the program's functions do not accept."""
 DEFAULT_RETRIES = 2
 """How often a model is asked again for an answer that does not fit."""
 
@@ -69,13 +71,23 @@ class AnswerForm:
     retries: int = field(default=DEFAULT_RETRIES, validator=ge(0))
     abstains: bool = True
 
+    @property
+    def has_fields(self) -> bool:
+        """Whether answers are values of a type, and not any text."""
+        return self.tool is not FINAL_ANSWER_TOOL
+
     def fits(self, text: str) -> bool:
-        """Return whether a text is an answer of this form."""
-        return not self.problem_in(text)
+        """Return whether a text is a value of the form's type."""
+        return self.has_fields and not self.problem_in(text)
 
 
-def reason_without_form(name: str, problem: str) -> str:
-    """Return the reason of a run whose answer does not have its form."""
+def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> str:
+    """Return the reason of a run whose answer does not have its form.
+
+    ``rejected``: whether it has, and was not accepted.
+    """
+    if rejected:
+        return f"{problem} Missing: an answer that is accepted."
     return f"The answer could not be made a {name}: {problem} Missing: a {name}."
 
 

@@ -59,7 +59,7 @@ def proposed_answer(calls: tuple[ToolCall, ...], form: AnswerForm | None = None)
     if len(calls) != 1 or calls[0].name != FINAL_ANSWER:
         return None
     given = calls[0].arguments
-    if form is not None:
+    if form is not None and form.has_fields:
         return _filled_in(calls[0], form)
     answer, could_not = given.get("answer"), _reason_given(given.get(COULD_NOT))
     if not isinstance(answer, str) or not answer.strip():

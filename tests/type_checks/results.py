@@ -8,8 +8,10 @@ from reactive_agents import (
     AbstainedResult,
     AgentResult,
     CompletedResult,
+    ModelRetry,
     PartialResult,
     ReactiveAgents,
+    RunContext,
     TypedResult,
 )
 from reactive_agents.core.events import TaskCompleted
@@ -78,3 +80,40 @@ def of_an_event(event: TaskCompleted) -> AgentResult:
     if event.result.status == "completed":
         assert_type(event.result.output, str)
     return event.result
+
+
+# --- output validators ---
+
+
+class Deps:
+    cities: frozenset[str]
+
+
+def known(ctx: RunContext[Deps], city: City) -> City:
+    if city.name not in ctx.deps.cities:
+        raise ModelRetry("It is not known.")
+    return city
+
+
+async def later(city: City) -> City | ModelRetry | None:
+    return ModelRetry("It is not known.") if city.name == "?" else None
+
+
+def of_a_number(number: int) -> int:
+    return number
+
+
+def of_a_text(text: str) -> str:
+    return text.strip()
+
+
+def validated() -> None:
+    typed = ReactiveAgents.create(deps=Deps).with_output_type(City)
+    assert_type(
+        typed.with_output_validator(known).with_output_validator(later),
+        ReactiveAgents[TypedResult[City], Deps],
+    )
+    typed.with_output_validator(of_a_number)  # type: ignore[arg-type]
+    ReactiveAgents.create().with_output_type(City).with_output_validator(known)  # type: ignore[arg-type]
+    ReactiveAgents.create().with_output_validator(of_a_text).build()
+    ReactiveAgents.create().with_output_validator(of_a_number)  # type: ignore[arg-type]

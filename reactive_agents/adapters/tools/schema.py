@@ -237,7 +237,7 @@ def _one_by_one(items: list[Any]) -> Generator[Any, None, None]:
 
 
 def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...]) -> Any:
-    from pydantic import AfterValidator
+    from pydantic import AfterValidator, WrapSerializer
 
     documentation = read_docstring(kind.__doc__)
     hints = _hints(kind, names)
@@ -252,7 +252,7 @@ def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...])
         if field.init
     }
     shape = object_shape(kind.__name__, entries, description=documentation.text)
-    return Annotated[shape, AfterValidator(_maker(kind))]
+    return Annotated[shape, AfterValidator(_maker(kind)), WrapSerializer(_writer(kind))]
 
 
 def _is_foreign_typed_dict(kind: type) -> bool:
@@ -292,6 +292,18 @@ def _default(field: attrs.Attribute[Any]) -> object:
     if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
         return default if default.takes_self else default.factory()
     return default
+
+
+def _writer(kind: type) -> Callable[[Any, Callable[[Any], Any]], Any]:
+    """Return the function that writes an instance as its fields."""
+    names = [(field.alias, field.name) for field in attrs.fields(kind) if field.init]
+
+    def write(value: Any, inner: Callable[[Any], Any]) -> Any:
+        if not isinstance(value, kind):
+            raise TypeError(f"got {type(value).__name__}, expected {kind.__name__}")
+        return inner({alias: getattr(value, name) for alias, name in names})
+
+    return write
 
 
 def _maker(kind: type) -> Callable[[dict[str, Any]], Any]:

@@ -13,10 +13,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from attrs import evolve
+from returns.result import Success
+
+from reactive_agents.core.errors import OutputValidatorFailed
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check
+from reactive_agents.kernel.answer_form import (
+    OUTPUT_TYPE,
+    OUTPUT_VALIDATOR,
+    AnswerForm,
+    accepted_text,
+    reason_without_form,
+)
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
@@ -34,8 +45,8 @@ from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_items import open_items
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.policies.budgets import turns_left
-from reactive_agents.kernel.state import KernelState
-from reactive_agents.kernel.termination import last_words
+from reactive_agents.kernel.state import KernelState, Proposal
+from reactive_agents.kernel.termination import in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 CUT_OFF = "cut_off"
@@ -366,3 +377,78 @@ def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
         if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
             (found if step.metadata.origin == "executed" else told).append(step.content)
     return answer_check.Seen(given.asked, tuple(found), "\n".join(told))
+
+
+# --- Answers that have a form: wrong fields go back to the model ---
+
+
+@applies_where(lambda context: context.input.answer_form is not None)
+@about_answers
+def fields_of_answer(state: KernelState, context: KernelContext) -> Verdict | None:
+    """Ask again for the fields of ``final-answer`` that are missing or wrong.
+
+    After the last retry the run is partial.
+    """
+    form, proposal = context.input.answer_form, state.proposal
+    if form is None or proposal is None or proposal.call_id is None or proposal.could_not:
+        return None
+    problem = form.problem_in(proposal.text)
+    return _objection(problem, form, proposal, state, context) if problem else None
+
+
+async def held_to_form(
+    stop: Stop, state: KernelState, context: KernelContext
+) -> Stop | Redirect | OutputValidatorFailed:
+    """Return the verdict on an answer that no policy objects to.
+
+    It is accepted as a value of the form, and by the functions of the program; these are why this is no
+    policy. A text is asked for with ``final-answer`` once; what is left of it is converted after the run.
+    """
+    form = context.input.answer_form
+    if form is None or stop.outcome != "completed" or not stop.output:
+        return stop
+    accepted = await in_time(accepted_text(stop.output, form), seconds_left(context))
+    if accepted is None:
+        reason = "The time limit of the run was reached. Missing: the validation of the answer."
+        return Stop("deadline", "partial", stop.output, reason)
+    if isinstance(accepted, Success):
+        return evolve(stop, output=accepted.unwrap())
+    problem = accepted.failure()
+    if isinstance(problem, OutputValidatorFailed):
+        return problem
+    if state.proposal is None:
+        return stop
+    if form.has_fields and not form.fits(stop.output):
+        offered = context.toolset.permits(FINAL_ANSWER)
+        return (_objection(problem, form, state.proposal, state, context) if offered else None) or stop
+    return _rejection(problem, stop, form, state, context)
+
+
+def _objection(
+    problem: str, form: AnswerForm, proposal: Proposal, state: KernelState, context: KernelContext
+) -> Redirect | Stop | None:
+    """Return the verdict on an answer without the fields; ``None`` to leave it."""
+    if not turns_left(state, context):
+        return None
+    by_tool, asked = proposal.call_id is not None, state.ledger.told.get(OUTPUT_TYPE, 0)
+    if asked < (form.retries if by_tool else min(form.retries, 1)):
+        again = "again " if by_tool else ""
+        return Redirect(OUTPUT_TYPE, f"{problem} Call {FINAL_ANSWER} {again}with the fields of the answer.")
+    if not by_tool:
+        return None
+    return Stop(OUTPUT_TYPE, "partial", proposal.text, reason_without_form(form.name, problem))
+
+
+def _rejection(
+    problem: str, stop: Stop, form: AnswerForm, state: KernelState, context: KernelContext
+) -> Redirect | Stop:
+    """Return the verdict on an answer that a validator does not accept."""
+    if not turns_left(state, context):
+        return stop  # it is corrected after the run
+    if state.ledger.told.get(OUTPUT_VALIDATOR, 0) >= form.retries:
+        reason = reason_without_form(form.name, problem, rejected=True)
+        return Stop(OUTPUT_VALIDATOR, "partial", stop.output, reason)
+    deliver = (
+        f"Call {FINAL_ANSWER} again" if context.toolset.permits(FINAL_ANSWER) else "Give the answer again"
+    )
+    return Redirect(OUTPUT_VALIDATOR, f"{problem} {deliver}, corrected and whole.")

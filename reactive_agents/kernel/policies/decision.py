@@ -46,7 +46,6 @@ from reactive_agents.kernel.policies import (
     synthesis,
 )
 from reactive_agents.kernel.policies.budgets import budget_reached_by_kernel, turns_left
-from reactive_agents.kernel.policies.typed_answers import fields_of_answer
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
@@ -253,7 +252,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     answers.cut_off,
     required_tools,
     empty_reply,
-    fields_of_answer,
+    answers.fields_of_answer,
     answers.written_call,
     answers.failed_call,
     answers.left_out,

@@ -167,6 +167,7 @@ EXTERNAL_FAILURES = (
     errors.ControllerError,
     errors.ModelTimeout,
     errors.ModelUnavailable,
+    errors.OutputValidatorFailed,
     errors.RateLimited,
 )
 """Failures that say nothing about the strategy; they are not learned from."""

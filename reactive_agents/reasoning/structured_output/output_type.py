@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import json
 from functools import lru_cache, partial
+from math import inf
 from typing import Any, Never
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import DecodeError, FieldProblem
+from reactive_agents.core.errors import DecodeError, FieldProblem, OutputValidatorFailed
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.answer_form import (
     COULD_NOT,
+    FINAL_ANSWER_TOOL,
     OUTPUT_TYPE,
+    OUTPUT_VALIDATOR,
     AnswerForm,
     accepted_text,
     answer_tool,
@@ -28,6 +31,7 @@ from reactive_agents.kernel.answer_form import (
 )
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.prompt import fence
+from reactive_agents.kernel.termination import in_time
 from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Limit, limit_reached
@@ -54,12 +58,18 @@ _REJECTED = (
 _SHOWN_PROBLEMS = 8
 
 
+TEXT: Shape[str] = Shape("text", {"type": "string"}, lambda data: Success(str(data)))
+"""Any text, which validators may judge like a value."""
+
+
 # --- the form of the answers of a type ------------------------------------------------------------------
 
 
 @lru_cache(maxsize=64)
 def answer_form(shape: Shape[Any]) -> AnswerForm:
     """Return the form of answers that are values of a shape."""
+    if shape is TEXT:
+        return AnswerForm(TEXT.name, FINAL_ANSWER_TOOL, str, lambda text: "", "", None)
     schema = shape.schema if _has_fields(shape.schema) else _in_object(shape.schema)
     return AnswerForm(
         name=shape.name,
@@ -132,27 +142,38 @@ async def convert_output(
     if result.status != "completed" or result.output is None:
         return Success(result)
     form = strategy_input.answer_form or answer_form(shape)
-    accepted = await accepted_text(result.output, form)
+    accepted = await _accepted(result.output, form, strategy_input, services)
     if isinstance(accepted, Success):
         return Success(evolve(result, output=accepted.unwrap()))
     measure, text, problem, left = begin_measure(services), result.output, accepted.failure(), form.retries
     while isinstance(problem, str) and left >= 0:
         limit = limit_reached(strategy_input, services)
         if limit is not None:
-            return Success(_unfit(result, form, f"{problem} {limit.reason}", limit))
+            return Success(_unfit(result, text, form, f"{problem} {limit.reason}", limit))
         question = _conversion(text, problem, shape, form, strategy_input, left)
         answered = await attempt(structured_output.ask_structured(question, strategy_input, services))
         result = _with_usage(result, measure, services)
         measure = begin_measure(services)
         if isinstance(answered, Failure):
             limit = limit_reached(strategy_input, services)
-            return Success(_unfit(result, form, answered.failure().message, limit))
+            return Success(_unfit(result, text, form, answered.failure().message, limit))
         text, left = answered.unwrap().value, left - answered.unwrap().attempts
-        accepted = await accepted_text(text, form)
+        accepted = await _accepted(text, form, strategy_input, services)
         if isinstance(accepted, Success):
             return Success(evolve(result, output=accepted.unwrap()))
         problem = accepted.failure()
-    return Success(_unfit(result, form, problem if isinstance(problem, str) else problem.message, None))
+    said = problem if isinstance(problem, str) else problem.message
+    return Success(_unfit(result, text, form, said, None))
+
+
+async def _accepted(
+    text: str, form: AnswerForm, strategy_input: StrategyInput, services: StrategyServices
+) -> Result[str, str | OutputValidatorFailed]:
+    """Return the accepted text; validators may take as long as the run."""
+    deadline = strategy_input.deadline
+    left = inf if deadline is None else deadline - services.kernel.clock.monotonic()
+    accepted = await in_time(accepted_text(text, form), left) if left > 0 else None
+    return Failure("The time limit of the run was reached.") if accepted is None else accepted
 
 
 def _conversion(
@@ -160,7 +181,7 @@ def _conversion(
 ) -> structured_output.Question[str]:
     """Return the question for the answer in its form, or for one that is accepted."""
     content = f"Task:\n{strategy_input.task_description}\n\n{fence('answer', text)}"
-    if not form.fits(text):
+    if form.has_fields and not form.fits(text):
         return structured_output.Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE, max_retries=left)
     content = f"{content}\n\n{fence('objection', problem)}"
     return structured_output.Question(_as_text(shape), _REJECTED, content, PURPOSE, max_retries=left)
@@ -185,7 +206,7 @@ def retyped_result(form: AnswerForm, result: ReasoningResult) -> ReasoningResult
         return result
     problem = form.problem_in(result.output)
     reason = f"{problem.rstrip('.')}, since a guardrail redacted it."
-    return _unfit(result, form, reason, None) if problem else result
+    return _unfit(result, result.output, form, reason, None) if problem else result
 
 
 def _as_text(shape: Shape[Any]) -> Shape[str]:
@@ -204,6 +225,21 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
         return shape.read(data).map(lambda _: _text_of(data, shape))
 
     return Shape(shape.name, _in_object(shape.schema) if wrapped else shape.schema, read)
+
+
+def text_of_value(value: Any, shape: Shape[Any]) -> str:
+    """Return the text of an answer that is a value of the shape.
+
+    Raises:
+        Exception: whatever the serializers of the type raise for it.
+    """
+    if shape is TEXT:
+        if not isinstance(value, str):
+            raise TypeError(f"got {type(value).__name__}, expected a text")
+        return value
+    if shape.write is None:
+        raise TypeError(f"values of {shape.name} are not written")
+    return _text_of(shape.write(value), shape)
 
 
 def _text_of(data: Json, shape: Shape[Any]) -> str:
@@ -227,11 +263,15 @@ def _in_object(schema: JsonObject) -> JsonObject:
     }
 
 
-def _unfit(result: ReasoningResult, form: AnswerForm, problem: str, limit: Limit | None) -> ReasoningResult:
+def _unfit(
+    result: ReasoningResult, text: str, form: AnswerForm, problem: str, limit: Limit | None
+) -> ReasoningResult:
+    rejected = form.fits(text) or not form.has_fields
+    by = OUTPUT_VALIDATOR if rejected else OUTPUT_TYPE
     metadata = evolve(
         result.metadata,
-        terminated_by=OUTPUT_TYPE if limit is None else limit.name,
-        reason=reason_without_form(form.name, problem),
+        terminated_by=by if limit is None else limit.name,
+        reason=reason_without_form(form.name, problem, rejected=rejected),
         confidence=min(result.metadata.confidence, BY_STATUS["partial"]),
     )
     return evolve(result, status="partial", metadata=metadata)

@@ -32,6 +32,8 @@ class Shape(Generic[T]):
         read: the value that JSON data describes, or ``DecodeError`` with a path for each problem.
         example: an instance of the schema, for small models; without optional fields that are empty.
         kind: the output type; ``None`` where the values are not those of a program's type.
+        write: returns the JSON data of a value; it may raise for what is none. ``None`` where nothing is
+            written.
     """
 
     name: str
@@ -39,6 +41,7 @@ class Shape(Generic[T]):
     read: Callable[[Json], Result[T, DecodeError]]
     example: Json = None
     kind: Any = None
+    write: Callable[[Any], Json] | None = None
 
 
 def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:
