@@ -56,6 +56,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_hook", ("", "", "")),
     ("with_strict_hooks", ("",)),
     ("with_output_type", ("",)),
+    ("with_output_validator", ("",)),
     (
         "with_memory",
         (

@@ -134,7 +134,7 @@ async def behaviour(agent: ReactiveAgent[TypedResult[Weight]], watch: Watch) -> 
     return {
         "sessions": (sessions, len(list(watch.folder.iterdir())) - before),
         "models": {request.model for request in requests},
-        "schema": '"grams"' in str(requests[0].messages),
+        "schema": any('"grams"' in tool.schema_text for tool in requests[0].tools),
         "seen": set(watch.seen),
         "answer": (done.output, done.status, done.metadata.model, done.metadata.strategy_used),
         "confidence": done.metadata.confidence,

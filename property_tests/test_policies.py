@@ -12,7 +12,9 @@ import pytest
 from attrs import evolve, frozen
 from hypothesis import event, given
 from hypothesis import strategies as st
+from typing_extensions import TypedDict
 
+from reactive_agents.agent.output_types import output_shape
 from reactive_agents.core.errors import ToolFailed
 from reactive_agents.core.events import GuidanceGiven, ModelCallCompleted
 from reactive_agents.core.ids import CallId
@@ -33,6 +35,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.open_requirements import GIVE_UP_AFTER, call_limits, requirements_of
 from reactive_agents.kernel.policies.requirements import PATIENCE
 from reactive_agents.kernel.tool_execution import screen_calls
+from reactive_agents.reasoning.structured_output.output_type import answer_form
 from reactive_agents.testing import FakeTools, Turn, answer, call, calls, malformed_call, say
 from tests.support.kernels import (
     KernelBench,
@@ -369,6 +372,13 @@ NEEDS_LOOK = {"needs": ToolNeeds((ToolRequirement("look"),))}
 NEEDS_TWO = {"needs": ToolNeeds((ToolRequirement("look", 2), ToolRequirement("report")))}
 LOOKS = [call("look", at=place) for place in "abcdefgh"]
 GIVES_UP = call("final-answer", could_not="There is no such thing.")
+
+
+class Number(TypedDict):
+    n: int
+
+
+NUMBER = answer_form(output_shape(Number).unwrap())
 GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "no_tool_service": ([call("look"), say("So.")], {}),
     "loop_detection": ([call("look", at="a")] * 2 + [say("So.")], {}),
@@ -378,6 +388,7 @@ GUIDES: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "diminishing_returns": ([*LOOKS[:2], say("So.")], {}),
     "synthesis": ([*LOOKS[:2], call("report"), say("So.")], NEEDS_TWO),
     "progress": ([*LOOKS[:2], call("report"), say("So.")], NEEDS_TWO),
+    "output_type": ([answer({"n": "?"}), answer({"n": 1})], {"answer_form": NUMBER}),
     "cut_off": ([say("So", finish_reason="length"), answer("So.")], {}),
     "written_call": ([say("<tool_call>"), answer("So.")], {}),
     "failed_call": ([call("broken"), answer("So."), answer("So.")], {}),
@@ -402,6 +413,7 @@ STOPS: dict[str, tuple[list[Turn], dict[str, Any]]] = {
     "cut_off": ([say("", finish_reason="content_filter")], {}),
     "written_call": ([say(f"<tool_call>{n}") for n in "abcdefgh"], {}),
     "text_answer": ([call("broken"), *(say(f"Then {n}:") for n in "abcdefgh")], {}),
+    "output_type": ([answer({"n": "?"})] * 3, {"answer_form": NUMBER}),
     "abstention": ([GIVES_UP], {}),
     "iteration_limit": (LOOKS, {"max_iterations": 3}),
 }

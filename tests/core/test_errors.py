@@ -32,6 +32,7 @@ from reactive_agents.core.errors import (
     MemoryUnavailable,
     ModelCallFailed,
     ModelTimeout,
+    OutputValidatorFailed,
     PersonaErrors,
     PhaseCause,
     PolicyFailed,
@@ -114,6 +115,10 @@ SENTENCES = [
     (
         PolicyFailed("sources", "raised KeyError: 'url'"),
         "The policy sources raised KeyError: 'url'",
+    ),
+    (
+        OutputValidatorFailed("is_known", "raised KeyError: 'T-5'"),
+        "The output validator is_known raised KeyError: 'T-5'",
     ),
     (
         ModelCallFailed("think", 2, TIMEOUT),

@@ -384,7 +384,7 @@ def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
 
 @applies_where(lambda context: context.input.answer_form is not None)
 @about_answers
-def fields_of_answer(state: KernelState, context: KernelContext) -> Verdict | None:
+def output_type(state: KernelState, context: KernelContext) -> Verdict | None:
     """Ask again for the fields of ``final-answer`` that are missing or wrong.
 
     After the last retry the run is partial.

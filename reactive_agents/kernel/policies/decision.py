@@ -252,7 +252,7 @@ STANDARD_POLICIES: tuple[Policy, ...] = (
     answers.cut_off,
     required_tools,
     empty_reply,
-    answers.fields_of_answer,
+    answers.output_type,
     answers.written_call,
     answers.failed_call,
     answers.left_out,
