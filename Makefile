@@ -10,7 +10,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test requests system explore mutants lint types audit lock lab bench bench-peers docs clean
+.PHONY: help install install-dev demo test requests system crash explore mutants lint types audit lock lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -46,6 +46,9 @@ requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a chan
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
 	$(PYTEST) tests/system
+
+crash: $(DEVELOPMENT) ## Kill durable runs at every boundary, and count what is lost or done twice
+	$(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
 	HYPOTHESIS_PROFILE=explore $(PYTEST) property_tests

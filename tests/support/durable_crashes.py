@@ -9,9 +9,11 @@ from __future__ import annotations
 import json
 import os
 import signal
+import sqlite3
 import sys
 import threading
 from collections.abc import AsyncIterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +31,8 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse,
 from reactive_agents.core.run_record import RunEntry
 from reactive_agents.core.usage import Usage
 from reactive_agents.effects import attempt, effect
+from tests.support.models import RuledLLM, Said
+from tests.support.sensible import sensible
 
 RECORD, EFFECTS, ASKED = "runs.db", "effects", "asked"
 RUN_ID = "order-4711"
@@ -141,18 +145,68 @@ def paying_agent(
     return agent
 
 
-def warm_up(folder: Path) -> None:
+def warm_up(folder: Path, kinds: list[str]) -> None:
     """Run once here, so that no forked process has to import or generate anything."""
 
     async def run() -> None:
         for _ in range(2):
             await paying_agent(folder, Boundaries(None), 1).run("Pay all.", run_id=RUN_ID)
+        for kind in set(kinds) & set(STRATEGIES):
+            await strategy_agent(folder, Boundaries(None), kind).run("Pay all.", run_id=kind)
 
     folder.mkdir()
     anyio.run(run)
     for thread in threading.enumerate():  # a process with threads must not be forked
         if thread.name == "run-leases":
             thread.join()
+
+
+STRATEGIES = ("reactive", "plan-execute-reflect", "reflexion", "tree-of-thought", "adaptive")
+
+
+def strategy_agent(folder: Path, boundary: Boundaries, strategy: str) -> ReactiveAgent:
+    """Return an agent of a strategy with memory, sessions, cost and audit in files."""
+
+    def rule(request: ModelRequest) -> Said:
+        note(folder / ASKED, f"{request.purpose} {len(request.messages)}")
+        return sensible(request)
+
+    def add(a: int, b: int, context: RunContext) -> int:
+        """Add two numbers."""
+        boundary()
+        note(folder / EFFECTS, f"{a}+{b} {context.idempotency_key}")
+        boundary()
+        return a + b
+
+    agent = (
+        ReactiveAgents.create()
+        .with_llm(RuledLLM(rule))
+        .with_reasoning(strategy)
+        .with_tools(tool(idempotent=True)(add))
+        .with_memory(folder / "memory.db")
+        .with_sessions(folder / "sessions.db")
+        .with_cost(folder / "cost.db")
+        .with_audit(folder / "audit.db")
+        .with_durability(folder / RECORD, recover=False)
+        .build()
+    )
+    agent.container.memory.record.override(Object(KilledRecord(folder / RECORD, boundary)))
+    return agent
+
+
+def stored(folder: Path) -> list[int]:
+    """Return how many rows the stores have: memories, turns, runs with a cost, audit entries."""
+    tables = {
+        "memory.db": "memories",
+        "sessions.db": "conversation_turns",
+        "cost.db": "spending_runs",
+        "audit.db": "entries",
+    }
+    counts = []
+    for name, table in tables.items():
+        with closing(sqlite3.connect(folder / name)) as file:
+            counts.append(file.execute(f"SELECT count(*) FROM {table}").fetchone()[0])
+    return counts
 
 
 def run_once(folder: Path, steps: int, kind: str, kill_at: int | None) -> int:
@@ -163,10 +217,15 @@ def run_once(folder: Path, steps: int, kind: str, kill_at: int | None) -> int:
         status = 1
         try:
             boundary = Boundaries(kill_at)
-            agent = paying_agent(folder, boundary, steps, kind=kind)
+            options: dict[str, Any] = {}
+            if kind in STRATEGIES:
+                agent = strategy_agent(folder, boundary, kind)
+                options = {"session": "s", "user": "u"}
+            else:
+                agent = paying_agent(folder, boundary, steps, kind=kind)
 
             async def run() -> None:
-                result = await agent.run("Pay all.", run_id=RUN_ID)
+                result = await agent.run("Pay all.", run_id=RUN_ID, **options)
                 (folder / "result").write_text(
                     json.dumps(
                         [
@@ -200,7 +259,7 @@ def lines(path: Path) -> list[str]:
 
 def main(folder: Path, steps: int, kinds: list[str], every: int) -> None:
     """Kill at every boundary of each kind of run; print what was counted."""
-    warm_up(folder / "warm-up")
+    warm_up(folder / "warm-up", kinds)
     for kind in kinds:
         whole = folder / f"{kind}-whole"
         whole.mkdir()
@@ -218,12 +277,17 @@ def main(folder: Path, steps: int, kinds: list[str], every: int) -> None:
             counts["resumed"] += result[0] == "completed" and result[1] == expected[1]
             effects = lines(place / EFFECTS)
             keys = {each.split()[1] for each in effects}
-            counts["repeated"] += len(effects) - len(keys) if kind != "idempotent" else len(keys) - steps
-            counts["in_doubt"] += steps - len({each.split()[0] for each in effects})
+            if kind in STRATEGIES:
+                counts["repeated"] += len(keys) - len({each.split()[1] for each in lines(whole / EFFECTS)})
+            else:
+                counts["repeated"] += len(effects) - len(keys) if kind != "idempotent" else len(keys) - steps
+                counts["in_doubt"] += steps - len({each.split()[0] for each in effects})
             asked = lines(place / ASKED)
-            counts["paid_twice"] += len(asked) - len(set(asked))
-            if kind == "idempotent":
-                assert result[2:] == expected[2:], (result, expected)
+            counts["paid_twice"] += len(asked) - len(lines(whole / ASKED))
+            if kind == "idempotent" or kind in STRATEGIES:
+                assert result == expected, (kill_at, result, expected)
+            if kind in STRATEGIES:
+                assert stored(place) == stored(whole), (kill_at, stored(place), stored(whole))
         print(json.dumps(counts), flush=True)
 
 

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.support.durable_crashes import STRATEGIES
+
 ROOT = Path(__file__).parents[2]
 
 
@@ -23,3 +25,15 @@ def test_a_run_of_twenty_steps_killed_at_every_boundary(tmp_path: Path, kind: st
     assert counts["repeated"] == 0
     if kind == "idempotent":
         assert counts["in_doubt"] == 0
+
+
+@pytest.mark.parametrize("strategy", STRATEGIES)
+def test_each_strategy_killed_at_every_boundary(tmp_path: Path, strategy: str) -> None:
+    """Result, memory, session, cost and audit are those of a run that was not killed."""
+    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), "1", strategy, "1"]
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert ended.returncode == 0, ended.stderr
+    counts = json.loads(ended.stdout)
+    print(counts)
+    assert counts["resumed"] == counts["kills"] > 20
+    assert counts["repeated"] == 0

@@ -374,6 +374,13 @@ def _end_turn(
         return None
     if ticket is None or not _belongs_to(file, key):
         return SessionRefused(key.session, "it was deleted while the run was under way")
+    added = file.execute(
+        "SELECT 1 FROM conversation_turns WHERE run_id = ? AND conversation ="
+        " (SELECT id FROM conversations WHERE agent = ? AND session = ?)",
+        (run_id, key.agent, key.session),
+    ).fetchone()
+    if added is not None:  # before its process was killed
+        return None
     title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
     (conversation,) = file.execute(
         "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
