@@ -1,4 +1,4 @@
-"""The clock, source of ids and redactors of this process."""
+"""The clock, source of ids and redactors of this process, and its trace."""
 
 from __future__ import annotations
 
@@ -35,6 +35,17 @@ class SystemClock:
 
     now = staticmethod(partial(datetime.now, UTC))
     monotonic = staticmethod(time.monotonic)
+
+
+def trace_headers() -> dict[str, str]:
+    """Return the headers that join a request to the trace under way."""
+    if "opentelemetry.trace" not in sys.modules:
+        return {}
+    from opentelemetry.propagate import inject
+
+    headers: dict[str, str] = {}
+    inject(headers)
+    return headers
 
 
 class UlidSource:

@@ -114,7 +114,11 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
         agent.config.settings,
         agent.model,
         agent.tools,
-        core={"patterns": Object(agent.config.redaction.patterns), **core},
+        core={
+            "patterns": Object(agent.config.redaction.patterns),
+            "subscribers": Object(agent.components.subscribers),
+            **core,
+        },
         services=partial(_services, agent),
     )
     name, deps = agent.config.name, agent.components.deps

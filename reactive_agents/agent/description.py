@@ -23,7 +23,7 @@ from reactive_agents.core.run_context import type_name
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
-from reactive_agents.ports import LLM, Embedder
+from reactive_agents.ports import LLM, Embedder, EventHandler
 from reactive_agents.reasoning import ReasoningController, Strategy
 
 if TYPE_CHECKING:  # imported when guardrails are switched on
@@ -74,6 +74,7 @@ class AgentComponents:
         embedder: turns texts into vectors for memory, instead of a model by name.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
         deps: the type of the dependencies that each run is given; ``None`` for none.
+        subscribers: handlers of the events of all runs.
         config_files: resolved paths of the files that configure the agent, which its file tools do not write.
     """
 
@@ -93,6 +94,7 @@ class AgentComponents:
     signing_key: bytes | None = field(default=None, repr=False)
     config_files: tuple[Path, ...] = ()
     deps: Any = None
+    subscribers: tuple[EventHandler, ...] = ()
 
 
 @frozen
@@ -158,6 +160,8 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
         return InvalidConfig("output_validators", name, "no functions, to be serialised")
     if components.deps is not None:
         return InvalidConfig("deps", type_name(components.deps), "none, to be serialised")
+    if components.subscribers:
+        return InvalidConfig("telemetry", "event handlers", "none, to be serialised")
     if components.controller is not None:
         return InvalidConfig("controller", "a controller", "none, to be serialised")
     if components.checks:

@@ -29,10 +29,13 @@ from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.tools import ASK_USER
 
 if TYPE_CHECKING:
+    from opentelemetry.metrics import MeterProvider
+    from opentelemetry.trace import TracerProvider
+
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments
-    from reactive_agents.ports import Embedder
+    from reactive_agents.ports import Embedder, EventHandler
 
 
 @frozen
@@ -120,6 +123,53 @@ class ServiceOptions(AgentDescription):
         return self._switched_on(
             config.DurabilityConfig, "durability", path=os.fspath(path), in_doubt=in_doubt, recover=recover
         )
+
+    def with_telemetry(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        *,
+        content: bool = False,
+    ) -> Self:
+        """Trace runs, and measure their tokens and durations, with OpenTelemetry.
+
+        Spans are below the caller's, and what a tool begins is below its span. Without an SDK in the program
+        nothing becomes of them.
+
+        Args:
+            tracer_provider: makes the spans; by default the one that the program has set.
+            meter_provider: makes the metrics; by default the one that the program has set.
+            content: whether spans have tasks, answers, arguments and results, redacted like all events.
+        """
+        given = {
+            "tracer_provider": (tracer_provider, "get_tracer"),
+            "meter_provider": (meter_provider, "get_meter"),
+        }
+        for name, (provider, method) in given.items():
+            if provider is not None and not callable(getattr(provider, method, None)):
+                kind = type(provider).__name__
+                return self._with_problem(
+                    InvalidConfig(f"telemetry.{name}", kind, f"a provider with {method}")
+                )
+        wrong = wrong_value("telemetry.content", content, bool, "True or False")
+        if wrong is not None:
+            return self._with_problem(wrong)
+        from reactive_agents.adapters.telemetry.open_telemetry import OpenTelemetryHandler
+
+        return self._with_subscriber(OpenTelemetryHandler(tracer_provider, meter_provider, content=content))
+
+    def with_logging(self) -> Self:
+        """Log runs with the standard library, to the logger ``reactive_agents.runs``.
+
+        One line a run at INFO, its decisions at DEBUG, failed calls at WARNING, failed runs at ERROR. Apart
+        from the messages of errors, which are redacted, no line has what a user or a model said.
+        """
+        from reactive_agents.adapters.telemetry.run_logger import log_run
+
+        return self._with_subscriber(log_run)
+
+    def _with_subscriber(self, handler: EventHandler) -> Self:
+        return self._with_components(subscribers=(*self.components.subscribers, handler))
 
     def with_guardrails(
         self,

@@ -57,6 +57,7 @@ from reactive_agents.ports import (
     CostTracker,
     EffectivenessTracker,
     EventBus,
+    EventHandler,
     Guardrail,
     IdSource,
     MemoryService,
@@ -79,17 +80,21 @@ if TYPE_CHECKING:
 _log = logging.getLogger("reactive_agents")
 
 
-def build_events(redactor: Redactor) -> EventBus:
+def build_events(redactor: Redactor, subscribers: tuple[EventHandler, ...] = ()) -> EventBus:
     """Return a bus with redacted events, and redact the package's log as well."""
     redactor = checked_redactor(redactor)
     redact_log(redactor)
-    return LocalEventBus(redactor)
+    bus = LocalEventBus(redactor)
+    for handler in subscribers:
+        bus.subscribe(handler)
+    return bus
 
 
 class CoreLayer(Layer):
     """Provides ``clock``, ``ids``, ``redactor``, ``events`` and ``lifetimes``.
 
-    ``patterns`` and ``secrets`` are what the redactor looks for besides what it knows by itself.
+    ``patterns`` and ``secrets`` are what the redactor looks for besides what it knows by itself;
+    ``subscribers`` are handlers of the events of all runs.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
@@ -101,7 +106,10 @@ class CoreLayer(Layer):
         self.redactor: Provider[Redactor] = given.get("redactor") or Singleton(
             EnvironmentRedactor, patterns=self.patterns, secrets=self.secrets
         )
-        self.events: Provider[EventBus] = given.get("events") or Singleton(build_events, self.redactor)
+        self.subscribers: Provider[tuple[EventHandler, ...]] = given.get("subscribers") or Object(())
+        self.events: Provider[EventBus] = given.get("events") or Singleton(
+            build_events, self.redactor, self.subscribers
+        )
         self.lifetimes: Provider[Lifetimes] = given.get("lifetimes") or Singleton(Lifetimes)
 
 

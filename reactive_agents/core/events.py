@@ -389,6 +389,15 @@ class ReasoningStepCompleted(Event):
 
 
 @frozen
+class ToolCallStarted(Event):
+    """A tool call begins: its approval, the tool, and the checks of its result come."""
+
+    tool_name: str
+    call_id: CallId
+    arguments: JsonObject
+
+
+@frozen
 class ToolCallCompleted(Event):
     """A tool call ended.
 
@@ -588,6 +597,19 @@ class FinalAnswerProduced(Event):
 
 
 @frozen
+class ModelCallStarted(Event):
+    """A model is asked.
+
+    Attributes:
+        purpose: why.
+        model: as in the request.
+    """
+
+    purpose: str
+    model: str
+
+
+@frozen
 class ModelCallCompleted(Event):
     """A model answered.
 
@@ -734,6 +756,7 @@ RunEvent: TypeAlias = (
     | StrategySelected
     | ToolNeedsFound
     | ReasoningStepCompleted
+    | ToolCallStarted
     | ToolCallCompleted
     | ApprovalRequested
     | ApprovalDecided
@@ -750,6 +773,7 @@ RunEvent: TypeAlias = (
     | PlanRevised
     | PlanEnded
     | PlanStoreFailed
+    | ModelCallStarted
     | ModelCallCompleted
     | ModelCallAbandoned
     | ModelParameterRefused

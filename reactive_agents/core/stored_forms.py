@@ -170,11 +170,13 @@ _TAGGED: Mapping[str, str] = {
         ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed ExecutionStopped
         ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
         MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
-        ModelParameterRefused ModelRouted ModelStreamRestarted ModelTextRetracted ModelTextStreamed
+        ModelCallStarted ModelParameterRefused ModelRouted ModelStreamRestarted ModelTextRetracted
+        ModelTextStreamed
         ModelThinkingStreamed
         PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
         ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
-        TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolNeedsFound VerificationActed
+        TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolCallStarted
+        ToolNeedsFound VerificationActed
     """,
     "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",

@@ -8,6 +8,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceMissing, ToolErrors, ToolFailed, ToolNotApproved
+from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
@@ -50,6 +51,7 @@ class RunTools:
         handle = self._services.handle
         await handle.control.hold(f"call of {call.name}")
         failed = handle.failed_calls.get(call.name, 0)
+        self._services.events.publish(ToolCallStarted, call.name, call.id, call.arguments)
         making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
         scope = evolve(scope, run_context=making)
         try:

@@ -35,6 +35,7 @@ from reactive_agents.core.events import (
     BudgetWarning,
     ModelCallAbandoned,
     ModelCallCompleted,
+    ModelCallStarted,
 )
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import ToolCall
@@ -480,6 +481,7 @@ class MeteredLLM:
             if isinstance(reserved, Failure):
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
+        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model)
         try:
             answer = self._checked(request, await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
@@ -516,6 +518,7 @@ class MeteredLLM:
                 yield Failure(reserved.failure())
                 return
             reservation = reserved.unwrap()
+        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model)
         answer: Result[ModelResponse, LLMErrors] | None = None
         try:
             async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]

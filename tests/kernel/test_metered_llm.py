@@ -80,10 +80,10 @@ class Broken:
 async def test_a_call_is_told_with_purpose_model_usage_cost_and_duration() -> None:
     meter, recorder = metered(ScriptedLLM(say("3", usage=Usage(7, 2, 9), cost_usd=0.25)))
     assert (await attempt(meter.complete(REQUEST))).unwrap().content == "3"
-    (event,) = recorder.events
+    (_, event) = recorder.events
     assert isinstance(event, ModelCallCompleted)
     assert (event.purpose, event.model, event.usage) == ("plan", "m/1", Usage(7, 2, 9))
-    assert (event.cost_usd, event.duration_ms) == (0.25, 500.0)
+    assert (event.cost_usd, event.duration_ms) == (0.25, 1000.0)
     assert meter.usage == RunUsage("", Usage(7, 2, 9), 0.25, 1)
     assert meter.answered_by == "m/1"
 
@@ -92,7 +92,7 @@ async def test_a_call_is_told_with_purpose_model_usage_cost_and_duration() -> No
 async def test_a_call_that_fails_costs_nothing_that_is_known(streaming: bool) -> None:
     meter, recorder = metered(ScriptedLLM(fail(BUSY)), streaming=streaming)
     assert await attempt(meter.complete(REQUEST)) == Failure(BUSY)
-    (event,) = recorder.events
+    (_, event) = recorder.events
     assert isinstance(event, ModelCallAbandoned)
     assert (event.purpose, event.error) == ("plan", BUSY)
     assert meter.usage == RunUsage()
@@ -227,7 +227,12 @@ async def test_a_stream_of_ones_own_is_counted_too() -> None:
     pieces = [piece.unwrap() async for piece in meter.stream(REQUEST)]
     assert isinstance(pieces[-1], StreamCompleted)
     assert [piece async for piece in meter.stream(REQUEST)] == [Failure(BUSY)]
-    assert recorder.tags() == ["ModelCallCompleted", "ModelCallAbandoned"]
+    assert recorder.tags() == [
+        "ModelCallStarted",
+        "ModelCallCompleted",
+        "ModelCallStarted",
+        "ModelCallAbandoned",
+    ]
     assert meter.usage.calls == 1
 
 
@@ -236,7 +241,7 @@ async def test_a_stream_of_ones_own_ends_in_an_answer_or_a_failure() -> None:
     pieces = [piece async for piece in meter.stream(REQUEST)]
     assert pieces[0] == Success(TextDelta("a"))
     assert isinstance(pieces[-1], Failure)
-    assert recorder.tags() == ["ModelCallAbandoned"]
+    assert recorder.tags() == ["ModelCallStarted", "ModelCallAbandoned"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])
@@ -245,7 +250,7 @@ async def test_a_call_that_is_cut_off_is_told_and_counts_as_unknown(streaming: b
     with anyio.move_on_after(0.02) as scope:
         await attempt(meter.complete(REQUEST))
     assert scope.cancelled_caught
-    (event,) = recorder.events
+    (_, event) = recorder.events
     assert isinstance(event, ModelCallAbandoned)
     assert isinstance(event.error, ModelUnavailable)
     assert "cut off" in event.error.message
@@ -257,7 +262,7 @@ async def test_a_stream_that_is_left_early_is_told_once() -> None:
     async with aclosing(meter.stream(REQUEST)) as pieces:  # type: ignore[type-var]
         async for _ in pieces:
             break
-    assert recorder.tags() == ["ModelCallAbandoned"]
+    assert recorder.tags() == ["ModelCallStarted", "ModelCallAbandoned"]
 
 
 @pytest.mark.parametrize("streaming", [False, True])

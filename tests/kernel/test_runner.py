@@ -574,7 +574,7 @@ async def test_two_runs_of_one_run_share_its_numbering_and_differ_in_their_ids()
     second = (await attempt(run_kernel(react_kernel, kernel_input(), options, bench.services))).unwrap()
     assert first.id != second.id
     assert first.steps[0].id != second.steps[0].id
-    assert [event.sequence for event in bench.recorder.events] == list(range(1, 7))
+    assert [event.sequence for event in bench.recorder.events] == list(range(1, 9))
     for state in (first, second):
         assert_valid_transcript(state.messages)
 

@@ -16,6 +16,7 @@ import httpx
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.system import trace_headers
 from reactive_agents.adapters.tools.addresses import AddressPolicy, find_addresses
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolFailed
 
@@ -158,11 +159,12 @@ async def _ask(
 async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response:
     """Return the head of the response of the first address that can be connected to."""
     url, host = target.url, target.url.raw_host.decode("ascii")
+    traced = trace_headers()
     *others, last = (
         client.build_request(
             "GET",
             url.copy_with(host=address, fragment=None),
-            headers={**_HEADERS, "Host": url.netloc.decode("ascii")},
+            headers={**_HEADERS, "Host": url.netloc.decode("ascii"), **traced},
             extensions={"sni_hostname": host},  # the name that the certificate is checked against, too
         )
         for address in target.addresses

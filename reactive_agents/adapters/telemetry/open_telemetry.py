@@ -1,0 +1,368 @@
+"""Traces and metrics of runs, by OpenTelemetry's conventions for generative AI.
+
+A run is a span ``invoke_agent``, and below it each model call, tool call and plan is one. Spans are made of
+events, and an event is published in the task in which it happens: so the span of a tool call is current while
+the tool runs, and what the tool begins (a request, a run of another agent) is below it. Only the API package
+is needed; what becomes of the spans is up to the program's SDK.
+
+What was said is left out unless it is asked for. The bus has redacted it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Any, TypeAlias
+
+from attrs import define, field
+from opentelemetry import context as contexts
+from opentelemetry import trace
+from opentelemetry.context import Context
+from opentelemetry.metrics import Histogram, MeterProvider, get_meter_provider
+from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
+
+from reactive_agents.core import events
+from reactive_agents.core.ids import CallId, PlanId, RunId
+from reactive_agents.core.usage import Usage
+
+SCOPE = "reactive_agents"
+"""Name of the instrumentation."""
+
+_PROVIDERS = {
+    "azure": "azure.ai.openai",
+    "azure_ai": "azure.ai.inference",
+    "bedrock": "aws.bedrock",
+    "gemini": "gcp.gemini",
+    "vertex_ai": "gcp.vertex_ai",
+    "mistral": "mistral_ai",
+    "xai": "x_ai",
+    "watsonx": "ibm.watsonx.ai",
+}
+"""Names of providers in the conventions where they differ from those in the names of models."""
+_SECONDS = (0.01, 0.02, 0.04, 0.08, 0.16, 0.32, 0.64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92)
+_TOKENS = (1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864)
+
+Attributes: TypeAlias = dict[str, Any]
+
+
+@define(eq=False)
+class _OpenSpan:
+    """A span under way, with the context that was current before it."""
+
+    span: Span
+    before: Context
+    began: datetime
+    attributes: Attributes
+
+
+@define(eq=False)
+class _RunSpans:
+    """The spans under way of one run."""
+
+    run: _OpenSpan
+    models: dict[int, _OpenSpan] = field(factory=dict)
+    tools: dict[CallId, _OpenSpan] = field(factory=dict)
+    plans: dict[PlanId, _OpenSpan] = field(factory=dict)
+
+
+class OpenTelemetryHandler:
+    """Makes spans and metrics of events; a handler of the bus.
+
+    Args:
+        tracer_provider: makes the spans; by default that of the program.
+        meter_provider: makes the metrics; by default that of the program.
+        content: whether spans have tasks, answers, arguments and results.
+    """
+
+    def __init__(
+        self,
+        tracer_provider: TracerProvider | None = None,
+        meter_provider: MeterProvider | None = None,
+        *,
+        content: bool = False,
+    ) -> None:
+        self._tracer = (tracer_provider or trace.get_tracer_provider()).get_tracer(SCOPE)
+        meter = (meter_provider or get_meter_provider()).get_meter(SCOPE)
+        self._duration: Histogram = meter.create_histogram(
+            "gen_ai.client.operation.duration",
+            unit="s",
+            description="Duration of a model call, a tool call or a run.",
+            explicit_bucket_boundaries_advisory=_SECONDS,
+        )
+        self._tokens: Histogram = meter.create_histogram(
+            "gen_ai.client.token.usage",
+            unit="{token}",
+            description="Tokens of a model call.",
+            explicit_bucket_boundaries_advisory=_TOKENS,
+        )
+        self._content = content
+        self._runs: dict[RunId, _RunSpans] = {}
+        self._handlers: Mapping[type, Callable[[Any], None]] = {
+            events.TaskStarted: self._begin_run,
+            events.TaskCompleted: self._complete_run,
+            events.TaskFailed: self._fail_run,
+            events.ModelCallStarted: self._begin_model_call,
+            events.ModelCallCompleted: self._complete_model_call,
+            events.ModelCallAbandoned: self._abandon_model_call,
+            events.ToolCallStarted: self._begin_tool_call,
+            events.ReasoningStepCompleted: self._show_observation,
+            events.ToolCallCompleted: self._complete_tool_call,
+            events.PlanCreated: self._begin_plan,
+            events.PlanStepChanged: self._tell_of_plan_step,
+            events.PlanEnded: self._end_plan,
+            **dict.fromkeys(_TOLD, self._tell),
+        }
+
+    def __call__(self, event: Any) -> None:
+        """Make what the event says of a span or a metric."""
+        handle = self._handlers.get(type(event))
+        if handle is not None:
+            handle(event)
+
+    # --- runs ---------------------------------------------------------------------------------------
+
+    def _begin_run(self, event: events.TaskStarted) -> None:
+        attributes: Attributes = {
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": str(event.agent),
+            "gen_ai.agent.id": str(event.agent_id),
+            "reactive_agents.run.id": str(event.run_id),
+        }
+        if event.parent_run_id is not None:
+            attributes["reactive_agents.run.parent_id"] = str(event.parent_run_id)
+        if event.tags:
+            attributes["reactive_agents.run.tags"] = list(event.tags)
+        if self._content:
+            attributes["gen_ai.input.messages"] = _message("user", event.input)
+        opened = self._open(f"invoke_agent {event.agent}", SpanKind.INTERNAL, event, attributes)
+        self._runs[event.run_id] = _RunSpans(opened)
+
+    def _complete_run(self, event: events.TaskCompleted) -> None:
+        result = event.result
+        attributes: Attributes = {
+            "reactive_agents.run.status": result.status,
+            "reactive_agents.run.terminated_by": result.metadata.terminated_by,
+        }
+        if self._content and result.output:
+            attributes["gen_ai.output.messages"] = _message("assistant", str(result.output))
+        self._end_run(event, attributes | _usage(result.metadata.usage), "")
+
+    def _fail_run(self, event: events.TaskFailed) -> None:
+        attributes: Attributes = {"reactive_agents.run.status": "failed"}
+        self._end_run(event, attributes | _usage(event.metadata.usage), _kind(event.error), event.error)
+
+    def _end_run(
+        self,
+        event: events.TaskCompleted | events.TaskFailed,
+        attributes: Attributes,
+        error_type: str,
+        error: Any = None,
+    ) -> None:
+        spans = self._runs.pop(event.run_id, None)
+        if spans is None:
+            return
+        for left in (*spans.models.values(), *spans.tools.values(), *spans.plans.values()):
+            _end(left, event.at, {}, "cancelled")
+        spans.run.span.set_attribute("reactive_agents.run.cost_usd", _metadata(event).cost_usd)
+        self._close(spans.run, event.at, attributes, error_type, getattr(error, "message", ""))
+        contexts.attach(spans.run.before)
+
+    # --- model calls --------------------------------------------------------------------------------
+
+    def _begin_model_call(self, event: events.ModelCallStarted) -> None:
+        spans = self._runs.get(event.run_id)
+        if spans is None:
+            return
+        attributes: Attributes = {
+            "gen_ai.operation.name": "chat",
+            "gen_ai.provider.name": _provider(event.model),
+            "gen_ai.request.model": event.model.rpartition("/")[2],
+            "reactive_agents.purpose": event.purpose,
+        }
+        name = f"chat {attributes['gen_ai.request.model']}"
+        opened = self._open(name, SpanKind.CLIENT, event, attributes)
+        spans.models[id(opened.span)] = opened
+
+    def _complete_model_call(self, event: events.ModelCallCompleted) -> None:
+        opened = self._current_model_call(event.run_id)
+        if opened is None:
+            return
+        opened.attributes["gen_ai.response.model"] = event.model.rpartition("/")[2]
+        attributes = _usage(event.usage)
+        if event.cost_usd is not None:
+            attributes["reactive_agents.cost_usd"] = event.cost_usd
+        self._close(opened, event.at, attributes)
+        contexts.attach(opened.before)
+        for kind, tokens in (("input", event.usage.input_tokens), ("output", event.usage.output_tokens)):
+            if event.usage.reported:
+                self._tokens.record(tokens, _of_metrics(opened.attributes) | {"gen_ai.token.type": kind})
+
+    def _abandon_model_call(self, event: events.ModelCallAbandoned) -> None:
+        opened = self._current_model_call(event.run_id)
+        if opened is not None:
+            self._close(opened, event.at, {}, _kind(event.error), event.error.message)
+            contexts.attach(opened.before)
+
+    def _current_model_call(self, run_id: RunId) -> _OpenSpan | None:
+        """Return the model call of this task; others may be under way in other tasks."""
+        spans = self._runs.get(run_id)
+        return None if spans is None else spans.models.pop(id(trace.get_current_span()), None)
+
+    # --- tool calls ---------------------------------------------------------------------------------
+
+    def _begin_tool_call(self, event: events.ToolCallStarted) -> None:
+        spans = self._runs.get(event.run_id)
+        if spans is None:
+            return
+        attributes: Attributes = {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": event.tool_name,
+            "gen_ai.tool.call.id": str(event.call_id),
+            "gen_ai.tool.type": "function",
+        }
+        if self._content:
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(event.arguments, ensure_ascii=False)
+        spans.tools[event.call_id] = self._open(
+            f"execute_tool {event.tool_name}", SpanKind.INTERNAL, event, attributes
+        )
+
+    def _show_observation(self, event: events.ReasoningStepCompleted) -> None:
+        spans = self._runs.get(event.run_id)
+        if self._content and spans is not None and event.observation is not None:
+            for opened in list(spans.tools.values())[:1]:  # observations come in the order of the calls
+                opened.span.set_attribute("gen_ai.tool.call.result", event.observation)
+
+    def _complete_tool_call(self, event: events.ToolCallCompleted) -> None:
+        spans = self._runs.get(event.run_id)
+        opened = None if spans is None else spans.tools.pop(event.call_id, None)
+        if opened is None:
+            return
+        is_current = trace.get_current_span() is opened.span
+        self._close(opened, event.at, {}, "" if event.success else "tool_error", event.error)
+        if is_current:  # calls beside each other have contexts of their own
+            contexts.attach(opened.before)
+
+    # --- plans, and what else is told of a run ------------------------------------------------------
+
+    def _begin_plan(self, event: events.PlanCreated) -> None:
+        spans = self._runs.get(event.run_id)
+        if spans is not None:
+            attributes: Attributes = {"gen_ai.operation.name": "plan"}
+            opened = self._open("plan", SpanKind.INTERNAL, event, attributes, current=False)
+            spans.plans[event.plan_id] = opened
+
+    def _tell_of_plan_step(self, event: events.PlanStepChanged) -> None:
+        spans = self._runs.get(event.run_id)
+        opened = None if spans is None else spans.plans.get(event.plan_id)
+        if opened is not None:
+            step = {
+                "reactive_agents.plan.step.id": event.step_id,
+                "reactive_agents.plan.step.status": event.status,
+            }
+            opened.span.add_event(type(event).__name__, step, _nanoseconds(event.at))
+
+    def _end_plan(self, event: events.PlanEnded) -> None:
+        spans = self._runs.get(event.run_id)
+        opened = None if spans is None else spans.plans.pop(event.plan_id, None)
+        if opened is not None:
+            self._close(opened, event.at, {"reactive_agents.plan.status": event.status})
+
+    def _tell(self, event: events.Event) -> None:
+        spans = self._runs.get(event.run_id)
+        if spans is not None:
+            _add_event(spans.run.span, event)
+
+    # --- spans --------------------------------------------------------------------------------------
+
+    def _open(
+        self, name: str, kind: SpanKind, event: events.Event, attributes: Attributes, *, current: bool = True
+    ) -> _OpenSpan:
+        before = contexts.get_current()
+        span = self._tracer.start_span(
+            name, before, kind, attributes, start_time=_nanoseconds(event.at), record_exception=False
+        )
+        if current:
+            contexts.attach(trace.set_span_in_context(span, before))
+        return _OpenSpan(span, before, event.at, attributes)
+
+    def _close(
+        self, opened: _OpenSpan, at: datetime, attributes: Attributes, error_type: str = "", error: str = ""
+    ) -> None:
+        _end(opened, at, attributes, error_type, error if self._content else "")
+        told = _of_metrics(opened.attributes) | ({"error.type": error_type} if error_type else {})
+        seconds = max(0.0, (at - opened.began).total_seconds())
+        self._duration.record(seconds, told, trace.set_span_in_context(opened.span))
+
+
+_TOLD = (
+    events.ApprovalRequested,
+    events.ApprovalDecided,
+    events.GuardrailTriggered,
+    events.GuidanceGiven,
+    events.ContextCompacted,
+    events.BudgetWarning,
+    events.ToolCallInDoubt,
+    events.RunContinued,
+    events.ModelStreamRestarted,
+)
+"""What becomes an event of the run's span, by its name alone: its fields may have content."""
+
+
+def _add_event(span: Span, event: events.Event) -> None:
+    span.add_event(type(event).__name__, timestamp=_nanoseconds(event.at))
+
+
+def _end(opened: _OpenSpan, at: datetime, attributes: Attributes, error_type: str, error: str = "") -> None:
+    span = opened.span
+    told = {**opened.attributes, **attributes}
+    if error_type:
+        told["error.type"] = error_type
+        span.set_status(StatusCode.ERROR, error or None)
+    span.set_attributes(told)
+    span.end(_nanoseconds(at))
+
+
+def _of_metrics(attributes: Attributes) -> Attributes:
+    """Return the attributes with few values."""
+    return {name: attributes[name] for name in _OF_METRICS if name in attributes}
+
+
+_OF_METRICS = (
+    "gen_ai.operation.name",
+    "gen_ai.provider.name",
+    "gen_ai.request.model",
+    "gen_ai.response.model",
+    "gen_ai.agent.name",
+    "gen_ai.tool.name",
+)
+
+
+def _usage(usage: Usage) -> Attributes:
+    if not usage.reported:
+        return {}
+    return {
+        "gen_ai.usage.input_tokens": usage.input_tokens,
+        "gen_ai.usage.output_tokens": usage.output_tokens,
+    }
+
+
+def _metadata(event: events.TaskCompleted | events.TaskFailed) -> Any:
+    return event.result.metadata if isinstance(event, events.TaskCompleted) else event.metadata
+
+
+def _message(role: str, text: str) -> str:
+    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)
+
+
+def _provider(model: str) -> str:
+    named = model.partition("/")[0] if "/" in model else "openai"
+    return _PROVIDERS.get(named, named)
+
+
+def _kind(error: object) -> str:
+    return type(error).__name__
+
+
+def _nanoseconds(at: datetime) -> int:
+    return int(at.timestamp() * 1_000_000) * 1000

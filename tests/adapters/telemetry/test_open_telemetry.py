@@ -1,0 +1,291 @@
+"""Traces and metrics over OTLP to a real receiver, and what is in them."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import logging
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from attrs import define, field
+from opentelemetry import trace
+from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
+from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from opentelemetry.sdk.metrics import MeterProvider
+from opentelemetry.sdk.metrics.export import PeriodicExportingMetricReader
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcessor
+from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
+from opentelemetry.trace import SpanKind, StatusCode
+
+from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.system import trace_headers
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, say
+
+
+@define(eq=False)
+class Traced:
+    """A tracer provider whose spans stay in memory."""
+
+    exporter: InMemorySpanExporter = field(factory=InMemorySpanExporter)
+    provider: TracerProvider = field(factory=lambda: TracerProvider(shutdown_on_exit=False))
+
+    def __attrs_post_init__(self) -> None:
+        self.provider.add_span_processor(SimpleSpanProcessor(self.exporter))
+
+    def spans(self) -> dict[str, ReadableSpan]:
+        """Return the spans by name."""
+        return {span.name: span for span in self.exporter.get_finished_spans()}
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool
+def explode() -> str:
+    """Fail."""
+    raise OSError("the disk is full")
+
+
+def parent_of(span: ReadableSpan) -> int | None:
+    return None if span.parent is None else span.parent.span_id
+
+
+def id_of(span: ReadableSpan) -> int:
+    assert span.context is not None
+    return span.context.span_id
+
+
+def told(span: ReadableSpan, name: str) -> Any:
+    return (span.attributes or {}).get(name)
+
+
+def test_a_run_has_spans_of_its_calls_by_the_conventions() -> None:
+    traced = Traced()
+    model = ScriptedLLM(call("add", a=1, b=2), answer("It is 3."), model="openai/gpt-test")
+    builder = ReactiveAgents.create().with_name("sums").with_llm(model).with_reasoning().with_tools(add)
+    result = builder.with_telemetry(traced.provider).build().run_sync("Add 1 and 2.", tags=["math"])
+    spans = traced.exporter.get_finished_spans()
+    assert [span.name for span in spans] == [
+        "chat gpt-test",
+        "execute_tool add",
+        "chat gpt-test",
+        "invoke_agent sums",
+    ]
+    first, used, _, run = spans
+    assert {parent_of(span) for span in spans[:3]} == {id_of(run)}
+    assert (parent_of(run), run.kind, first.kind) == (None, SpanKind.INTERNAL, SpanKind.CLIENT)
+    assert told(run, "gen_ai.operation.name") == "invoke_agent"
+    assert told(run, "gen_ai.agent.name") == "sums"
+    assert told(run, "reactive_agents.run.tags") == ("math",)
+    assert told(run, "reactive_agents.run.status") == "completed"
+    assert told(run, "gen_ai.usage.input_tokens") == result.metadata.usage.input_tokens
+    assert told(first, "gen_ai.provider.name") == "openai"
+    assert told(first, "gen_ai.request.model") == "gpt-test"
+    assert told(first, "gen_ai.usage.output_tokens") > 0
+    assert told(used, "gen_ai.tool.name") == "add"
+    assert told(used, "gen_ai.tool.call.id")
+    every = json.dumps([dict(span.attributes or {}) for span in spans], default=str)
+    assert "Add 1" not in every
+    assert "It is 3." not in every
+    assert '"a"' not in every
+
+
+def test_content_is_there_when_asked_for_and_redacted() -> None:
+    traced = Traced()
+    model = ScriptedLLM(call("add", a=1, b=2), answer("It is 3."))
+    builder = ReactiveAgents.create().with_name("sums").with_llm(model).with_reasoning().with_tools(add)
+    agent = builder.with_telemetry(traced.provider, content=True).with_redaction(r"pin-\d+").build()
+    agent.run_sync("Add 1 and 2 for pin-4711.")
+    spans = traced.spans()
+    asked = told(spans["invoke_agent sums"], "gen_ai.input.messages")
+    assert "Add 1 and 2" in asked
+    assert "4711" not in asked
+    assert "It is 3." in told(spans["invoke_agent sums"], "gen_ai.output.messages")
+    assert json.loads(told(spans["execute_tool add"], "gen_ai.tool.call.arguments")) == {"a": 1, "b": 2}
+    assert told(spans["execute_tool add"], "gen_ai.tool.call.result") == "3"
+
+
+def test_a_sub_agent_is_below_the_call_that_began_it_and_the_run_below_the_caller() -> None:
+    traced = Traced()
+
+    def described(name: str, *turns: Any) -> ReactiveAgents:
+        builder = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return builder.with_telemetry(traced.provider)
+
+    helper = described("helper", call("add", a=1, b=2), answer("3")).with_tools(add).build()
+    asks = agent_tool(helper, name="helper", description="Adds.")
+    boss = described("boss", call("helper", task="Add 1 and 2."), answer("It is 3.")).with_tools(asks).build()
+    with traced.provider.get_tracer("program").start_as_current_span("request"):
+        boss.run_sync("What is 1 + 2?")
+        assert trace.get_current_span() is not None
+        with traced.provider.get_tracer("program").start_as_current_span("after"):
+            pass
+    spans = traced.spans()
+    line = ["request", "invoke_agent boss", "execute_tool helper", "invoke_agent helper", "execute_tool add"]
+    for above, below in pairwise(line):
+        assert parent_of(spans[below]) == id_of(spans[above]), below
+    assert parent_of(spans["after"]) == id_of(spans["request"])
+    assert told(spans["invoke_agent helper"], "reactive_agents.run.parent_id")
+
+
+def test_calls_beside_each_other_are_current_each_in_its_own_tool() -> None:
+    traced = Traced()
+    headers: list[str] = []
+
+    @tool
+    def look(at: str) -> str:
+        """Look at a place."""
+        headers.append(trace_headers()["traceparent"])
+        return at
+
+    model = ScriptedLLM(calls(call("look", at="a"), call("look", at="b")), answer("So."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
+    builder.with_telemetry(traced.provider).build().run_sync("Look at both.")
+    used = [span for span in traced.exporter.get_finished_spans() if span.name == "execute_tool look"]
+    assert {f"{id_of(span):016x}" for span in used} == {each.split("-")[2] for each in headers}
+    (run,) = (span for span in traced.exporter.get_finished_spans() if "invoke" in span.name)
+    assert {parent_of(span) for span in used} == {id_of(run)}
+    assert trace_headers() == {}
+
+
+def test_failures_have_their_kind_and_no_content() -> None:
+    traced = Traced()
+    model = ScriptedLLM(call("explode"), fail("no"))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(explode)
+    with pytest.raises(AgentError):
+        agent.with_telemetry(traced.provider).build().run_sync("Go.")
+    for name in ("execute_tool explode", "chat test", "invoke_agent agent"):
+        span = next(each for each in reversed(traced.exporter.get_finished_spans()) if each.name == name)
+        assert span.status.status_code == StatusCode.ERROR
+        assert told(span, "error.type")
+        assert "disk" not in str(span.status.description)
+
+
+def test_a_run_that_is_cut_off_leaves_no_open_span() -> None:
+    traced = Traced()
+    from reactive_agents.adapters.telemetry.open_telemetry import OpenTelemetryHandler
+
+    handler = OpenTelemetryHandler(traced.provider)
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(call("stop"), say("no"))).with_reasoning()
+
+    @tool
+    def stop() -> str:
+        """Stop the run."""
+        built.stop(built.running()[0])
+        return "stopped"
+
+    built = agent.with_tools(stop).build()
+    built.subscribe(handler)
+    assert built.run_sync("Go.").status == "partial"
+    assert handler._runs == {}
+    assert "execute_tool stop" in traced.spans()
+
+
+# --- over OTLP ------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def receiver() -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """An OTLP receiver on loopback: its address, and what it has received."""
+    received: list[tuple[str, bytes]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            if self.headers.get("Content-Encoding") == "gzip":
+                body = gzip.decompress(body)
+            received.append((self.path, body))
+            self.send_response(200)
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def log_message(self, *_: Any) -> None:
+            return None
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_address[1]}", received
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def test_spans_and_metrics_reach_a_receiver() -> None:
+    with receiver() as (address, received):
+        tracers = TracerProvider(shutdown_on_exit=False)
+        tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{address}/v1/traces")))
+        reader = PeriodicExportingMetricReader(OTLPMetricExporter(f"{address}/v1/metrics"))
+        meters = MeterProvider([reader], shutdown_on_exit=False)
+        model = ScriptedLLM(call("add", a=1, b=2), answer("It is 3."))
+        builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(add)
+        builder.with_telemetry(tracers, meters).build().run_sync("Add 1 and 2.")
+        tracers.shutdown()
+        meters.shutdown()
+    spans = [
+        span.name
+        for path, body in received
+        if path == "/v1/traces"
+        for of_resource in ExportTraceServiceRequest.FromString(body).resource_spans
+        for of_scope in of_resource.scope_spans
+        for span in of_scope.spans
+    ]
+    assert sorted(spans) == ["chat test", "chat test", "execute_tool add", "invoke_agent agent"]
+    metrics = {
+        metric.name: metric
+        for path, body in received
+        if path == "/v1/metrics"
+        for of_resource in ExportMetricsServiceRequest.FromString(body).resource_metrics
+        for of_scope in of_resource.scope_metrics
+        for metric in of_scope.metrics
+    }
+    tokens = metrics["gen_ai.client.token.usage"].histogram.data_points
+    kinds = {pair.value.string_value for point in tokens for pair in point.attributes if "type" in pair.key}
+    assert kinds == {"input", "output"}
+    assert sum(point.count for point in tokens) == 4
+    assert (
+        sum(point.count for point in metrics["gen_ai.client.operation.duration"].histogram.data_points) == 4
+    )
+
+
+# --- the log --------------------------------------------------------------------------------------------
+
+
+def test_runs_are_in_the_log_of_the_program(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.DEBUG, "reactive_agents.runs")
+    model = ScriptedLLM(call("explode"), call("add", a=1, b=2), answer("It is 3."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(add, explode)
+    agent.with_logging().build().run_sync("Add 1 and 2.")
+    lines = [
+        (each.levelname, each.getMessage()) for each in caplog.records if each.name == "reactive_agents.runs"
+    ]
+    assert [level for level, _ in lines].count("INFO") == 1
+    assert "completed by final_answer, 3 model calls" in next(
+        text for level, text in lines if level == "INFO"
+    )
+    assert any(level == "WARNING" and "explode failed" in text for level, text in lines)
+    assert any(level == "DEBUG" and "answered (" in text for level, text in lines)
+    assert not any("Add 1" in text or "It is" in text for _, text in lines)
+
+
+def test_a_failed_run_is_in_the_log_with_its_cause(caplog: pytest.LogCaptureFixture) -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(fail("no"))).with_reasoning().with_logging().build()
+    with pytest.raises(AgentError):
+        agent.run_sync("Go.")
+    (line,) = (each for each in caplog.records if each.name == "reactive_agents.runs")
+    assert line.levelname == "ERROR"
+    assert "caused by" in line.getMessage()
