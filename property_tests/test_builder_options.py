@@ -68,6 +68,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_guardrails", ("", "", "judge_model")),
     ("with_telemetry", ("tracer_provider", "meter_provider", "content")),
     ("with_logging", ()),
+    ("with_durability", ("", "in_doubt", "recover")),
     ("with_redaction", ("", "")),
     ("with_verification", ("threshold", "action", "judge_model", "self_consistency", "deliverables")),
     ("with_audit", ("", "signing_key")),

@@ -1,4 +1,4 @@
-"""Runs in the program's log: a line for each, its decisions at DEBUG, its failures.
+"""Runs in the program's log: a line for each, its decisions, its failures.
 
 The lines go to the logger ``reactive_agents.runs``; what is done with them is up to the program, as with any
 library. Apart from the messages of errors, which are redacted, they have nothing that was said.
