@@ -75,6 +75,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_cost", ("", "tiers", "run_usd", "daily_usd", "monthly_usd", "warn_at")),
     ("with_approval", ("", "timeout_s")),
     ("with_ask_user", ("",)),
+    ("with_handoffs", ("", "")),
     ("with_kernel", ("", "")),
     ("from_config", ("",)),
 )

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         agent_tool,
         read_config,
     )
+    from reactive_agents.agent.multi_agent import handoff, without_tool_calls
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
@@ -63,9 +64,11 @@ _HOMES = {
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
     "external_tool": "reactive_agents.adapters.tools.external",
+    "handoff": "reactive_agents.agent.multi_agent",
     "read_config": "reactive_agents.agent",
     "read_persona": "reactive_agents.agent.persona_config",
     "tool": "reactive_agents.adapters.tools.decorator",
+    "without_tool_calls": "reactive_agents.agent.multi_agent",
 }
 
 __all__ = [
@@ -94,9 +97,11 @@ __all__ = [
     "agent_tool",
     "create_runtime",
     "external_tool",
+    "handoff",
     "read_config",
     "read_persona",
     "tool",
+    "without_tool_calls",
 ]
 
 

@@ -10,10 +10,10 @@ serves any number of runs, event loops and threads, and one built for a single r
 from __future__ import annotations
 
 from reactive_agents.agent.agent import AgentResult, ReactiveAgent
-from reactive_agents.agent.agent_tool import agent_tool
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.multi_agent import agent_tool
 from reactive_agents.core.tasks import AbstainedResult, CompletedResult, PartialResult, TypedResult
 
 __all__ = [

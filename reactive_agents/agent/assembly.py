@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
 from dependency_injector.providers import Object
@@ -40,6 +40,10 @@ from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
 from reactive_agents.reasoning.structured_output.schema import Shape
 
+if TYPE_CHECKING:
+    from reactive_agents.agent.multi_agent import Handoff  # imported by agents that hand over
+    from reactive_agents.engine.handoffs import HandoffTarget
+
 
 @frozen(eq=False)
 class ResolvedAgent:
@@ -58,6 +62,7 @@ class ResolvedAgent:
     compaction_functions: Mapping[str, CompactionFunction]
     guardrail: Guardrail | None
     shape: Shape[Any] | None
+    handoffs: tuple[Handoff, ...] = ()
 
 
 def assemble_agent(
@@ -81,9 +86,11 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
             compaction_functions,
             guardrail,
             shape,
+            handoffs,
         )
         for model in _model(config, components)
-        for tools in _tool_settings(config, components)
+        for handoffs in _handoffs(components)
+        for tools in _tool_settings(config, components, handoffs)
         for _ in _check_transforms(config.compression.transform)
         for _ in _check_tool_names(config, tools)
         for _ in _check_paths(config)
@@ -101,6 +108,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
         for _ in _check_strategy(config, components)
         for _ in _check_kernel(config, components)
         for shape in _shape(components.output_type)
+        for _ in _check_answers(handoffs, shape)
     )
 
 
@@ -160,6 +168,7 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
             policies=components.policies,
             output_shape=agent.shape,
             output_validators=components.output_validators,
+            handoffs=_targets(agent),
         ),
     }
 
@@ -173,6 +182,30 @@ def _desk(options: DeskOptions) -> Providers:
         **({"approver": desk} if options.approves else {}),
         "desk": desk if options.attended else OptionalService(),
     }
+
+
+def _targets(agent: ResolvedAgent) -> Mapping[str, HandoffTarget] | None:
+    if not agent.handoffs:
+        return None
+    from reactive_agents.agent.multi_agent import handoff_targets
+
+    return handoff_targets(agent.handoffs, agent.shape, agent.components.deps)
+
+
+def _handoffs(components: AgentComponents) -> Result[tuple[Handoff, ...], InvalidConfig]:
+    if not components.handoffs:
+        return Success(())
+    from reactive_agents.agent.multi_agent import resolve_handoffs  # imported by agents that hand over
+
+    return resolve_handoffs(components.handoffs)
+
+
+def _check_answers(handoffs: tuple[Handoff, ...], shape: Shape[Any] | None) -> Result[None, InvalidConfig]:
+    if not handoffs:
+        return Success(None)
+    from reactive_agents.agent.multi_agent import check_answers
+
+    return check_answers(handoffs, shape)
 
 
 def _objects(**given: Any) -> Providers:
@@ -316,9 +349,11 @@ def _check_patterns(patterns: Iterable[str]) -> Result[None, InvalidConfig]:
     return Success(None)
 
 
-def _tool_settings(config: AgentConfig, components: AgentComponents) -> Result[ToolSettings, InvalidConfig]:
+def _tool_settings(
+    config: AgentConfig, components: AgentComponents, handoffs: tuple[Handoff, ...]
+) -> Result[ToolSettings, InvalidConfig]:
     tools: dict[str, Tool] = {}
-    for source in components.tools:
+    for source in (*components.tools, *(each.tool() for each in handoffs)):
         found = find_tool(source)
         if isinstance(found, Failure):
             return Failure(found.failure())

@@ -56,6 +56,9 @@ from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
 
+if TYPE_CHECKING:
+    from reactive_agents.agent.multi_agent import HandoffLike  # imported by agents that hand over
+
 _Output = TypeVar("_Output")
 _Given = TypeVar("_Given")
 _Deps = TypeVar("_Deps", default=None)
@@ -125,7 +128,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return ReactiveAgents(problems=(read.failure(),))
         config = read.unwrap()
         files = (Path(source).resolve(),) if isinstance(source, str | Path) else ()
-        return ReactiveAgents(config, AgentComponents(tools=config.tools, config_files=files, deps=deps))
+        return ReactiveAgents(
+            config,
+            AgentComponents(tools=config.tools, handoffs=config.handoffs, config_files=files, deps=deps),
+        )
 
     # --- the model --------------------------------------------------------------------------------------
 
@@ -285,6 +291,23 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         from reactive_agents.adapters.tools.builtin import builtin_tools
 
         return self._with_components(tools=(*self.components.tools, *(tools or builtin_tools())))
+
+    def with_handoffs(self, *agents: HandoffLike) -> Self:
+        """Let the model hand the conversation over to other agents.
+
+        The other agent is shown the conversation, and its answer is the run's. In a session it keeps the
+        conversation, and answers the next turn as well. A later call adds to an earlier one.
+
+        Args:
+            agents: agents that are built, ``handoff(agent, …)`` with options, or ``module:agent``.
+        """
+        from reactive_agents.agent.multi_agent import resolve_handoffs
+
+        handoffs = (*self.components.handoffs, *agents)
+        wrong = resolve_handoffs([each for each in handoffs if not isinstance(each, str)])
+        if isinstance(wrong, Failure):
+            return self._with_problem(wrong.failure())
+        return self._with_components(handoffs=handoffs)
 
     def with_mcp(self, *servers: McpServer) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run."""
@@ -531,4 +554,5 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 return Failure(reference.failure())
             names.append(reference.unwrap())
         model = evolve(self.config.model, api_key=None)
-        return Success(evolve(self.config, model=model, tools=tuple(names)))
+        handoffs = tuple(each for each in self.components.handoffs if isinstance(each, str))
+        return Success(evolve(self.config, model=model, tools=tuple(names), handoffs=handoffs))

@@ -42,6 +42,7 @@ class AgentConfig(RunSettings):
     Attributes:
         model: which model answers; its key is never written.
         tools: names of built-in tools, and ``module:function`` for custom ones.
+        handoffs: agents that a conversation may be handed to, as ``module:agent``.
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         sessions: where conversations are kept; in the process by default.
@@ -51,6 +52,7 @@ class AgentConfig(RunSettings):
 
     model: ModelConfig = field(factory=ModelConfig)
     tools: tuple[str, ...] = ()
+    handoffs: tuple[str, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
     sessions: SessionsConfig = field(factory=SessionsConfig)
@@ -135,7 +137,7 @@ def _references(value: Json, option: str) -> Iterator[tuple[str, str]]:
             place = f"{option}.{key}".lstrip(".")
             if key == "function" and isinstance(item, str) and item:
                 yield place, item
-            elif key == "tools" and isinstance(item, list):
+            elif key in ("tools", "handoffs") and isinstance(item, list):
                 yield from ((place, each) for each in item if isinstance(each, str) and ":" in each)
             else:
                 yield from _references(item, place)

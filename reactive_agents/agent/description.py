@@ -26,8 +26,11 @@ from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM, Embedder, EventHandler
 from reactive_agents.reasoning import ReasoningController, Strategy
 
-if TYPE_CHECKING:  # imported when guardrails are switched on
+if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.agent.multi_agent import (
+        HandoffLike,  # imported by agents that hand over  # imported when guardrails are switched on
+    )
 
 
 @frozen
@@ -62,6 +65,7 @@ class AgentComponents:
     Attributes:
         llm: a model object, instead of the configured model.
         tools: functions and names, instead of the configured names.
+        handoffs: agents that a conversation may be handed to, instead of the configured names.
         desk: what the desk of each agent that is built passes to whom.
         strategies: custom strategies, by name.
         kernels: custom kernels, by name.
@@ -81,6 +85,7 @@ class AgentComponents:
     llm: LLM | None = None
     tools: tuple[ToolLike, ...] = ()
     hooks: tuple[LifecycleHook, ...] = ()
+    handoffs: tuple[HandoffLike, ...] = ()
     desk: DeskOptions = DeskOptions()
     strategies: tuple[tuple[ReasoningStrategy, Strategy], ...] = ()
     kernels: tuple[tuple[str, ThoughtKernel], ...] = ()
@@ -142,6 +147,9 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     if components.hooks:
         where = f"a hook for {components.hooks[0].phase}/{components.hooks[0].timing}"
         return InvalidConfig("hooks", where, "no hooks, which cannot be serialised")
+    for handoff in components.handoffs:
+        if not isinstance(handoff, str):
+            return InvalidConfig("handoffs", repr(handoff.name), "module:agent, to be serialised")
     if components.desk.approves:
         return InvalidConfig("approval", "an approver", "none, to be serialised")
     if components.desk.question_handler is not None:

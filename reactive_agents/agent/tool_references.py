@@ -87,7 +87,7 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
 
 def _builtin_tools() -> dict[str, Tool]:
     from reactive_agents.adapters.tools.builtin import builtin_tools  # files, processes and the web
-    from reactive_agents.adapters.tools.builtin.ask_user import ask_user
+    from reactive_agents.adapters.tools.external import ask_user
 
     return {**builtin_tools(), ask_user.name: ask_user}
 

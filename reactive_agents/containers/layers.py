@@ -76,6 +76,7 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.sqlite import DatabasePath
+    from reactive_agents.engine.handoffs import HandoffTarget
 
 _log = logging.getLogger("reactive_agents")
 
@@ -431,7 +432,8 @@ def build_ports(*, llm: LLM, redactor: Redactor, **services: Any) -> EnginePorts
 class EngineLayer(Layer):
     """Provides ``hooks``, beginning with ``given_hooks``, ``policies``, ``engine``.
 
-    ``output_shape`` is the form of the answers: ``Nothing``, for text, unless it is given.
+    ``output_shape`` is the form of the answers: ``Nothing``, for text, unless it is given. ``handoffs`` are
+    the agents that a conversation may be handed to, by the names of the tools.
     """
 
     def __init__(
@@ -457,6 +459,7 @@ class EngineLayer(Layer):
             "output_validators"
         ) or Object(())
         self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
+        self.handoffs: Provider[Mapping[str, HandoffTarget]] = given.get("handoffs") or Object(EMPTY)
         self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
             build_ports,
             by_path=by_path,
@@ -488,6 +491,7 @@ class EngineLayer(Layer):
             content_loader=tooling.content_loader.provider,
             output_shape=self.output_shape,
             desk=governance.desk.provider,
+            handoffs=self.handoffs,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
             ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path

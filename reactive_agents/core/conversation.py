@@ -34,6 +34,7 @@ class History:
         left_out: number of earlier messages that are not shown.
         turn: number of the run before in its session, 0 for none; ``None`` outside of a session.
         parts: images, audio and documents of the session, also those that no message shows.
+        holder: the way from the agent of the session to the one that has the conversation; empty for itself.
     """
 
     messages: tuple[Message, ...] = ()
@@ -42,6 +43,7 @@ class History:
     left_out: int = 0
     turn: int | None = None
     parts: tuple[Content, ...] = ()
+    holder: tuple[str, ...] = ()
 
 
 NO_HISTORY = History()
@@ -179,12 +181,14 @@ class SessionTurn:
         messages: the task, its calls with their results, and the answer.
         text: the same as plain text.
         results: full texts of the tool results that the messages show in part, by the keys that they name.
+        holder: the way from the agent of the session to the one that has the conversation; empty for itself.
     """
 
     run_id: RunId
     messages: tuple[Message, ...]
     text: str
     results: Mapping[str, str] = field(factory=dict)
+    holder: tuple[str, ...] = ()
 
 
 @frozen

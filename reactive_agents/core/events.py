@@ -513,6 +513,19 @@ class ExternalCallDelivered(Event):
 
 
 @frozen
+class HandedOff(Event):
+    """The conversation goes to another agent, whose answer will be the run's.
+
+    Attributes:
+        to_agent: its name.
+        reason: in the words of the model; may be empty.
+    """
+
+    to_agent: str
+    reason: str = ""
+
+
+@frozen
 class GuidanceGiven(Event):
     """The model is steered with ``text`` before its next turn.
 
@@ -764,6 +777,7 @@ RunEvent: TypeAlias = (
     | QuestionAnswered
     | ExternalCallRequested
     | ExternalCallDelivered
+    | HandedOff
     | GuidanceGiven
     | ContextCompacted
     | ContextLost

@@ -22,7 +22,9 @@ GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
 ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
 START: Final[Literal["start"]] = "start"
 """The action of the entry of a run that begins; its end is the entry ``run``."""
-AuditAction: TypeAlias = Literal["start", "run", "request", "approval", "denial", "answer", "guardrail-block"]
+AuditAction: TypeAlias = Literal[
+    "start", "run", "request", "approval", "denial", "answer", "handoff", "guardrail-block"
+]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 

@@ -169,6 +169,7 @@ _TAGGED: Mapping[str, str] = {
         ExecutionCancelled ExecutionHookFailed ExecutionHookFired ExecutionLoopIteration ExecutionPaused
         ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed ExecutionStopped
         ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
+        HandedOff
         MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
         ModelCallStarted ModelParameterRefused ModelRouted ModelStreamRestarted ModelTextRetracted
         ModelTextStreamed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import anyio
 from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
@@ -10,9 +11,10 @@ from reactive_agents.core import errors
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import attempt
+from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
@@ -20,7 +22,7 @@ from reactive_agents.engine.output_validation import form_of_answers
 from reactive_agents.engine.requests import RunApprover, approver_of
 from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.run_tools import RunTools
-from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, definitions_of
@@ -36,6 +38,8 @@ async def strategy_select(
 
     Fails with ``ExecutionError`` when the configured strategy does not exist, or none can be selected.
     """
+    if services.handle.handoff is not None:  # the conversation is with another agent
+        return Success(replaced(context, selected_strategy=direct.NAME))
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
         strategy, reason = direct.NAME, "reasoning is off"
@@ -67,6 +71,8 @@ async def agent_loop(
     the limit, and with ``TaskError`` when the task's ``plan_id`` is not a string.
     """
     handle = services.handle
+    if handle.handoff is not None:
+        return await _handed_over(context, services)
     plan_id = context.task.details.get(PLAN_ID)
     if plan_id is not None and not isinstance(plan_id, str):
         message = f"details.{PLAN_ID}: got {plan_id!r}, expected the id of a plan as a string."
@@ -77,10 +83,12 @@ async def agent_loop(
         run = direct.direct(given, ready)
     else:
         run = reasoning.execute(context.selected_strategy or "", given, ready)
-    outcome = await attempt(run)
+    outcome = await (_until_handoff(run, handle) if services.ports.handoffs else attempt(run))
     ended = handle.ending_error()
     if ended is not None:  # a strategy of several kernel runs may have continued after it
         return Failure(ended)
+    if handle.handoff is not None or outcome is None:
+        return await _handed_over(context, services)
     if not isinstance(outcome, Success):
         error = outcome.failure()
         refusal = budget_refusal(error)
@@ -98,6 +106,23 @@ async def agent_loop(
         if handle.failure is not None:
             return Failure(handle.failure)
     return await guard_output(result, services)
+
+
+async def _until_handoff(
+    run: Effect[ReasoningResult, errors.ReasoningErrors], handle: RunHandle
+) -> Result[ReasoningResult, errors.ReasoningErrors] | None:
+    """Return the outcome of a strategy; ``None`` when a handoff has ended it."""
+    with anyio.CancelScope() as handle.loop:
+        return await attempt(run)
+    return None
+
+
+async def _handed_over(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
+    from reactive_agents.engine.handoffs import hand_over  # imported by runs with other agents
+
+    return await hand_over(context, services)
 
 
 def _settings(services: EngineServices) -> RunSettings:
@@ -130,6 +155,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         earlier=context.earlier,
         history=context.history,
         plan_id=PlanId(plan_id) if isinstance(plan_id, str) else None,
+        key_prefix="" if services.overrides.handed is None else services.overrides.handed.key_prefix,
         answer_form=form_of_answers(services),
         parts=context.task.parts,
     )

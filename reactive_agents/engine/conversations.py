@@ -11,6 +11,7 @@ import logging
 import math
 
 import anyio
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import conversation, errors
@@ -55,11 +56,13 @@ async def continue_conversation(
     Waits for earlier runs of the session, until the deadline at most. Fails with ``ExecutionError``: without
     its history a run would answer another question than it was asked.
     """
-    task = context.task
-    if task.session is None and not task.history:
+    task, handed = context.task, services.overrides.handed
+    if task.session is None and not task.history and handed is None:
         return Success(context)
     size = history_size(_window_tokens(context.selected_model, services))
     history = conversation.History(conversation.without_instructions(task.history))
+    if handed is not None:
+        history = evolve(handed.history, holder=handed.path)
     if task.session is not None:
         key = conversation.SessionKey(task.agent_id, SessionId(task.session), task.user)
         store = services.ports.sessions().value_or(None)
@@ -86,6 +89,10 @@ async def continue_conversation(
         services.handle.session = key
         history = begun.unwrap()
     services.handle.context = context = replaced(context, history=fit_history(history, size))
+    if history.holder and services.ports.handoffs:
+        from reactive_agents.engine.handoffs import continue_handoffs
+
+        continue_handoffs(history.holder, services)
     return Success(context)
 
 
@@ -118,11 +125,18 @@ def _turn(result: TaskResult, services: EngineServices) -> conversation.SessionT
     messages: tuple[Message, ...] = result.new_messages
     shown = "\n".join(each.content for each in messages if isinstance(each, ToolMessage))
     results = {key: text for key, text in result.tool_results.items() if key in shown}
-    turn = conversation.SessionTurn(
-        result.run_id, messages, "\n".join(conversation.conversation_lines(messages)), results
-    )
+    text = "\n".join(conversation.conversation_lines(messages))
+    turn = conversation.SessionTurn(result.run_id, messages, text, results, _holder(result, services))
     redactor = services.ports.redactor
     return turn if redactor is None else ValueRedactor(redactor).redacted(turn)
+
+
+def _holder(result: TaskResult, services: EngineServices) -> tuple[str, ...]:
+    if not result.handoffs:
+        return ()
+    from reactive_agents.engine.handoffs import holder_path
+
+    return holder_path(services.settings.name, result.handoffs)
 
 
 def _window_tokens(model: str | None, services: EngineServices) -> int:

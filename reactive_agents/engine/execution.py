@@ -350,7 +350,8 @@ class ExecutionEngine:
             redactor = caller.redactor if redactor is None else redactor.joined(caller.redactor)
         if journal is not None:
             ports = journal.recorded_ports(ports)
-        control = ExecutionControl(events)
+        handed = overrides.handed
+        control = ExecutionControl(events, None if handed is None else handed.control)
         account = UsageAccount(None if caller is None else caller.account)
         callers_budget = None if caller is None else caller.budget
         budget = None
@@ -381,6 +382,8 @@ class ExecutionEngine:
             journal.account, journal.events, journal.control = account, events, control
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
+        if handed is not None and handed.seconds is not None:
+            limit = handed.seconds if limit is None else min(limit, handed.seconds)
         context = ExecutionContext(
             run_id=run_id,
             task=task,

@@ -44,15 +44,19 @@ class ExecutionControl:
 
     ``cancel``, ``stop``, ``pause`` and ``resume`` are for any thread, and return whether they were accepted.
 
+    Args:
+        above: of a run on the same event loop that holds this one as well.
+
     Attributes:
         scope: the phases of the run, cancelled by ``cancel`` and, until there is an answer, by ``stop``.
         stopped: the accepted request to stop.
     """
 
-    def __init__(self, events: RunEvents) -> None:
+    def __init__(self, events: RunEvents, above: ExecutionControl | None = None) -> None:
         self.scope = anyio.CancelScope()
         self.stopped: StopRequest | None = None
         self._events = events
+        self._above = above
         self._call_soon = calls_on_this_loop()
         self._lock = Lock()
         self._cancelled = False
@@ -121,6 +125,8 @@ class ExecutionControl:
 
         To be awaited before each model call and each tool call.
         """
+        if self._above is not None:
+            await self._above.hold(next_step)
         if self._cancelled or (self.stopped is not None and not self._answered):
             self.scope.cancel()  # accepted by another thread, perhaps, whose call has not arrived yet
             await anyio.lowlevel.checkpoint_if_cancelled()

@@ -13,6 +13,7 @@ from functools import partial
 from typing import TypeAlias
 
 import anyio
+import anyio.lowlevel
 from attrs import fields, frozen
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
@@ -42,7 +43,7 @@ from reactive_agents.engine.context import (
     may_follow,
 )
 from reactive_agents.engine.hooks import HookTiming
-from reactive_agents.engine.services import EnginePorts, EngineServices
+from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, KernelStep, transition_state
 from reactive_agents.kernel.service_calls import BrokenServiceError
 from reactive_agents.kernel.termination import FINISHING_S
@@ -215,6 +216,8 @@ async def _step_with_hooks(
     if ended is not None:  # also for a strategy that tries again
         return Failure(KernelFailed(ended.message, state.kernel_type))
     phase = PHASE_OF_STATUS[state.status]
+    if handle.handoff is not None and phase != "observe":  # the results of its turn are taken in before
+        await _end_loop(handle)
     handle.phase = phase
     handle.record_state(state)
     if phase == "think":
@@ -248,6 +251,13 @@ async def _step_with_hooks(
         if not (isinstance(shown, Success) and shown.unwrap() is before):
             return _with_hook_changes(following, before, shown, services)
     return outcome
+
+
+async def _end_loop(handle: RunHandle) -> None:
+    """End the agent loop, also for a strategy of several kernel runs."""
+    if handle.loop is not None:
+        handle.loop.cancel()
+        await anyio.lowlevel.checkpoint()
 
 
 async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> Result[None, KernelErrors]:

@@ -223,7 +223,8 @@ def task_result(
         ),
         history=without_instructions(context.task.history) or context.history.messages,
         sub_runs=tuple(services.handle.sub_runs),
-        agent=services.settings.name,
+        handoffs=services.handle.handoffs,
+        agent=services.handle.answered_by or services.settings.name,
     )
 
 

@@ -59,6 +59,8 @@ class RunTools:
         except BaseException:
             handle.interrupted_calls.add(scope.call_key)
             raise
+        if call.name in self._services.ports.handoffs:
+            self._accept(call, executed)
         error = _error_of(call, executed)
         if error is not None:
             handle.call_errors[scope.call_key] = error
@@ -66,6 +68,12 @@ class RunTools:
         elif failed:
             handle.failed_calls.pop(call.name, None)
         return executed
+
+    def _accept(self, call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> None:
+        if isinstance(executed, Success) and executed.unwrap().success:
+            from reactive_agents.engine.handoffs import accept_handoff
+
+            accept_handoff(call, self._services)
 
     async def _execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None
@@ -143,6 +151,10 @@ class RunTools:
             service = type(self._tools).__name__
             return Failure(ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
         if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
+            if call.name in self._services.ports.handoffs:
+                from reactive_agents.engine.handoffs import request_handoff
+
+                return Success(await request_handoff(call, self._services))
             timeouts = (each.timeout_s for each in self.definitions() if each.name == call.name)
             return await request_reply(call, scope, next(timeouts, ANSWER_TIMEOUT_S), self._services)
         if isinstance(outcome, Success) and outcome.unwrap().parts:

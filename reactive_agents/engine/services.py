@@ -58,6 +58,7 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
+    from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
@@ -104,6 +105,7 @@ class EnginePorts:
         record: of durable runs; ``Nothing`` for runs that end with their process.
         content_store: makes the store of images, audio and documents, for the first run that has any.
         content_loader: makes the service that reads them, likewise.
+        handoffs: agents that a conversation may be handed to, by the names of the tools.
         output_shape: the schema of the answers; ``Nothing`` for text.
         output_validators: functions of the program that judge the answers, in their order.
 
@@ -139,6 +141,7 @@ class EnginePorts:
     output_shape: Maybe[Shape[Any]] = Nothing
     output_validators: tuple[OutputValidator, ...] = ()
     desk: Callable[[], Maybe[RequestDesk]] = _no_desk
+    handoffs: Mapping[str, HandoffTarget] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
         for name in _OPTIONAL:
@@ -171,6 +174,11 @@ class RunHandle:
         failed_calls: how often in a row each tool has failed, for tools whose latest call failed.
         failure: an error of a strict hook or of required auditing within the loop, which no kernel expresses.
         faults: of services without a way to fail, such as the clock.
+        claimed_handoff: name of the agent that the conversation goes to; empty for none.
+        handoff: the accepted handoff, with which the agent loop ends.
+        loop: cancelled by a handoff; ``None`` where there is no other agent.
+        handoffs: names of the agents that the conversation was handed to.
+        answered_by: name of the last of them.
         sub_runs: the runs that the tools of this one began and that have ended, and theirs.
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
@@ -195,6 +203,11 @@ class RunHandle:
     failed_calls: dict[str, int] = field(factory=dict)
     failure: RuntimeErrors | None = None
     session: SessionKey | None = None
+    claimed_handoff: str = ""
+    handoff: AcceptedHandoff | None = None
+    loop: anyio.CancelScope | None = None
+    handoffs: tuple[str, ...] = ()
+    answered_by: str = ""
     sub_runs: list[SubRun] = field(factory=list)
     caller: Caller | None = None
     content: RunContent | None = None
@@ -303,6 +316,7 @@ class RunOverrides:
         named: whether the program chose the run's id, so that it names one run.
         readers: get what is streamed of the run, and the events of the runs that its tools begin; the run
             waits for those that are behind. Its own events they get by their subscription.
+        handed: the conversation that the run takes over from another agent.
     """
 
     deps: Any = field(default=None, repr=False)
@@ -312,6 +326,7 @@ class RunOverrides:
     accept_changes: bool = False
     named: bool = False
     readers: tuple[EventReader, ...] = ()
+    handed: HandedConversation | None = None
 
 
 NO_OVERRIDES = RunOverrides()

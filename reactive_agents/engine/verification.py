@@ -65,6 +65,8 @@ def _rank(answer: Answer, typed: bool) -> tuple[bool, float, bool]:
 
 def retry_obstacle(context: ExecutionContext, services: EngineServices) -> str:
     """Return why there is no second attempt, in a sentence; empty if there may be one."""
+    if services.handle.handoff is not None:
+        return "There is no second try, as another agent has answered."
     limit = services.settings.explicit_limit(context.max_iterations)
     if limit is not None and context.iteration >= limit:
         return "There is no second try, as the turns of the run are used up."

@@ -6,7 +6,6 @@ an argument is marked with its source; the setting ``untrusted_arguments`` says 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 from attrs import evolve
@@ -15,10 +14,8 @@ from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.tools import ASK_USER
 from reactive_agents.kernel.call_parsing.response_calls import needs_care
 from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context_window.tool_results import tool_of
 from reactive_agents.kernel.state import KernelState
-
-_ANSWER_KEY = re.compile(rf"(?:[^ ]*\.)?{ASK_USER}-\d+")
-"""The keys of the results of ``ask-user``, also those of earlier turns of a session."""
 
 
 def mark_copied(
@@ -65,7 +62,7 @@ def _answers(sources: Mapping[str, str], context: KernelContext) -> list[str]:
     asking = context.toolset.definition(ASK_USER)
     if asking is None or not asking.external:
         return []
-    return [key for key in sources if _ANSWER_KEY.fullmatch(key)]
+    return [key for key in sources if tool_of(key) == ASK_USER]
 
 
 def _sources(state: KernelState, context: KernelContext) -> dict[str, str]:

@@ -75,6 +75,7 @@ class StrategyInput:
         earlier: the earlier attempt of the run, when this is another one.
         history: of the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
+        key_prefix: of the keys of tool results; empty for that of the turn of the session.
         answer_form: the form of the run's answer; ``None`` for any text.
         parts: images, audio and documents of the task, which every model call about it has.
     """
@@ -95,6 +96,7 @@ class StrategyInput:
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     plan_id: PlanId | None = None
+    key_prefix: str = ""
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
@@ -223,7 +225,7 @@ def kernel_input(
         earlier=strategy_input.earlier,
         history=strategy_input.history,
         answer_form=strategy_input.answer_form,
-        key_prefix="" if turn is None else f"turn{turn + 1}.",
+        key_prefix=strategy_input.key_prefix or ("" if turn is None else f"turn{turn + 1}."),
         parts=strategy_input.parts,
     )
 

@@ -15,7 +15,7 @@ from reactive_agents import ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.agent.agent_tool import agent_tool
+from reactive_agents.agent.multi_agent import agent_tool
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import (
     BudgetExceeded,

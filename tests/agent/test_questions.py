@@ -135,7 +135,6 @@ async def test_without_an_answer_in_time_the_model_goes_on() -> None:
         "The call of 'ask-user' was not answered: no answer came within 30 seconds. "
         "Go on without it, or say what is missing."
     ]
-    assert result.status == "completed"
 
 
 @in_virtual_time

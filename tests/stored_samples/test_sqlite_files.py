@@ -127,13 +127,14 @@ async def test_memories_of_users_are_read_for_them_alone(tmp_path: Path) -> None
     await services.aclose()
 
 
-@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("version", [1, 2, 3, 4])
 async def test_sessions_are_read_and_go_on(tmp_path: Path, version: int) -> None:
     store = SqliteSessions(sample(f"sessions_{version}.db", tmp_path), clock=FakeClock())
     key = SessionKey(AGENT, SessionId("one"), "ada")
     history = (await attempt(store.begin(key, RUN, size=10_000, earlier=0))).unwrap()
     assert [each.content for each in history.messages] == ["Who am I?", "You are Ada."]
     assert (history.turn, history.left_out) == (1, 0)
+    assert history.holder == (("billing",) if version >= 4 else ())
     turn = SessionTurn(RUN, (UserMessage("And now?"), AssistantMessage("Still Ada.")), "And now?")
     await attempt(store.end(key, RUN, turn))
     (info,) = (await attempt(store.sessions(AGENT))).unwrap()

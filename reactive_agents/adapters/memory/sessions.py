@@ -64,6 +64,7 @@ SESSIONS = sqlite.Store(
             "ALTER TABLE conversation_tickets ADD COLUMN number INTEGER",
         ),
         contents.CONTENT_TABLES,
+        ("ALTER TABLE conversation_turns ADD COLUMN holder TEXT NOT NULL DEFAULT '[]'",),
     ),
 )
 """Conversations, their turns by number, the tickets of runs, and the content that they hold.
@@ -344,11 +345,13 @@ def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int,
     if found is None:
         return History(turn=turn)
     rows = file.execute(
-        "SELECT messages_before, message_count, length(messages), messages, results, text"
+        "SELECT messages_before, message_count, length(messages), messages, results, text, holder"
         " FROM conversation_turns WHERE conversation = ? ORDER BY number DESC",
         found,
     )
-    for before, count, length, stored, stored_results, text in rows:
+    holder: tuple[str, ...] | None = None
+    for before, count, length, stored, stored_results, text, held in rows:
+        holder = _decoded(held, tuple[str, ...]) if holder is None else holder
         if size >= 0:
             size -= length
         if size >= 0:
@@ -361,7 +364,9 @@ def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int,
         texts.insert(0, text)
         earlier -= len(text)
     parts = contents.parts_of(file, *found)
-    return History(tuple(messages), results, "\n".join(texts), left_out, turn, parts)
+    return History(
+        tuple(messages), results, "\n".join(texts), left_out, turn, parts=parts, holder=holder or ()
+    )
 
 
 def _end_turn(
@@ -400,7 +405,7 @@ def _end_turn(
         (count, conversation, *ticket),
     )
     file.execute(
-        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        "INSERT INTO conversation_turns VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
         (
             conversation,
             *ticket,
@@ -410,6 +415,7 @@ def _end_turn(
             to_json(turn.messages, tuple[Message, ...]),
             to_json(dict(turn.results), dict[str, str]),
             without_surrogates(turn.text),
+            to_json(turn.holder, tuple[str, ...]),
         ),
     )
     contents.take_over(file, conversation, run_id)
@@ -488,7 +494,7 @@ def _fork(
         return SessionRefused(into, "there is one of this name already")
     file.execute(
         "INSERT INTO conversation_turns SELECT ?, number, run_id, messages_before, message_count, messages,"
-        " results, text FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
+        " results, text, holder FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
         (*copied, *origin, -1 if turns is None else turns),
     )
     contents.copy_held(file, *origin, *copied)

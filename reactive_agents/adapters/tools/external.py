@@ -1,4 +1,4 @@
-"""Tools that another program executes, described by a JSON Schema."""
+"""Tools that another program executes, and the one by which a model asks a person."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reactive_agents.adapters.tools.decorator import Tool, tool
 from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.tools import Risk
+from reactive_agents.core.tools import ASK_USER, Risk
 
 
 def external_tool(
@@ -65,3 +65,13 @@ def external_tool(
 
 def _not_run() -> None:
     """Describe no arguments: the schema does."""
+
+
+@tool(name=ASK_USER, external=True)
+def ask_user(question: str, options: list[str] | None = None) -> None:
+    """Ask the user for what only they know or decide; wait for the answer.
+
+    Args:
+        question: one question, with all that is needed to answer it.
+        options: answers to choose from, if there are few.
+    """

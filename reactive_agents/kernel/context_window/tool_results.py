@@ -44,6 +44,15 @@ def result_key(tool_name: str, scratchpad: Mapping[str, str], prefix: str = "") 
     return f"{prefix}{tool_name}-{len(scratchpad) + 1}"
 
 
+def tool_of(key: str) -> str:
+    """Return the tool of a result's key.
+
+    >>> tool_of("turn3.billing.file-read-3")
+    'file-read'
+    """
+    return key.rpartition(".")[2].rpartition("-")[0]
+
+
 def tool_results(scratchpad: Mapping[str, str]) -> Mapping[str, str]:
     """Return the stored tool results, without texts that compaction stored."""
     if not [key for key in scratchpad if ":" in key]:

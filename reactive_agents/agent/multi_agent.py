@@ -1,0 +1,290 @@
+"""Agents as tools of other agents, and handoffs between them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast, overload
+
+from attrs import evolve, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.tools.decorator import Tool, tool
+from reactive_agents.adapters.tools.execution import ToolReport
+from reactive_agents.agent.agent import ReactiveAgent
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.tool_references import imported
+from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.errors import InvalidConfig, ToolFailed, root_cause
+from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage
+from reactive_agents.core.run_context import RunContext, is_subtype, type_name
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
+from reactive_agents.core.usage import RunUsage
+from reactive_agents.engine.handoffs import HandoffHandler, HandoffTarget, HistoryFilter, admits
+from reactive_agents.reasoning.structured_output.schema import Shape
+
+TIMEOUT_S = 300.0
+
+_Deps = TypeVar("_Deps")
+
+
+@overload
+def agent_tool(
+    agent: ReactiveAgent[Any, None],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    requires_approval: bool = False,
+) -> Tool[..., Any, object]: ...
+
+
+@overload
+def agent_tool(
+    agent: ReactiveAgent[Any, _Deps],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    requires_approval: bool = False,
+) -> Tool[..., Any, _Deps]: ...
+
+
+def agent_tool(
+    agent: ReactiveAgent[Any, Any],
+    *,
+    name: str | None = None,
+    description: str | None = None,
+    timeout_s: float = TIMEOUT_S,
+    requires_approval: bool = False,
+) -> Tool:
+    """Return a tool that gives a task to an agent and returns its answer.
+
+    An agent that was created with ``deps`` is given those of its caller, which have to be of its type.
+
+    The agent keeps to its own limits and budget, and reserves each model call from those of its caller too.
+    Its tokens and cost are added to the caller's as they arise, also when it fails or is cancelled.
+    A partial answer is marked as one, with what is missing; one that abstained says why the task cannot be
+    done.
+
+    Args:
+        name: by default the agent's, with ``-`` for characters that a tool's name may not have.
+        description: of the tasks that the agent is for, by which the caller's model chooses.
+        timeout_s: seconds that one task may take, above 0; then it is cancelled.
+    """
+
+    async def ask(ctx: RunContext[Any], task: str) -> ToolReport:
+        try:
+            if agent.deps_type is None:
+                result = await agent.run(task)
+            else:
+                result = await agent.run(task, deps=ctx.deps)
+        except AgentError as error:
+            failed = Failure(ToolFailed(chosen, root_cause(error.error).message, type(error.error).__name__))
+            return ToolReport(failed, _usage(error.metadata))
+        return ToolReport(_answer(result), _usage(result.metadata))
+
+    if agent.deps_type is not None:  # the builder of the caller compares it with its own
+        ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
+    chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
+    text = description or f"Give a task to the agent {agent.name} and get its answer."
+    return tool(
+        name=chosen,
+        description=text,
+        timeout_s=timeout_s,
+        requires_approval=requires_approval,
+        resumable=True,
+    )(ask)
+
+
+def _answer(result: TaskResult[Any]) -> str:
+    text = result.text or ""
+    if result.status == "completed":
+        return text
+    if result.status == "abstained":
+        return f"{result.reason}\n\n{text or 'There is no text.'}"
+    return f"Only a {result.status} answer. {result.reason}\n\n{text or 'There is no text.'}"
+
+
+def _usage(figures: TaskResultMetadata | None) -> tuple[RunUsage, ...]:
+    if figures is None:
+        return ()
+    total = RunUsage("", figures.usage, figures.cost_usd, figures.model_calls, figures.unpriced_calls)
+    return figures.models or (total,)
+
+
+# --- Handoffs ---
+
+
+LaterAgent: TypeAlias = Callable[[], ReactiveAgent[Any, Any]]
+"""Returns an agent that is built later, so that two agents may hand over to each other."""
+HandoffLike: TypeAlias = "ReactiveAgent[Any, Any] | Handoff | str"
+
+
+@frozen(eq=False)
+class Handoff:
+    """An agent that a model may hand the conversation to.
+
+    Attributes:
+        agent: or a function that returns it.
+        name: of the agent.
+        description: of what it is for, for the model that hands over.
+        filter: chooses what it is shown of the conversation before the task.
+        on_handoff: called before the conversation is handed over.
+        requires_approval: an approver is asked before.
+    """
+
+    agent: ReactiveAgent[Any, Any] | LaterAgent
+    name: str
+    description: str = ""
+    filter: HistoryFilter | None = None
+    on_handoff: HandoffHandler | None = None
+    requires_approval: bool = False
+
+    @property
+    def tool_name(self) -> str:
+        """The name of the tool by which the model hands over."""
+        return f"transfer-to-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.name)}"[:64]
+
+    def tool(self) -> Tool:
+        """Return the tool by which the model hands over."""
+
+        def transfer(ctx: RunContext[Any], reason: str = "") -> None:
+            """Hand over.
+
+            Args:
+                reason: what the other agent should know, if anything.
+            """
+
+        if isinstance(self.agent, ReactiveAgent):  # the builder compares it with its own
+            transfer.__annotations__["ctx"] = cast(Any, RunContext)[self.agent.deps_type or Any]
+        else:
+            transfer.__annotations__["ctx"] = RunContext[Any]
+        transfer.__annotations__["reason"] = str
+        text = f"Hand the conversation over to {self.name}, who answers the user from now on."
+        description = f"{text} {self.description}".strip()
+        return tool(
+            name=self.tool_name,
+            description=description,
+            requires_approval=self.requires_approval,
+            external=True,
+        )(transfer)
+
+    def found(self) -> ReactiveAgent[Any, Any]:
+        """Return the agent."""
+        return self.agent if isinstance(self.agent, ReactiveAgent) else self.agent()
+
+
+def handoff(
+    agent: ReactiveAgent[Any, Any] | LaterAgent,
+    *,
+    name: str | None = None,
+    description: str = "",
+    filter: HistoryFilter | None = None,
+    on_handoff: HandoffHandler | None = None,
+    requires_approval: bool = False,
+) -> Handoff:
+    """Return a handoff to an agent, with options, for ``with_handoffs``.
+
+    Args:
+        agent: or a function that returns it, for an agent that is built later; it is called when a model
+            hands over.
+        name: of the agent; needed for a function.
+        description: of what the agent is for, for the model.
+        filter: takes the messages before the task, and returns those that the agent is shown, such as
+            :func:`without_tool_calls`.
+        on_handoff: called with a ``HandoffInfo`` before the conversation is handed over, sync or async; one
+            that raises prevents it, and the model reads why.
+        requires_approval: the approver is asked before.
+
+    Raises:
+        TypeError: a function without a name.
+    """
+    chosen = agent.name if name is None and isinstance(agent, ReactiveAgent) else name
+    if not chosen:
+        raise TypeError("handoff: a function that returns an agent needs its name.")
+    return Handoff(agent, chosen, description, filter, on_handoff, requires_approval)
+
+
+def without_tool_calls(messages: tuple[Message, ...]) -> tuple[Message, ...]:
+    """Return the messages without calls of tools and their results."""
+    kept: list[Message] = []
+    for message in messages:
+        if isinstance(message, AssistantMessage):
+            if message.content.strip():
+                kept.append(evolve(message, tool_calls=()))
+        elif not isinstance(message, ToolMessage):
+            kept.append(message)
+    return tuple(kept)
+
+
+def resolve_handoffs(sources: Sequence[HandoffLike]) -> Result[tuple[Handoff, ...], InvalidConfig]:
+    """Return the handoffs to agents, also to those named as ``module:agent``.
+
+    Fails for what is no agent, and for two of one name.
+    """
+    made: dict[str, Handoff] = {}
+    for source in sources:
+        given: object = source
+        if isinstance(source, str):
+            found = imported(source, "handoffs")
+            if isinstance(found, Failure):
+                return Failure(found.failure())
+            given = found.unwrap()
+        one = handoff(given) if isinstance(given, ReactiveAgent) else given
+        if not isinstance(one, Handoff):
+            expected = "an agent that is built, handoff(…), or the name of one"
+            return Failure(InvalidConfig("handoffs", abbreviated(given), expected))
+        if one.tool_name in made:
+            return Failure(InvalidConfig("handoffs", repr(one.name), "each agent name once"))
+        made[one.tool_name] = one
+    return Success(tuple(made.values()))
+
+
+def check_answers(handoffs: Sequence[Handoff], shape: Shape[Any] | None) -> Result[None, InvalidConfig]:
+    """Fail with ``InvalidConfig`` for an agent whose answers are of another type."""
+    for one in handoffs:
+        if isinstance(one.agent, ReactiveAgent):
+            problem = _wrong_answers(one.agent, shape)
+            if problem:
+                expected = "an agent without an output type, with the same, or with a member of the union"
+                return Failure(InvalidConfig("handoffs", f"{one.name!r}, {problem}", expected))
+    return Success(None)
+
+
+def handoff_targets(
+    handoffs: Sequence[Handoff], shape: Shape[Any] | None, deps: Any
+) -> Mapping[str, HandoffTarget]:
+    """Return the targets of handoffs for the engine, by the names of their tools."""
+    return {one.tool_name: _target(one, shape, deps) for one in handoffs}
+
+
+def _target(one: Handoff, shape: Shape[Any] | None, deps: Any) -> HandoffTarget:
+    def problem() -> str:
+        try:
+            agent = one.found()
+        except Exception as error:  # noqa: BLE001 - the function is the user's
+            return f"the agent {one.name} raised {type(error).__name__}: {error}"
+        if not isinstance(agent, ReactiveAgent):
+            return f"{one.name} is no agent"
+        if agent.deps_type is not None and not is_subtype(deps, agent.deps_type):
+            return f"{one.name} takes dependencies of the type {type_name(agent.deps_type)}"
+        wrong = _wrong_answers(agent, shape)
+        return f"{one.name}, {wrong}" if wrong else ""
+
+    return HandoffTarget(
+        one.name,
+        lambda: one.found().container.engine.engine(),
+        problem,
+        lambda: one.found().agent_id,
+        one.filter,
+        one.on_handoff,
+    )
+
+
+def _wrong_answers(agent: ReactiveAgent[Any, Any], shape: Shape[Any] | None) -> str:
+    """Return why the answers of an agent are none of a type; empty if they are."""
+    other: Shape[Any] | None = agent.container.engine.output_shape().value_or(None)
+    if other is None or shape is None or admits(shape.schema, other.schema):
+        return ""
+    return f"which answers with {other.name}, not {shape.name}"

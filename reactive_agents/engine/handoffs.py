@@ -1,0 +1,409 @@
+"""Handoffs: another agent takes a conversation over, and answers for the run.
+
+The model asks for one by a tool. The calls beside it in its turn still run; then the agent loop ends,
+whatever strategy is in it, and the other agent runs within this run: on its account, within its budgets and
+time, with its approver. So no tool waits for the other agent, and cost is counted once. A handoff that is not
+possible is an error of the call, which the model reads and goes on from.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import anyio.to_thread
+from attrs import evolve, field, frozen
+from returns.maybe import Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core import conversation, errors
+from reactive_agents.core.conversation import History
+from reactive_agents.core.events import HandedOff
+from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
+from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tools import ToolResult
+from reactive_agents.effects import attempt
+from reactive_agents.engine.audit import append_or_report, redacted_arguments
+from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.engine.guardrail import PLAN_ID, guard_output
+from reactive_agents.engine.run_result import partial_result
+from reactive_agents.engine.services import EngineServices, RunOverrides
+from reactive_agents.kernel.context_window.tool_results import tool_of
+
+if TYPE_CHECKING:
+    from reactive_agents.engine.execution import ExecutionEngine
+
+MOST_HANDOFFS = 5
+"""Handoffs that models may ask for while one task is worked on."""
+
+
+@frozen
+class HandoffInfo:
+    """A handoff that a model asked for.
+
+    Attributes:
+        agent: name of the agent that has the conversation.
+        to_agent: name of the agent that is to have it.
+        reason: in the words of the model; may be empty.
+        task: the task in the user's words.
+    """
+
+    agent: str
+    to_agent: str
+    reason: str
+    task: str
+    user: str | None
+    session: str | None
+    deps: Any = field(default=None, repr=False)
+
+
+HistoryFilter: TypeAlias = Callable[[tuple[Message, ...]], Sequence[Message]]
+"""Choose what the other agent is shown of the conversation before the task."""
+HandoffHandler: TypeAlias = Callable[[HandoffInfo], Awaitable[None] | None]
+
+
+@frozen(eq=False)
+class HandoffTarget:
+    """An agent that a conversation may be handed to.
+
+    Attributes:
+        agent: its name.
+        engine: the engine of its runs.
+        problem: why it cannot take a conversation over, in a sentence; empty when it can.
+        filter: chooses what it is shown; ``None`` for all.
+        on_handoff: called before the conversation is handed over; one that raises prevents it.
+    """
+
+    agent: str
+    engine: Callable[[], ExecutionEngine]
+    problem: Callable[[], str]
+    agent_id: Callable[[], AgentId]
+    filter: HistoryFilter | None = None
+    on_handoff: HandoffHandler | None = None
+
+
+@frozen(eq=False)
+class AcceptedHandoff:
+    """An accepted handoff.
+
+    Attributes:
+        reason: in the words of the model.
+        call: by which it asked for it; ``None`` where the conversation was with the other agent already.
+        path: agents that the conversation goes on to from there without being asked.
+    """
+
+    target: HandoffTarget
+    reason: str = ""
+    call: ToolCall | None = None
+    path: tuple[str, ...] = ()
+
+
+@frozen(eq=False)
+class HandedConversation:
+    """A conversation that a run takes over.
+
+    Attributes:
+        history: before the task.
+        agents: that had it before in this task, by handoffs of models.
+        path: agents that it goes on to at once.
+        key_prefix: of the keys of the run's tool results, so that they differ from those before.
+        seconds: that the run has at most; ``None`` for no limit.
+        control: of the run that handed it over, which holds this one as well.
+    """
+
+    history: History
+    agents: tuple[str, ...]
+    path: tuple[str, ...]
+    key_prefix: str
+    seconds: float | None
+    control: ExecutionControl
+
+
+# --- accepting one --------------------------------------------------------------------------------------
+
+
+async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResult:
+    """Return the result of a call that asks for a handoff."""
+    handle, target = services.handle, services.ports.handoffs[call.name]
+    context, handed = handle.context, services.overrides.handed
+    before = () if handed is None else handed.agents
+    own = services.settings.name
+    refusal = ""
+    if handle.claimed_handoff:
+        refusal = f"the conversation goes to {handle.claimed_handoff} already"
+    elif len(before) >= MOST_HANDOFFS:
+        course = " → ".join((*before, own))
+        refusal = (
+            f"it was handed over {MOST_HANDOFFS} times already ({course}). Answer, or say what is missing"
+        )
+    else:
+        refusal = target.problem()
+    if refusal:
+        return _refused(call, refusal)
+    handle.claimed_handoff = target.agent
+    reason = _reason_of(call)
+    info = HandoffInfo(
+        own,
+        target.agent,
+        reason,
+        context.task.input,
+        context.task.user,
+        context.task.session,
+        services.overrides.deps,
+    )
+    try:
+        if target.on_handoff is not None:
+            await _told(target.on_handoff, info)
+    except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code
+        handle.claimed_handoff = ""
+        return _refused(call, f"{type(error).__name__}: {error}")
+    shown = redacted_arguments({"reason": reason}, services)
+    detail = f"Handed over to {target.agent}. The arguments: {shown}"
+    await append_or_report("handoff", services, subject=target.agent, detail=detail, call_id=call.id)
+    return ToolResult(call.id, call.name, f"The conversation goes to {target.agent}.")
+
+
+def accept_handoff(call: ToolCall, services: EngineServices) -> None:
+    """End the agent loop with the next step, for the handoff of a call.
+
+    Apart from :func:`request_handoff`, whose result a durable run has from its record.
+    """
+    handle, target = services.handle, services.ports.handoffs[call.name]
+    if handle.handoff is None:
+        handle.claimed_handoff = target.agent
+        handle.handoff = AcceptedHandoff(target, _reason_of(call), call)
+        services.events.publish(HandedOff, target.agent, handle.handoff.reason)
+
+
+def continue_handoffs(path: Sequence[str], services: EngineServices) -> None:
+    """Begin with the agent that has the conversation, where there still is one."""
+    for target in services.ports.handoffs.values():
+        if path and target.agent == path[0] and not target.problem():
+            services.handle.handoff = AcceptedHandoff(target, path=tuple(path[1:]))
+
+
+def holder_path(agent: str, handoffs: Sequence[str]) -> tuple[str, ...]:
+    """Return the shortest way from an agent to the one that has the conversation.
+
+    >>> holder_path("triage", ("billing", "triage", "refunds", "law", "refunds"))
+    ('refunds',)
+    """
+    path: list[str] = []
+    for name in handoffs:
+        if name == agent:
+            path.clear()
+        elif name in path:
+            del path[path.index(name) + 1 :]
+        else:
+            path.append(name)
+    return tuple(path)
+
+
+async def _told(handler: HandoffHandler, info: HandoffInfo) -> None:
+    if inspect.iscoroutinefunction(handler):
+        await handler(info)
+        return
+    (told,) = await anyio.to_thread.run_sync(lambda: (handler(info),), abandon_on_cancel=True)
+    if inspect.isawaitable(told):
+        await told
+
+
+def _refused(call: ToolCall, reason: str) -> ToolResult:
+    error = f"Not handed over: {reason.rstrip('.')}."
+    return ToolResult(call.id, call.name, error=error, origin="refused")
+
+
+def _reason_of(call: ToolCall) -> str:
+    reason = call.arguments.get("reason")
+    return reason.strip() if isinstance(reason, str) else ""
+
+
+# --- running the other agent ----------------------------------------------------------------------------
+
+
+async def hand_over(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
+    """Run the agent that takes over, and return the context with its answer.
+
+    Fails as its run does, and with ``TaskError`` when a filter returns what is no conversation.
+    """
+    handle, handoff = services.handle, services.handle.handoff
+    assert handoff is not None
+    own = partial_result("handoff", "", context, services)
+    said = _said(context, handoff, services)
+    names = services.ports.handoffs
+    results = {key: text for key, text in own.tool_results.items() if tool_of(key) not in names}
+    shown = _shown(context, results, said, handoff)
+    if isinstance(shown, Failure):
+        message = f"The filter of the handoff to {handoff.target.agent}: {shown.failure()}."
+        return Failure(errors.TaskError(message, context.task_id))
+    engine = handoff.target.engine()
+    overrides = _overrides(context, shown.unwrap(), handoff, engine, services)
+    task = _task(context, handoff, services)
+    outcome = await attempt(engine.conduct(task, overrides=overrides))
+    if not isinstance(outcome, Success):
+        error: Any = outcome.failure().error
+        return Failure(evolve(error, task_id=context.task_id) if hasattr(error, "task_id") else error)
+    answered = outcome.unwrap()
+    handle.handoffs = (handoff.target.agent, *answered.handoffs)
+    handle.answered_by = answered.agent
+    return await guard_output(_with_answer(own, said, answered), services)
+
+
+def _said(
+    context: ExecutionContext, handoff: AcceptedHandoff, services: EngineServices
+) -> tuple[Message, ...]:
+    """Return what this agent said and called, without the handoffs themselves."""
+    if handoff.call is None:
+        return ()
+    names, wanted = services.ports.handoffs, handoff.call.id
+    states = [
+        state
+        for state in services.handle.kernel_states.values()
+        if any(
+            isinstance(each, AssistantMessage) and any(call.id == wanted for call in each.tool_calls)
+            for each in state.messages
+        )
+    ]
+    if not states:
+        return ()
+    messages: list[Message] = []
+    for message in states[-1].messages:
+        if isinstance(message, AssistantMessage):
+            calls = tuple(call for call in message.tool_calls if call.name not in names)
+            if calls or message.content.strip():
+                messages.append(evolve(message, tool_calls=calls))
+        elif not (isinstance(message, ToolMessage) and message.tool_name in names):
+            messages.append(message)
+    _, *said = conversation.messages_of_run(context.task.input, messages, None)
+    return tuple(said)
+
+
+def _shown(
+    context: ExecutionContext, results: Mapping[str, str], said: tuple[Message, ...], handoff: AcceptedHandoff
+) -> Result[History, str]:
+    """Return the conversation before the task, as the other agent is shown it."""
+    history = context.history
+    reason = (AssistantMessage(handoff.reason),) if handoff.reason else ()
+    own = conversation.messages_of_run(context.task.input, (*said, *reason), None) if said or reason else ()
+    messages = (*history.messages, *own)
+    known = {**history.results, **results}
+    if handoff.target.filter is None:
+        return Success(evolve(history, messages=messages, results=known, turn=None))
+    try:
+        chosen = tuple(handoff.target.filter(messages))
+    except Exception as error:  # noqa: BLE001 - a filter is arbitrary user code
+        return Failure(f"it raised {type(error).__name__}: {error}")
+    wrong = conversation.wrong_history(chosen)
+    if wrong is not None:
+        return Failure(wrong)
+    text = "\n".join(each.content for each in chosen if isinstance(each, ToolMessage))
+    return Success(History(chosen, {key: value for key, value in known.items() if key in text}))
+
+
+def _overrides(
+    context: ExecutionContext,
+    history: History,
+    handoff: AcceptedHandoff,
+    engine: ExecutionEngine,
+    services: EngineServices,
+) -> RunOverrides:
+    ports, overrides = services.ports, services.overrides
+    handed = overrides.handed
+    before = () if handed is None else handed.agents
+    turn = "" if context.history.turn is None else f"turn{context.history.turn + 1}."
+    prefix = turn if handed is None else handed.key_prefix
+    shape, other = ports.output_shape.value_or(None), engine.ports.output_shape.value_or(None)
+    changes: Mapping[str, Any] = {}
+    if shape is not None and (other is None or not admits(shape.schema, other.schema)):
+        changes = {"output_shape": Some(shape)}
+    left_s = None if context.deadline is None else context.deadline - ports.clock.monotonic()
+    return RunOverrides(
+        deps=overrides.deps,
+        services=changes,
+        handed=HandedConversation(
+            history,
+            before if handoff.call is None else (*before, services.settings.name),
+            handoff.path,
+            f"{prefix}{handoff.target.agent.replace(' ', '-')}.",
+            left_s,
+            services.handle.control,
+        ),
+    )
+
+
+def _task(context: ExecutionContext, handoff: AcceptedHandoff, services: EngineServices) -> Task:
+    task = context.task
+    return evolve(
+        task,
+        id=TaskId(services.ports.ids.new()),
+        agent_id=handoff.target.agent_id(),
+        details={key: value for key, value in task.details.items() if key != PLAN_ID},
+        session=None,
+        history=(),
+    )
+
+
+def _with_answer(own: ReasoningResult, said: tuple[Message, ...], answered: TaskResult) -> ReasoningResult:
+    """Return the outcome of both agents: the answer of the second."""
+    figures = answered.metadata
+    confidence = own.metadata.confidence if figures.confidence is None else figures.confidence
+    return evolve(
+        own,
+        steps=(*own.steps, *answered.steps),
+        output=answered.text,
+        status=answered.status,
+        tool_results={**own.tool_results, **answered.tool_results},
+        tree=answered.tree,
+        messages=(*said, *answered.new_messages[1:]),
+        metadata=evolve(
+            own.metadata,
+            cost=own.metadata.cost,
+            steps_count=len(own.steps) + len(answered.steps),
+            confidence=confidence,
+            iterations=own.metadata.iterations + figures.iterations,
+            terminated_by=figures.terminated_by,
+            reason=answered.reason,
+        ),
+    )
+
+
+# --- types of answers -----------------------------------------------------------------------------------
+
+
+def admits(own: JsonObject, other: JsonObject) -> bool:
+    """Return whether answers of the other schema are answers of the own one.
+
+    They are when the schemas are equal, or the other is one of the own union.
+
+    >>> admits({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": "string"})
+    True
+    """
+    return _plain(own, own) == _plain(other, other) or any(
+        _plain(each, own) == _plain(other, other) for each in _members(own)
+    )
+
+
+def _members(schema: JsonObject) -> list[Any]:
+    members = schema.get("anyOf")
+    return members if isinstance(members, list) else []
+
+
+def _plain(schema: Any, root: JsonObject) -> Any:
+    """Return a schema without its titles, and with its references filled in once."""
+    if isinstance(schema, list):
+        return [_plain(each, root) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    reference, definitions = schema.get("$ref"), root.get("$defs")
+    if isinstance(reference, str) and isinstance(definitions, dict):
+        found = definitions.get(reference.rpartition("/")[2])
+        if isinstance(found, dict) and "$ref" not in str(found):
+            return _plain(found, root)
+    return {key: _plain(value, root) for key, value in schema.items() if key not in ("title", "$defs")}
