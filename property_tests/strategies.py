@@ -23,6 +23,8 @@ from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.json import Json
 from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.persistent import PersistentList, PersistentMap, PersistentSet
+from reactive_agents.core.run_context import ContextFunction, RunContext
+from reactive_agents.core.tools import ToolScope
 
 # --- one law for many types -------------------------------------------------------------------------------
 
@@ -43,8 +45,12 @@ def core_modules() -> tuple[ModuleType, ...]:
     return tuple(importlib.import_module(each.name) for each in found)
 
 
+LIVE = (RunContext, ContextFunction, ToolScope)
+"""Classes that hold live objects of a program, and are never written."""
+
+
 def public_classes() -> tuple[type, ...]:
-    """Every public attrs class of ``reactive_agents.core``, once, in the order of the modules."""
+    """Every public attrs class of data in ``reactive_agents.core``, once, in the order of the modules."""
     named = (
         value
         for module in core_modules()
@@ -53,6 +59,7 @@ def public_classes() -> tuple[type, ...]:
         and isinstance(value, type)
         and attrs.has(value)
         and value.__module__ == module.__name__
+        and value not in LIVE
     )
     return tuple(dict.fromkeys(named))
 

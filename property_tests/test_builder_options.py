@@ -47,6 +47,8 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_mcp", ("", "")),
     ("with_workspace", ("",)),
     ("with_system_prompt", ("",)),
+    ("with_instructions", ("", "")),
+    ("with_toolset", ("", "prefix", "rename", "only", "filter")),
     ("with_max_iterations", ("",)),
     ("with_timeout", ("", "model_call", "tool_call", "answer")),
     ("with_required_tools", ("", "min_calls")),

@@ -14,13 +14,14 @@ import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
 from contextvars import ContextVar
-from functools import wraps
+from functools import partial, wraps
 from threading import get_ident
 from time import monotonic
 from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 from attrs import frozen
 from returns.future import FutureResult
 from returns.io import IO, IOResult
@@ -91,6 +92,25 @@ class Settled(Generic[_E]):
             UnwrapFailedError: it took effect.
         """
         return self.result.failure()
+
+
+async def call_function(function: Callable[..., Any], *args: Any) -> Any:
+    """Return the value of a program's function, wherever it has to run.
+
+    An ``async`` function runs here; a plain one in a worker thread, since it may block. There it goes on by
+    itself when this is cancelled.
+    """
+    if inspect.iscoroutinefunction(function):
+        return await function(*args)
+    (value,) = await anyio.to_thread.run_sync(partial(_called, function, args), abandon_on_cancel=True)
+    return await value if inspect.isawaitable(value) else value
+
+
+def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any]:
+    try:
+        return (function(*args),)  # in a tuple, since trio refuses what is to be awaited
+    except StopIteration as error:  # a future does not take it
+        raise RuntimeError("StopIteration") from error
 
 
 async def attempt(pending: Awaitable[IOResult[_A, _E]]) -> Result[_A, _E]:

@@ -169,6 +169,7 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
             output_shape=agent.shape,
             output_validators=components.output_validators,
             handoffs=_targets(agent),
+            instructions=components.instructions or None,
         ),
     }
 
@@ -253,7 +254,7 @@ def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelCon
 
 
 def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[None, InvalidConfig]:
-    if settings.servers:  # what tools they have is known when they are open
+    if settings.servers or settings.toolsets:  # what tools they have is known when a run begins
         return Success(None)
     known = {tool.name for tool in settings.tools}
     named = [("required_tools", requirement.name) for requirement in config.required_tools]
@@ -381,6 +382,7 @@ def _tool_settings(
             timeout_s,
             components.config_files,
             config.timeouts.answer_s,
+            components.toolsets,
         )
     )
 

@@ -26,6 +26,8 @@ from reactive_agents.agent.tool_references import (
     ToolLike,
     ToolsOfOtherDeps,
     find_tool,
+    read_toolset,
+    static_tools,
     tool_reference,
 )
 from reactive_agents.agent.validation import (
@@ -47,8 +49,9 @@ from reactive_agents.core.governance import ModelRetry
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStrategy
-from reactive_agents.core.run_context import RunContext
+from reactive_agents.core.run_context import RunContext, context_function
 from reactive_agents.core.tasks import TypedResult
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.engine.hooks import wrong_hook
@@ -65,6 +68,12 @@ _Deps = TypeVar("_Deps", default=None)
 
 ValidatedOutput: TypeAlias = _Output | ModelRetry | Awaitable[_Output | ModelRetry | None] | None
 """The answer after a validator; ``None`` leaves it, ``ModelRetry`` asks the model again."""
+
+Instruction: TypeAlias = str | Awaitable[str | None] | None
+"""The value of a function for instructions."""
+
+ChosenTools: TypeAlias = Sequence[Tool | Callable[..., Any]]
+"""The tools that a function chooses for a run."""
 
 ConfigSource: TypeAlias = AgentConfig | Mapping[str, Any] | str | Path
 
@@ -309,6 +318,57 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(wrong.failure())
         return self._with_components(handoffs=handoffs)
 
+    @overload
+    def with_toolset(
+        self,
+        tools: Sequence[Tool[..., Any, _Deps] | PlainFunction | str],
+        *,
+        prefix: str = "",
+        rename: Mapping[str, str] | None = None,
+        only: Collection[str] | None = None,
+        filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
+    ) -> Self: ...
+
+    @overload
+    def with_toolset(
+        self,
+        tools: Callable[[RunContext[_Deps]], ChosenTools | Awaitable[ChosenTools]]
+        | Callable[[], ChosenTools | Awaitable[ChosenTools]],
+        *,
+        prefix: str = "",
+        rename: Mapping[str, str] | None = None,
+        only: Collection[str] | None = None,
+        filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
+    ) -> Self: ...
+
+    def with_toolset(
+        self,
+        tools: Any,
+        *,
+        prefix: str = "",
+        rename: Mapping[str, str] | None = None,
+        only: Collection[str] | None = None,
+        filter: Any = None,
+    ) -> Self:
+        """Add tools under other names, or chosen for each run.
+
+        Args:
+            tools: tools as of :meth:`with_tools`, or a sync or async function that returns functions and
+                tools for a run; it may take the ``RunContext``.
+            prefix: put before each name as it stands, such as ``crm_``.
+            rename: new names by those that the tools have; they get no prefix.
+            only: the names, as the tools have them, of those that are taken.
+            filter: takes the ``RunContext`` and a definition under its new name, and returns whether the run
+                has the tool; sync or async.
+        """
+        made = read_toolset(tools, prefix=prefix, rename=rename, only=only, keeps=filter)
+        if isinstance(made, Failure):
+            return self._with_problem(made.failure())
+        toolset = made.unwrap()
+        if toolset.is_dynamic:
+            return self._with_components(toolsets=(*self.components.toolsets, toolset))
+        return self._with_components(tools=(*self.components.tools, *static_tools(toolset)))
+
     def with_mcp(self, *servers: McpServer) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run."""
         for server in servers:
@@ -327,8 +387,34 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         return self._evolve(workspace=os.fspath(path)) if wrong is None else self._with_problem(wrong)
 
     def with_system_prompt(self, prompt: str) -> Self:
-        """Set the agent's instructions."""
+        """Set the text of the agent's instructions, in place of an earlier one."""
         return self._evolve(system_prompt=prompt)
+
+    def with_instructions(
+        self,
+        *instructions: str | Callable[[RunContext[_Deps]], Instruction] | Callable[[], Instruction],
+    ) -> Self:
+        """Add instructions: texts, and functions of the run.
+
+        The texts come first, in their order, after that of :meth:`with_system_prompt`; then what the
+        functions return, which are called once in each run. What they return is trusted like the texts.
+
+        Args:
+            instructions: texts, and sync or async functions that return one, or ``None`` for nothing; they
+                may take the ``RunContext``.
+        """
+        texts, functions = [self.config.system_prompt], [*self.components.instructions]
+        for each in instructions:
+            if isinstance(each, str):
+                texts.append(each)
+                continue
+            function = context_function(each) if callable(each) else None
+            if function is None:
+                expected = "a text, or a function that takes a RunContext or nothing"
+                return self._with_problem(InvalidConfig("instructions", abbreviated(each), expected))
+            functions.append(function)
+        changed = self._evolve(system_prompt="\n\n".join(filter(None, texts)))
+        return changed._with_components(instructions=tuple(functions))
 
     def with_max_iterations(self, limit: int) -> Self:
         """Limit the turns of the model, 1 or more.

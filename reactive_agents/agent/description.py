@@ -13,13 +13,14 @@ from reactive_agents.adapters.governance.requests import (
     LocalRequestDesk,
     QuestionHandler,
 )
+from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.tool_references import ToolLike
 from reactive_agents.agent.validation import changed_options
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
-from reactive_agents.core.run_context import type_name
+from reactive_agents.core.run_context import ContextFunction, type_name
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
@@ -79,6 +80,8 @@ class AgentComponents:
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
         deps: the type of the dependencies that each run is given; ``None`` for none.
         subscribers: handlers of the events of all runs.
+        instructions: functions whose texts follow the configured instructions.
+        toolsets: tools that are chosen for each run.
         config_files: resolved paths of the files that configure the agent, which its file tools do not write.
     """
 
@@ -100,6 +103,8 @@ class AgentComponents:
     config_files: tuple[Path, ...] = ()
     deps: Any = None
     subscribers: tuple[EventHandler, ...] = ()
+    instructions: tuple[ContextFunction, ...] = ()
+    toolsets: tuple[ToolGroup, ...] = ()
 
 
 @frozen
@@ -166,6 +171,10 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
     if components.output_validators:
         name = components.output_validators[0].name
         return InvalidConfig("output_validators", name, "no functions, to be serialised")
+    if components.instructions:
+        return InvalidConfig("instructions", components.instructions[0].name, "texts, to be serialised")
+    if components.toolsets:
+        return InvalidConfig("toolset", "tools chosen for each run", "the same for all, to be serialised")
     if components.deps is not None:
         return InvalidConfig("deps", type_name(components.deps), "none, to be serialised")
     if components.subscribers:

@@ -18,6 +18,7 @@ from typing_extensions import TypedDict
 
 from reactive_agents.adapters.governance.requests import ApprovalHandler, LocalRequestDesk
 from reactive_agents.agent.output_types import output_shape, typed_results
+from reactive_agents.agent.tool_references import ToolLike, find_tools
 from reactive_agents.agent.validation import (
     is_above_zero,
     is_count,
@@ -88,6 +89,7 @@ class RunOptions(TaskOptions, total=False):
 
     Attributes:
         model: the model of this run, by name or as an object; no router chooses another.
+        tools: further tools of this run, as of ``with_tools``.
         budget: limits of this run, in place of those of the agent that it names.
         approver: decides on calls of this run that need approval: a function as of ``with_approval``, or an
             ``Approver``.
@@ -97,6 +99,7 @@ class RunOptions(TaskOptions, total=False):
     """
 
     model: str | LLM | None
+    tools: Sequence[ToolLike] | None
     budget: BudgetOptions | None
     approver: Approver | ApprovalHandler | None
     run_id: str | None
@@ -289,6 +292,11 @@ def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChange
     return Success(_with(changes, services=services))
 
 
+def _with_tools(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+    found = find_tools(given)
+    return found.map(lambda tools: evolve(changes, overrides=evolve(changes.overrides, tools=tools)))
+
+
 def _with_approver(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
     if callable(getattr(given, "decide", None)):
         return Success(_with(changes, services={"approver": Some(given)}))
@@ -328,6 +336,7 @@ def _accepting(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges
 
 _CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, InvalidConfig]]] = {
     "model": _with_model,
+    "tools": _with_tools,
     "budget": _with_budget,
     "output": _with_output,
     "approver": _with_approver,

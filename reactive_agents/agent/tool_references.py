@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import CodeType
 from typing import Any, Protocol
 
 import attrs
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.run_context import is_subtype, type_name
+from reactive_agents.core.run_context import ContextFunction, context_function, is_subtype, type_name
 from reactive_agents.core.tools import RESERVED_NAMES
 
 
@@ -112,6 +113,81 @@ def alike(one: Tool, other: Tool) -> bool:
     return attrs.asdict(one, recurse=False, filter=_is_option) == attrs.asdict(
         other, recurse=False, filter=_is_option
     )
+
+
+# --- Toolsets ---
+
+
+def read_toolset(
+    tools: object,
+    *,
+    prefix: object = "",
+    rename: object = None,
+    only: object = None,
+    keeps: object = None,
+) -> Result[ToolGroup, InvalidConfig]:
+    """Return the toolset of a builder's arguments; fails with the first wrong one."""
+    names = {} if rename is None else rename
+    if not isinstance(prefix, str):
+        return Failure(InvalidConfig("toolset.prefix", abbreviated(prefix), "a text"))
+    if not isinstance(names, Mapping) or not all(
+        isinstance(each, str) and each for pair in names.items() for each in pair
+    ):
+        return Failure(InvalidConfig("toolset.rename", abbreviated(names), "new names by names of tools"))
+    taken = None if only is None or isinstance(only, str) or not isinstance(only, Collection) else only
+    if (only is not None and taken is None) or not all(isinstance(each, str) for each in taken or ()):
+        return Failure(InvalidConfig("toolset.only", abbreviated(only), "names of tools"))
+    if keeps is not None and not callable(keeps):
+        return Failure(InvalidConfig("toolset.filter", abbreviated(keeps), "a function"))
+    source = _source(tools)
+    if isinstance(source, Failure):
+        return source
+    found = source.unwrap()
+    toolset = ToolGroup(found, prefix, dict(names), None if taken is None else frozenset(taken), keeps)
+    if isinstance(found, ContextFunction):
+        return Success(toolset)
+    known = {tool.name for tool in found}
+    for option, given in (("rename", names), ("only", taken or ())):
+        unknown = [name for name in given if name not in known]
+        if unknown:
+            expected = f"names of the toolset's tools: {', '.join(sorted(known)) or 'it has none'}"
+            return Failure(InvalidConfig(f"toolset.{option}", repr(unknown[0]), expected))
+    named = toolset.renamed(found)
+    if isinstance(named, Failure):
+        return named
+    new = [tool.name for tool in named.unwrap()]
+    twice = [name for name in new if new.count(name) > 1]
+    if twice:
+        return Failure(InvalidConfig("toolset", repr(twice[0]), "each tool name once"))
+    return Success(toolset)
+
+
+def static_tools(toolset: ToolGroup) -> tuple[Tool, ...]:
+    """Return the tools of a toolset that are the same in every run."""
+    return () if isinstance(toolset.source, ContextFunction) else toolset.renamed(toolset.source).unwrap()
+
+
+def find_tools(given: object) -> Result[tuple[Tool, ...], InvalidConfig]:
+    """Return the tools of a list of functions, tools and names."""
+    if isinstance(given, str) or not isinstance(given, Sequence):
+        return Failure(InvalidConfig("tools", abbreviated(given), "a list of tools"))
+    found: list[Tool] = []
+    for each in given:
+        tool = find_tool(each)
+        if isinstance(tool, Failure):
+            return Failure(tool.failure())
+        found.append(tool.unwrap())
+    return Success(tuple(found))
+
+
+def _source(tools: object) -> Result[tuple[Tool, ...] | ContextFunction, InvalidConfig]:
+    if not callable(tools):
+        return find_tools(tools)
+    function = None if isinstance(tools, Tool) else context_function(tools)
+    if function is None:
+        expected = "a list of tools, or a function that takes a RunContext or nothing and returns one"
+        return Failure(InvalidConfig("toolset", abbreviated(tools), expected))
+    return Success(function)
 
 
 def wrong_tool_deps(tool: Tool, deps: Any) -> InvalidConfig | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -23,7 +24,7 @@ from reactive_agents.adapters.system import (
     state_directory,
 )
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.adapters.tools.combined import CombinedTools
+from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, Toolsets
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.service import LocalToolService
@@ -41,6 +42,7 @@ from reactive_agents.core.config import IN_PROCESS, ModelConfig
 from reactive_agents.core.model_profiles import PROFILES_FILE, ModelProfile
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
+from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.engine.services import OutputValidator, RunningTasks
@@ -65,6 +67,7 @@ from reactive_agents.ports import (
     PriceList,
     RequestDesk,
     RunRecord,
+    RunToolsets,
     SessionStore,
     SpendingGuard,
     TokenCounter,
@@ -192,6 +195,7 @@ class ToolSettings:
     Attributes:
         answer_s: how long a call that another program executes waits, in seconds.
         servers: MCP servers, whose tools come after the others.
+        toolsets: tools that are chosen for each run.
         protected: resolved paths of files that the tools do not write.
     """
 
@@ -201,22 +205,31 @@ class ToolSettings:
     timeout_s: float = 60.0
     protected: tuple[Path, ...] = ()
     answer_s: float = 300.0
+    toolsets: tuple[ToolGroup, ...] = ()
+
+
+def local_tools(settings: ToolSettings, clock: Clock, tools: Sequence[Tool]) -> LocalToolService:
+    """Return the service that runs these tools with the settings of an agent."""
+    return LocalToolService(
+        tools,
+        workspace=settings.workspace,
+        clock=clock,
+        default_timeout_s=settings.timeout_s,
+        answer_timeout_s=settings.answer_s,
+        protected=settings.protected,
+    )
+
+
+def build_toolsets(settings: ToolSettings, clock: Clock) -> RunToolsets:
+    """Return the service that makes the tools of runs that have tools of their own."""
+    return Toolsets(settings.toolsets, partial(local_tools, settings, clock))
 
 
 def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> ToolService | None:
     """Return the service that runs the tools, or ``None`` when there are none."""
     services: list[ToolService] = []
     if settings.tools:
-        services.append(
-            LocalToolService(
-                settings.tools,
-                workspace=settings.workspace,
-                clock=clock,
-                default_timeout_s=settings.timeout_s,
-                answer_timeout_s=settings.answer_s,
-                protected=settings.protected,
-            )
-        )
+        services.append(local_tools(settings, clock, settings.tools))
     if settings.servers:
         from reactive_agents.adapters.tools.mcp import McpTools  # imported by those who have servers
         from reactive_agents.adapters.tools.mcp.known_tools import FILE_NAME
@@ -257,7 +270,7 @@ def build_content_loader(settings: ToolSettings) -> ContentLoader:
 
 
 class ToolLayer(Layer):
-    """Provides ``tools``: ``Nothing`` for an agent without.
+    """Provides ``tools``, ``Nothing`` for an agent without, and ``toolsets``.
 
     ``content_loader`` reads images, audio and documents.
     """
@@ -269,6 +282,9 @@ class ToolLayer(Layer):
         )
         self.content_loader: Provider[Maybe[ContentLoader]] = OptionalService(
             given.get("content_loader") or Singleton(build_content_loader, settings)
+        )
+        self.toolsets: Provider[RunToolsets] = given.get("toolsets") or Singleton(
+            build_toolsets, settings, core.clock
         )
 
 
@@ -430,7 +446,9 @@ def build_ports(*, llm: LLM, redactor: Redactor, **services: Any) -> EnginePorts
 
 
 class EngineLayer(Layer):
-    """Provides ``hooks``, beginning with ``given_hooks``, ``policies``, ``engine``.
+    """Provides ``hooks``, ``policies``, ``instructions`` and ``engine``.
+
+    ``given_hooks`` are the first of the hooks.
 
     ``output_shape`` is the form of the answers: ``Nothing``, for text, unless it is given. ``handoffs`` are
     the agents that a conversation may be handed to, by the names of the tools.
@@ -458,6 +476,7 @@ class EngineLayer(Layer):
         self.output_validators: Provider[tuple[OutputValidator, ...]] = given.get(
             "output_validators"
         ) or Object(())
+        self.instructions: Provider[tuple[ContextFunction, ...]] = given.get("instructions") or Object(())
         self.output_shape: Provider[Maybe[Shape[Any]]] = OptionalService(given.get("output_shape"))
         self.handoffs: Provider[Mapping[str, HandoffTarget]] = given.get("handoffs") or Object(EMPTY)
         self.ports: Provider[EnginePorts] = given.get("ports") or EngineProvider(
@@ -490,6 +509,8 @@ class EngineLayer(Layer):
             content_store=memory.content.provider,
             content_loader=tooling.content_loader.provider,
             output_shape=self.output_shape,
+            instructions=self.instructions,
+            toolsets=tooling.toolsets,
             desk=governance.desk.provider,
             handoffs=self.handoffs,
         )

@@ -1,4 +1,4 @@
-"""The context of a run, for a program's own functions: its tools.
+"""The context of a run, for a program's own functions: its tools and instructions.
 
 It is made where such a function is called, and only for those that ask for it, by
 ``EngineServices.run_context``. What it holds never enters an event, a record, a memory or JSON:
@@ -7,9 +7,10 @@ dependencies are live objects of the program.
 
 from __future__ import annotations
 
+import inspect
 import types
 import typing
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Generic, Protocol
 
 from attrs import field, frozen
@@ -19,6 +20,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.effects import call_function
 
 Deps = TypeVar("Deps", covariant=True, default=Any)
 """The type of the dependencies of a run."""
@@ -62,6 +64,49 @@ class RunContexts(Protocol):
     def __call__(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
         """Return the context as it is now."""
         ...
+
+
+# --- functions that may take the context -------------------------------------------------------------------
+
+
+@frozen
+class ContextFunction:
+    """A function of a program, plain or ``async``, that may take the run's context.
+
+    Attributes:
+        takes_context: whether it has a parameter for it.
+    """
+
+    function: Callable[..., Any]
+    takes_context: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the function, for messages."""
+        named = getattr(self.function, "__qualname__", None) or type(self.function).__qualname__
+        return str(named).rpartition("<locals>.")[2]
+
+    async def call(self, context: RunContext[Any]) -> Any:
+        """Return its value; a plain function runs in a worker thread."""
+        return await call_function(self.function, *((context,) if self.takes_context else ()))
+
+
+def context_function(function: Callable[..., Any]) -> ContextFunction | None:
+    """Return how a function is called.
+
+    ``None`` when it needs other arguments than a context.
+    """
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    needed = [each for each in parameters if each.default is each.empty and each.kind not in _VARIABLE]
+    if len(needed) > 1 or any(each.kind is each.KEYWORD_ONLY for each in needed):
+        return None
+    return ContextFunction(function, bool(needed))
+
+
+_VARIABLE = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
 # --- the type of dependencies, as far as it can be checked at run time -----------------------------------

@@ -97,6 +97,7 @@ SERVICES: Mapping[str, Any] = {
     "audit.append": None,
     "sessions.begin": History,
     "output validators.accept": JudgedAnswer,
+    "instructions.text": str,
 }
 """Calls of services that are recorded, with the types of their values; ``None`` for calls that write."""
 

@@ -10,16 +10,22 @@ in ``run_records.py``.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
 from typing import TypeAlias
 
+import anyio
+from attrs import evolve
+from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.events import ExecutionStopped
+from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt_foreign
+from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
@@ -34,6 +40,7 @@ from reactive_agents.engine.run_records import CLOSING
 from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
+from reactive_agents.kernel.service_calls import call_service
 
 Stage: TypeAlias = Callable[
     [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, errors.RuntimeErrors]]
@@ -79,20 +86,17 @@ async def run_loop(
     return outcome
 
 
-async def open_services(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    """Open the services that a run needs open."""
-    open_services = services.ports.open_services
-    if open_services is None:
-        return Success(context)
-    outcome = await attempt_foreign(open_services, object)
-    if isinstance(outcome, BrokenContract):
-        message = f"Opening the services {outcome.problem}"
-        return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
-    if not isinstance(outcome, Success):
-        return Failure(context.failure_of("bootstrap")(outcome.failure()))
-    return Success(context)
+async def _prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
+    """Open the services of the run, and return them with what is the run's own."""
+    open_services, context = services.ports.open_services, services.handle.context
+    if open_services is not None:
+        outcome = await attempt_foreign(open_services, object)
+        if isinstance(outcome, BrokenContract):
+            message = f"Opening the services {outcome.problem}"
+            return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
+        if not isinstance(outcome, Success):
+            return Failure(context.failure_of("bootstrap")(outcome.failure()))
+    return await prepare_run(services)
 
 
 COMPLETE = Phase("complete", complete)
@@ -118,7 +122,6 @@ async def run_complete(
 
 
 ANSWERING: tuple[Stage, ...] = (
-    open_services,
     continue_conversation,
     take_content,
     audit_start,
@@ -147,7 +150,12 @@ async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, err
     answered: Result[ExecutionContext, errors.RuntimeErrors] | None = None
     ended: Result[ExecutionContext, errors.RuntimeErrors] | None = None
     with control.scope:
-        answered = await _run_stages(ANSWERING, handle.context, services)
+        prepared = await _prepare(services)
+        if isinstance(prepared, Success):
+            services = prepared.unwrap()
+            answered = await _run_stages(ANSWERING, handle.context, services)
+        else:
+            answered = Failure(prepared.failure())
         if control.answer() is None:
             ended = await _end(answered, services)
     stopped = control.answer()
@@ -202,3 +210,78 @@ async def _with_partial_outcome(
         reasoning = as_partial(context.reasoning, "stopped", reason)
         handle.context = replaced(context, reasoning=reasoning)
     return Success(handle.context)
+
+
+# --- the instructions and tools of one run, where functions of the program choose them ---
+# They are made once, so that every request of the run begins alike.
+
+
+async def prepare_run(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
+    """Return the services of a run with its own instructions and tools.
+
+    Fails with ``ExecutionError`` when a function raises, returns something else or takes until the deadline,
+    and when two tools have one name.
+    """
+    ports, added = services.ports, services.overrides.tools
+    dynamic = ports.toolsets is not None and ports.toolsets.is_dynamic
+    if not (ports.instructions or dynamic or added):
+        return Success(services)
+    context = services.handle.context
+    late = errors.ServiceFailed(
+        "The functions of the program took until the time limit of the run.", "instructions", "call"
+    )
+    prepared: Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed] = Failure(late)
+    left_s = math.inf if context.deadline is None else context.deadline - ports.clock.monotonic()
+    with anyio.move_on_after(left_s):
+        prepared = await _prepared(services)
+    return prepared.alt(context.failure_of("bootstrap"))
+
+
+async def _prepared(
+    services: EngineServices,
+) -> Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed]:
+    ports, added = services.ports, services.overrides.tools
+    if ports.instructions:
+        text = await call_service("instructions.text", _instructions, str, services)
+        if not isinstance(text, Success):
+            return Failure(text.failure())
+        parts = filter(None, (services.settings.system_prompt, text.unwrap()))
+        settings = evolve(services.settings, system_prompt="\n\n".join(parts))
+        services = evolve(services, settings=settings)
+    toolsets = ports.toolsets
+    if toolsets is None:
+        return Failure(errors.ServiceMissing("toolsets", "tooling.toolsets")) if added else Success(services)
+    if toolsets.is_dynamic or added:
+        every = ports.tools.value_or(None)
+        made = await call_service(
+            "toolsets.tools_of", toolsets.tools_of, Maybe, services.run_context(), added, every
+        )
+        if not isinstance(made, Success):
+            return Failure(made.failure())
+        services = evolve(services, ports=evolve(ports, tools=made.unwrap()))
+    return Success(services)
+
+
+@effect
+async def _instructions(services: EngineServices) -> Result[str, errors.ServiceFailed]:
+    """Return what the functions for instructions say, in their order."""
+    texts: list[str] = []
+    for function in services.ports.instructions:
+        text = await _text_of(function, services)
+        if isinstance(text, Failure):
+            return text
+        texts.append(text.unwrap())
+    return Success("\n\n".join(filter(None, texts)))
+
+
+async def _text_of(function: ContextFunction, services: EngineServices) -> Result[str, errors.ServiceFailed]:
+    problem = ""
+    try:
+        text = await function.call(services.run_context())
+        if text is None or isinstance(text, str):
+            return Success((text or "").strip())
+        problem = f"returned {abbreviated(text)}, expected a text"
+    except Exception as error:  # noqa: BLE001 - a function of the program
+        problem = f"raised {type(error).__name__}: {error}"
+    message = f"The instructions {function.name!r} {problem}."
+    return Failure(errors.ServiceFailed(message, "instructions", function.name))

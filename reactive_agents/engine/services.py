@@ -17,7 +17,7 @@ from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.requests import PersonRequest
-from reactive_agents.core.run_context import RunContext
+from reactive_agents.core.run_context import ContextFunction, RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import ToolResult
@@ -47,6 +47,7 @@ from reactive_agents.ports import (
     PriceList,
     RequestDesk,
     RunRecord,
+    RunToolsets,
     SessionStore,
     SpendingGuard,
     TokenCounter,
@@ -108,6 +109,8 @@ class EnginePorts:
         handoffs: agents that a conversation may be handed to, by the names of the tools.
         output_shape: the schema of the answers; ``Nothing`` for text.
         output_validators: functions of the program that judge the answers, in their order.
+        instructions: called before each run; what they return follows the agent's instructions.
+        toolsets: makes the tools of runs that have tools of their own.
 
     Raises:
         TypeError: an optional service is neither ``Some`` nor ``Nothing``.
@@ -140,6 +143,8 @@ class EnginePorts:
     content_loader: Callable[[], Maybe[ContentLoader]] = _nothing
     output_shape: Maybe[Shape[Any]] = Nothing
     output_validators: tuple[OutputValidator, ...] = ()
+    instructions: tuple[ContextFunction, ...] = ()
+    toolsets: RunToolsets | None = None
     desk: Callable[[], Maybe[RequestDesk]] = _no_desk
     handoffs: Mapping[str, HandoffTarget] = field(factory=dict)
 
@@ -312,6 +317,7 @@ class RunOverrides:
         model: the model that answers requests which name none; ``None`` for that of the service.
         settings: fields of the run's ``RunSettings``, in place of the engine's.
         services: fields of the run's ``EnginePorts``, likewise.
+        tools: tools of this run, besides the agent's.
         accept_changes: whether a run that another version of the agent began is continued.
         named: whether the program chose the run's id, so that it names one run.
         readers: get what is streamed of the run, and the events of the runs that its tools begin; the run
@@ -323,6 +329,7 @@ class RunOverrides:
     model: str | None = None
     settings: Mapping[str, Any] = field(factory=dict)
     services: Mapping[str, Any] = field(factory=dict)
+    tools: tuple[Any, ...] = ()
     accept_changes: bool = False
     named: bool = False
     readers: tuple[EventReader, ...] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from datetime import datetime
-from typing import TYPE_CHECKING, Never, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
 from returns.maybe import Maybe
 from returns.result import Result
@@ -20,6 +20,7 @@ from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
 from reactive_agents.core.errors import (
     BudgetErrors,
+    ConfigErrors,
     ContentErrors,
     ContentUnavailable,
     LLMErrors,
@@ -67,6 +68,7 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse,
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.requests import PersonRequest, Reply
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
+from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.run_record import (
     OpenQuestion,
     RecordedRun,
@@ -227,6 +229,29 @@ class ToolService(Protocol):
         needs approval that was not given; it did not run); ``ToolTimedOut`` after the tool's own timeout in
         seconds or at the scope's deadline, whichever is first; ``ToolFailed`` when it raised; or an error
         that the tool itself returned, such as ``WorkspaceViolation``.
+        """
+        ...
+
+
+class RunToolsets(Protocol):
+    """Makes the tools of one run, where they are not those of all runs."""
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether some tools of the agent are chosen for each run."""
+        ...
+
+    def tools_of(
+        self, context: RunContext[Any], added: Sequence[Any], tools: ToolService | None
+    ) -> Effect[Maybe[ToolService], ConfigErrors | ServiceFailed]:
+        """Return the tools of all runs, those chosen for this one, and the added ones.
+
+        Fails with ``InvalidConfig`` when two have one name, or one takes other dependencies than the run has;
+        with ``ServiceFailed`` when a function that chooses them raises or returns something else.
+
+        Args:
+            added: tools that the run was given.
+            tools: those of all runs.
         """
         ...
 

@@ -1,6 +1,7 @@
 """Wrong dependencies, and missing ones, are type errors: of runs, of tools, and of agents as tools."""
 
 # pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, assert_type
 
@@ -14,6 +15,7 @@ from reactive_agents import (
     agent_tool,
     tool,
 )
+from reactive_agents.core.tools import ToolDefinition
 
 
 @dataclass
@@ -118,3 +120,30 @@ async def options_of_a_run(agent: ReactiveAgent) -> None:
     await agent.run("Count.", budget={"token": 3})  # type: ignore[call-overload]
     await agent.run("Count.", model=3)  # type: ignore[call-overload]
     await agent.run("Count.", tags=3)  # type: ignore[call-overload]
+
+
+def shop_text(ctx: RunContext[Shop]) -> str:
+    return f"{ctx.deps.stock} left."
+
+
+async def bank_text(ctx: RunContext[Bank]) -> str | None:
+    return None
+
+
+def keep(ctx: RunContext[Shop], definition: ToolDefinition) -> bool:
+    return ctx.deps.stock > 0
+
+
+def chosen(ctx: RunContext[Shop]) -> list[Tool | Callable[..., object]]:
+    return [ctx.deps.left, shop_tool]
+
+
+def instructions_and_toolsets() -> None:
+    builder = ReactiveAgents.create(deps=Shop)
+    builder.with_instructions("Be brief.", shop_text, lambda: "Now.").build()
+    builder.with_instructions(bank_text)  # type: ignore[arg-type]
+    builder.with_toolset([of_shop, shop_tool, "calculator"], prefix="a_", filter=keep).build()
+    builder.with_toolset(chosen, only=["left"]).build()
+    builder.with_toolset([without, bank_tool])  # type: ignore[list-item]
+    ReactiveAgents.create(deps=Bank).with_toolset(chosen)  # type: ignore[arg-type]
+    ReactiveAgents.create(deps=Bank).with_toolset([without], filter=keep)  # type: ignore[arg-type]

@@ -1,21 +1,35 @@
-"""Several tool services as one."""
+"""Several tool services as one, and tools that are renamed or chosen for each run."""
 
 from __future__ import annotations
 
 import hashlib
+import inspect
 import re
-from collections.abc import Container, Mapping, Sequence
-from typing import TypeAlias
+from collections.abc import Callable, Container, Mapping, Sequence
+from typing import Any, TypeAlias
 
 import attrs
-from attrs import frozen
+from attrs import evolve, field, frozen
+from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolNotFound, WorkspaceViolation
+from reactive_agents.adapters.tools.decorator import Tool, as_tool, valid_tool_name
+from reactive_agents.adapters.tools.service import LocalToolService
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.errors import (
+    AddressRefused,
+    InvalidConfig,
+    ServiceFailed,
+    ToolErrors,
+    ToolNotFound,
+    WorkspaceViolation,
+)
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import attempt, effect
+from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
+from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
 
 _Listings: TypeAlias = tuple[tuple[ToolDefinition, ...], ...]
@@ -154,3 +168,152 @@ def prefixed_name(prefix: str, name: str, taken: Container[str]) -> str:
         number += 1
         candidate = valid_name(f"{prefix}-{name}-{number}")
     return candidate
+
+
+# --- Toolsets ---
+
+
+ToolFilter: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]
+"""Returns whether a run has a tool: a ``bool``, also by an ``async`` function."""
+
+
+@frozen(eq=False)
+class ToolGroup:
+    """Tools under names of their own.
+
+    Attributes:
+        source: the tools, or a function of the context that returns them for each run.
+        prefix: put before the names that are not in ``rename``.
+        rename: new names, by those that the tools have.
+        only: the names, as the tools have them, of those that are taken; ``None`` for all.
+        filter: chooses among them for each run; ``None`` for all.
+    """
+
+    source: tuple[Tool, ...] | ContextFunction
+    prefix: str = ""
+    rename: Mapping[str, str] = field(factory=dict)
+    only: frozenset[str] | None = None
+    filter: ToolFilter | None = None
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether the tools are chosen for each run."""
+        return self.filter is not None or isinstance(self.source, ContextFunction)
+
+    def renamed(self, tools: Sequence[Tool]) -> Result[tuple[Tool, ...], InvalidConfig]:
+        """Return those of the tools that are taken, under their new names."""
+        made: list[Tool] = []
+        for tool in tools:
+            if self.only is not None and tool.name not in self.only:
+                continue
+            name = self.rename.get(tool.name) or self.prefix + tool.name
+            if not valid_tool_name(name) or name in RESERVED_NAMES:
+                expected = "1 to 64 letters, digits, '_' and '-', and no name of the kernel's own tools"
+                return Failure(InvalidConfig("toolset", repr(name), expected))
+            made.append(tool if name == tool.name else evolve(tool, name=name))
+        return Success(tuple(made))
+
+
+class Toolsets:
+    """Implements ``RunToolsets`` over functions of this process.
+
+    Args:
+        toolsets: those that are chosen for each run.
+        service: makes the service of the tools of a run.
+    """
+
+    def __init__(
+        self, toolsets: Sequence[ToolGroup], service: Callable[[Sequence[Tool]], LocalToolService]
+    ) -> None:
+        self._toolsets = tuple(toolsets)
+        self._service = service
+
+    @property
+    def is_dynamic(self) -> bool:
+        """Whether some tools of the agent are chosen for each run."""
+        return bool(self._toolsets)
+
+    @effect
+    async def tools_of(
+        self, context: RunContext[Any], added: Sequence[Any], tools: ToolService | None
+    ) -> Result[Maybe[ToolService], InvalidConfig | ServiceFailed]:
+        """Return the tools of a run; fails as the port says."""
+        chosen: list[Tool] = []
+        for toolset in self._toolsets:
+            found = await _chosen(toolset, context)
+            if isinstance(found, Failure):
+                return Failure(found.failure())
+            chosen += found.unwrap()
+        taken = {} if tools is None else {each.name: each for each in tools.definitions()}
+        names = set(taken)
+        for tool in (*chosen, *added):
+            if tool.name in names:
+                return Failure(InvalidConfig("tools", repr(tool.name), "each tool name once"))
+            if not is_of_type(context.deps, tool.deps_type):
+                has, wants = type(context.deps).__name__, type_name(tool.deps_type)
+                got = f"{tool.name!r}, which takes RunContext[{wants}]"
+                return Failure(InvalidConfig("tools", got, f"tools for the dependencies of the run, a {has}"))
+            names.add(tool.name)
+        every = (*chosen, *added)
+        if not every:
+            return Success(Maybe.from_optional(tools))
+        service = self._service(every)
+        return Success(Some(service if tools is None else CombinedTools((tools, service))))
+
+
+async def _chosen(
+    toolset: ToolGroup, context: RunContext[Any]
+) -> Result[tuple[Tool, ...], InvalidConfig | ServiceFailed]:
+    source = toolset.source
+    if isinstance(source, ContextFunction):
+        found = await _made(source, context)
+        if isinstance(found, Failure):
+            return found
+        source = found.unwrap()
+    renamed = toolset.renamed(source)
+    if toolset.filter is None or isinstance(renamed, Failure):
+        return renamed
+    return await _filtered(renamed.unwrap(), toolset.filter, context)
+
+
+async def _made(
+    function: ContextFunction, context: RunContext[Any]
+) -> Result[tuple[Tool, ...], InvalidConfig | ServiceFailed]:
+    try:
+        found = await function.call(context)
+        if isinstance(found, str) or not isinstance(found, Sequence):
+            return Failure(_failed(function.name, f"returned {abbreviated(found)}, expected a list of tools"))
+        for each in found:
+            if not isinstance(each, Tool) and not callable(each):
+                return Failure(_failed(function.name, f"returned {abbreviated(each)}, expected tools"))
+        return Success(tuple([_checked(as_tool(each)) for each in found]))
+    except ToolDefinitionError as error:
+        return Failure(_failed(function.name, f"returned what cannot be a tool: {error}"))
+    except Exception as error:  # noqa: BLE001 - a function of the program
+        return Failure(_failed(function.name, f"raised {type(error).__name__}: {error}"))
+
+
+def _checked(tool: Tool) -> Tool:
+    tool.definition  # noqa: B018 - raises where the annotations have no JSON form
+    return tool
+
+
+async def _filtered(
+    tools: tuple[Tool, ...], keeps: ToolFilter, context: RunContext[Any]
+) -> Result[tuple[Tool, ...], ServiceFailed]:
+    name = getattr(keeps, "__qualname__", type(keeps).__qualname__).rpartition("<locals>.")[2]
+    try:
+        if inspect.iscoroutinefunction(keeps):
+            kept = [await keeps(context, tool.definition) for tool in tools]
+        else:
+            kept = await call_function(lambda: [keeps(context, tool.definition) for tool in tools])
+    except Exception as error:  # noqa: BLE001 - a function of the program
+        return Failure(_failed(name, f"raised {type(error).__name__}: {error}"))
+    wrong = [each for each in kept if not isinstance(each, bool)]
+    if wrong:
+        return Failure(_failed(name, f"returned {abbreviated(wrong[0])}, expected True or False"))
+    return Success(tuple([tool for tool, keep in zip(tools, kept, strict=True) if keep]))
+
+
+def _failed(name: str, problem: str) -> ServiceFailed:
+    return ServiceFailed(f"The toolset function {name!r} {problem}.", "toolset", name)

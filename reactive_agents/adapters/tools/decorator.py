@@ -303,8 +303,13 @@ def _contract_of(name: str, signature: ToolSignature) -> _Contract:
     return contract
 
 
+def valid_tool_name(name: str) -> bool:
+    """Return whether a tool may have this name."""
+    return _NAME.fullmatch(name) is not None
+
+
 def _check_options(name: str, timeout_s: float | None, risk: Risk) -> None:
-    if not _NAME.fullmatch(name):
+    if not valid_tool_name(name):
         raise ToolDefinitionError(
             f"The tool name {name!r} is not of 1 to 64 letters, digits, '_' and '-': "
             'give it another with tool(name="…").'

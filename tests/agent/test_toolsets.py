@@ -1,0 +1,307 @@
+"""Toolsets: prefixed, renamed, filtered, and chosen for each run; tools of a single run."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import attrs
+import pytest
+
+from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
+from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.core.errors import ExecutionError, InvalidConfig, ServiceFailed
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever
+
+pytestmark = pytest.mark.anyio
+
+
+@attrs.frozen
+class Crm:
+    """An object whose methods are tools."""
+
+    name: str
+    admin: bool = False
+
+    def search(self, text: str) -> str:
+        """Search."""
+        return f"{self.name}: {text}"
+
+    async def delete(self, ctx: RunContext[Crm], text: str) -> str:
+        """Delete."""
+        return f"{ctx.deps.name} deletes {text}"
+
+
+def search(text: str) -> str:
+    """Search elsewhere."""
+    return f"elsewhere: {text}"
+
+
+EAST = Crm("east")
+
+
+def agent_with(*turns: Any, deps: Any = Crm) -> tuple[Any, ScriptedLLM]:
+    model = ScriptedLLM(*turns, forever(answer("Done.")))
+    return ReactiveAgents.create(deps=deps).with_llm(model).with_reasoning(), model
+
+
+def offered(model: ScriptedLLM, index: int = -1) -> list[str]:
+    return [each.name for each in model.requests[index].tools if each.name not in ("final-answer", "recall")]
+
+
+# --- under other names ------------------------------------------------------------------------------------
+
+
+async def test_tools_of_several_objects_stand_side_by_side() -> None:
+    builder, model = agent_with(
+        calls(call("east_search", text="tea"), call("find_west", text="tea"), call("search", text="tea"))
+    )
+    west = Crm("west")
+    agent = (
+        builder.with_toolset([EAST.search, EAST.delete], prefix="east_")
+        .with_toolset([west.search, west.delete], rename={"search": "find_west"}, only=["search"])
+        .with_tools(search)
+        .build()
+    )
+    result = await agent.run("Find tea.", deps=EAST)
+    assert offered(model, 0) == ["east_search", "east_delete", "find_west", "search"]
+    assert list(result.tool_results.values()) == ["east: tea", "west: tea", "elsewhere: tea"]
+    assert tool(EAST.search).name == "search"
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"prefix": 3}, "toolset.prefix: got 3, expected a text."),
+        ({"prefix": "a b"}, "toolset: got 'a bsearch', expected 1 to 64 letters, digits"),
+        (
+            {"rename": {"serch": "find"}},
+            "toolset.rename: got 'serch', expected names of the toolset's tools: d",
+        ),
+        ({"rename": {"search": "recall"}}, "toolset: got 'recall', expected 1 to 64 letters"),
+        ({"rename": {"search": "delete"}}, "toolset: got 'delete', expected each tool name once."),
+        (
+            {"rename": ["search"]},
+            "toolset.rename: got an array of 1 item, expected new names by names of tools.",
+        ),
+        ({"only": "search"}, "toolset.only: got 'search', expected names of tools."),
+        ({"only": ["x"]}, "toolset.only: got 'x', expected names of the toolset's tools: delete, search."),
+        ({"filter": 3}, "toolset.filter: got 3, expected a function."),
+    ],
+)
+def test_a_wrong_toolset_is_refused_by_build(options: dict[str, Any], message: str) -> None:
+    builder, _ = agent_with()
+    with pytest.raises(AgentError) as refused:
+        builder.with_toolset([EAST.search, EAST.delete], **options).build()
+    assert message in str(refused.value)
+
+
+def test_names_that_clash_are_refused_by_build() -> None:
+    builder, _ = agent_with()
+    with pytest.raises(AgentError, match="tools: got 'search', expected each tool name once"):
+        builder.with_tools(search).with_toolset([EAST.search]).build()
+    with pytest.raises(AgentError, match=r"tools: got 'delete', which takes RunContext\[Crm\]"):
+        agent_with(deps=int)[0].with_toolset([EAST.delete]).build()
+    for wrong in (3, "search", lambda one, two: []):
+        with pytest.raises(AgentError, match="expected a list of tools"):
+            builder.with_toolset(wrong).build()
+
+
+# --- chosen for each run ----------------------------------------------------------------------------------
+
+
+def admins(ctx: RunContext[Crm], definition: ToolDefinition) -> bool:
+    """Keep dangerous tools to admins."""
+    return ctx.deps.admin or definition.name != "crm_delete"
+
+
+async def async_admins(ctx: RunContext[Crm], definition: ToolDefinition) -> bool:
+    """Do the same, asynchronously."""
+    return admins(ctx, definition)
+
+
+def for_run(ctx: RunContext[Crm]) -> list[Any]:
+    """Return the tools of a run."""
+    return [ctx.deps.search, *([ctx.deps.delete] if ctx.deps.admin else [])]
+
+
+async def async_for_run(ctx: RunContext[Crm]) -> tuple[Any, ...]:
+    """Return the tools of a run, asynchronously."""
+    return tuple(for_run(ctx))
+
+
+@pytest.mark.parametrize("chosen", ["filter", "async filter", "function", "async function"])
+async def test_a_run_has_the_tools_that_are_chosen_for_it(chosen: str) -> None:
+    turns = (call("crm_search", text="tea"), answer("Done."))
+    builder, model = agent_with(*turns, call("crm_delete", text="tea"), answer("Done."))
+    toolsets: dict[str, Any] = {
+        "filter": ([EAST.search, EAST.delete], {"filter": admins}),
+        "async filter": ([EAST.search, EAST.delete], {"filter": async_admins}),
+        "function": (for_run, {}),
+        "async function": (async_for_run, {}),
+    }
+    source, options = toolsets[chosen]
+    agent = builder.with_toolset(source, prefix="crm_", **options).with_required_tools("crm_search").build()
+    result = await agent.run("Find tea.", deps=EAST)
+    assert offered(model, 0) == ["crm_search"]
+    assert list(result.tool_results.values()) == ["east: tea"]
+    result = await agent.run("Delete tea.", deps=Crm("east", admin=True))
+    assert offered(model, 2) == ["crm_search", "crm_delete"]
+    assert "east deletes tea" in result.tool_results.values()
+
+
+async def test_a_run_without_any_chosen_tool_has_none() -> None:
+    builder, model = agent_with()
+    agent = builder.with_toolset(lambda: []).build()
+    await agent.run("Say hello.", deps=EAST)
+    assert offered(model) == []
+
+
+def _raises(ctx: RunContext[Crm]) -> list[Any]:
+    raise LookupError("no such tenant")
+
+
+def _no_tools() -> Any:
+    return "search"
+
+
+def _no_tool() -> Any:
+    return [3]
+
+
+def _no_such() -> Any:
+    def bad(*args: int) -> None: ...
+
+    return [bad]
+
+
+def _raising_filter(ctx: RunContext[Crm], definition: ToolDefinition) -> bool:
+    raise LookupError("no such tenant")
+
+
+def _odd_filter(ctx: RunContext[Crm], definition: ToolDefinition) -> Any:
+    return None
+
+
+@pytest.mark.parametrize(
+    ("toolset", "options", "message"),
+    [
+        (_raises, {}, "The toolset function '_raises' raised LookupError: no such tenant."),
+        (_no_tools, {}, "The toolset function '_no_tools' returned 'search', expected a list of tools."),
+        (_no_tool, {}, "The toolset function '_no_tool' returned 3, expected tools."),
+        (_no_such, {}, "The toolset function '_no_such' returned what cannot be a tool: "),
+        (
+            [EAST.search],
+            {"filter": _raising_filter},
+            "The toolset function '_raising_filter' raised LookupError",
+        ),
+        ([EAST.search], {"filter": _odd_filter}, "'_odd_filter' returned None, expected True or False."),
+    ],
+)
+async def test_a_function_that_fails_is_named_and_fails_the_run(
+    toolset: Any, options: dict[str, Any], message: str
+) -> None:
+    builder, model = agent_with()
+    with pytest.raises(AgentError) as failed:
+        await builder.with_toolset(toolset, **options).build().run("Go.", deps=EAST)
+    error = failed.value.error
+    assert isinstance(error, ExecutionError)
+    assert isinstance(error.cause, ServiceFailed)
+    assert message in error.message
+    assert model.requests == []
+
+
+async def test_names_that_clash_in_a_run_fail_it() -> None:
+    builder, model = agent_with()
+    agents = {
+        "the agent's": builder.with_tools(search).with_toolset(for_run).build(),
+        "another toolset's": builder.with_toolset(for_run).with_toolset(for_run).build(),
+        "one of the run": builder.with_toolset(for_run).build(),
+    }
+    for whose, agent in agents.items():
+        options = {"tools": [search]} if whose == "one of the run" else {}
+        with pytest.raises(AgentError) as failed:
+            await agent.run("Go.", deps=EAST, **options)
+        error = failed.value.error
+        assert isinstance(error, ExecutionError)
+        assert error.cause == InvalidConfig("tools", "'search'", "each tool name once"), whose
+    assert model.requests == []
+
+
+# --- tools of a single run --------------------------------------------------------------------------------
+
+
+async def test_tools_of_a_run_are_added_to_the_agents_for_that_run() -> None:
+    builder, model = agent_with(
+        calls(call("search", text="tea"), call("delete", text="tea")), answer("Done.")
+    )
+    agent = builder.with_tools("calculator").build()
+    result = await agent.run("Find tea.", deps=EAST, tools=[search, EAST.delete])
+    assert list(result.tool_results.values()) == ["elsewhere: tea", "east deletes tea"]
+    assert offered(model, 0) == ["calculator", "search", "delete"]
+    await agent.run("Find tea.", deps=EAST)
+    assert offered(model) == ["calculator"]
+
+
+async def test_an_agent_without_tools_may_be_given_some_in_a_run() -> None:
+    builder, model = agent_with(call("calculator", expression="1 + 1"), deps=None)
+    agent = builder.build()
+    assert (await agent.run("What is 1 + 1?", tools=["calculator"])).tool_results == {"calculator-1": "2"}
+    await agent.run("Say hello.")
+    assert offered(model) == []
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (3, "tools: got 3, expected a list of tools."),
+        ("calculator", "tools: got 'calculator', expected a list of tools."),
+        ([3], "tools: got 3, expected a function, a tool, or the name of one."),
+        (["no-such"], "tools: got 'no-such', expected one of calculator,"),
+    ],
+)
+async def test_wrong_tools_of_a_run_are_refused(given: Any, message: str) -> None:
+    builder, model = agent_with(deps=None)
+    with pytest.raises(AgentError) as refused:
+        await builder.build().run("Go.", tools=given)
+    assert message in str(refused.value)
+    assert model.requests == []
+
+
+async def test_a_tool_of_other_dependencies_is_refused_in_a_run() -> None:
+    builder, model = agent_with(deps=int)
+    for options in ({"tools": [EAST.delete]}, {}):
+        agent = builder.build() if options else builder.with_toolset(lambda: [EAST.delete]).build()
+        with pytest.raises(AgentError) as refused:
+            await agent.run("Go.", deps=3, **options)
+        assert str(refused.value) == (
+            "tools: got 'delete', which takes RunContext[Crm], "
+            "expected tools for the dependencies of the run, a int."
+        )
+    assert model.requests == []
+
+
+async def test_approval_budgets_and_agents_hold_for_tools_of_a_run() -> None:
+    @tool(requires_approval=True)
+    def pay(amount: int) -> str:
+        """Pay."""
+        return f"paid {amount}"
+
+    inner, _ = agent_with(deps=None)
+    builder, _ = agent_with(call("pay", amount=3), call("agent", task="Say done."), deps=None)
+    asked: list[str] = []
+
+    def approve(request: Any) -> bool:
+        asked.append(request.tool_name)
+        return True
+
+    result = await builder.build().run(
+        "Pay.", tools=[pay, agent_tool(inner.with_tools("calculator").build())], approver=approve
+    )
+    assert (asked, list(result.tool_results.values())) == (["pay"], ["paid 3", "Done."])
+
+
+def test_servers_and_required_tools_go_with_toolsets() -> None:
+    builder, _ = agent_with()
+    described = builder.with_toolset(for_run).with_mcp(McpServer("far", url="https://example.com/mcp"))
+    described.with_required_tools("whatever").build()
