@@ -23,7 +23,7 @@ from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
-from reactive_agents.containers.layers import CoreLayer, find_model_profile
+from reactive_agents.containers.layers import CoreLayer, find_model_profile, with_response_cache
 from reactive_agents.containers.memory import (
     memory_services,
     record_service,
@@ -138,7 +138,7 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
 def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) -> Mapping[str, Providers]:
     config, components = agent.config, agent.components
     return {
-        "models": _objects(llm=components.llm),
+        "models": _given_llm(agent, core),
         "memory": {
             **memory_services(core, runtime.model_config, config.memory, embedder=components.embedder),
             **sessions_service(core, config.sessions),
@@ -209,6 +209,13 @@ def _check_answers(handoffs: tuple[Handoff, ...], shape: Shape[Any] | None) -> R
     return check_answers(handoffs, shape)
 
 
+def _given_llm(agent: ResolvedAgent, core: CoreLayer) -> Providers:
+    llm = agent.components.llm
+    if llm is None or agent.model.response_cache is None:
+        return _objects(llm=llm)
+    return {"llm": Singleton(with_response_cache, llm, agent.model, core.lifetimes)}
+
+
 def _objects(**given: Any) -> Providers:
     return {name: Object(each) for name, each in given.items() if each is not None}
 
@@ -218,7 +225,13 @@ def _objects(**given: Any) -> Providers:
 
 def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConfig, InvalidConfig]:
     chosen = config.model
+    wrong = None if chosen.response_cache is None else _wrong_cache(chosen.response_cache)
+    if wrong is not None:
+        return Failure(wrong)
     if components.llm is not None:
+        if chosen.rate_limit is not None:
+            expected = "a model by its name: a model object keeps its limits itself"
+            return Failure(InvalidConfig("model.rate_limit", "a limit for a model object", expected))
         return Success(chosen)
     if not chosen.provider:  # the model's name may be that of a provider alone
         chosen = name_model(evolve(chosen, model=""), chosen.model, chosen.api_key, chosen.base_url)
@@ -229,6 +242,18 @@ def _model(config: AgentConfig, components: AgentComponents) -> Result[ModelConf
         if not fallback.strip():
             return Failure(InvalidConfig("model.fallbacks", repr(fallback), MODEL_EXPECTED))
     return Success(evolve(chosen, model=model))
+
+
+def _wrong_cache(path: str) -> InvalidConfig | None:
+    wrong = wrong_path("model.response_cache", path)
+    if wrong is not None:
+        return wrong
+    from reactive_agents.adapters.llm.response_cache import cache_problem
+
+    problem = cache_problem(path)
+    if problem is None:
+        return None
+    return InvalidConfig("model.response_cache", repr(path), f"a usable file ({problem})")
 
 
 def _with_reasoning(config: AgentConfig, reasoning: ReasoningConfig | None) -> AgentConfig:

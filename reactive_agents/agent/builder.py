@@ -206,6 +206,36 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Add models to try, in order, when the first fails for good."""
         return self._evolve_within("model", fallbacks=models)
 
+    def with_rate_limit(
+        self, *, requests_per_minute: int | None = None, tokens_per_minute: int | None = None
+    ) -> Self:
+        """Limit requests and tokens a minute; a request that would exceed a limit waits.
+
+        All agents and runs of the process with the same key at the same address count together. Waiting
+        publishes ``ModelCallDelayed``, and counts for the time of the run. Fallbacks at other providers are
+        not limited.
+
+        Args:
+            requests_per_minute: 1 or more; ``None`` for no limit.
+            tokens_per_minute: of requests and answers, 1 or more; likewise.
+        """
+        limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
+        return self._evolve_within("model", rate_limit=limits)
+
+    def with_response_cache(self, path: str | Path) -> Self:
+        """Record answers, and give the recorded one for the same request, without a call.
+
+        For development: a model asked twice gives one answer. The same request has the same messages, tools,
+        settings and model. Recorded answers cost nothing and are marked ``cached`` in events and usage.
+
+        Args:
+            path: an SQLite file, made when it is not there.
+        """
+        wrong = wrong_path("model.response_cache", path)
+        if wrong is not None:
+            return self._with_problem(wrong)
+        return self._evolve_within("model", response_cache=os.fspath(path))
+
     # --- how it works -----------------------------------------------------------------------------------
 
     def with_name(self, name: str) -> Self:

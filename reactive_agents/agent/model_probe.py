@@ -18,6 +18,7 @@ from returns.result import Failure, Result
 from reactive_agents.adapters.llm.profile_store import SqliteModelProfiles
 from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM, adapted
 from reactive_agents.adapters.llm.providers import server_address
+from reactive_agents.adapters.llm.response_cache import CachedLLM
 from reactive_agents.adapters.system import state_directory
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import errors
@@ -89,6 +90,8 @@ async def probe_agent(
     config, clock = container.model_config(), container.core.clock()
     llm = container.models.llm()
     address = server_address(llm.model, config.base_url, os.environ)
+    if isinstance(llm, CachedLLM):
+        llm = llm.inner  # recorded answers tell nothing of the server
     if isinstance(llm, ProfiledLLM):
         llm = llm.inner  # what is stored of the model must not change what is asked
     ids, bus = container.core.ids(), container.core.events()

@@ -129,6 +129,8 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("model", f"{model}: {figures}{_failed_attempts(event.refused)}")
         case events.ModelCallAbandoned(error=error):
             return Line("failure", f"model: {error.message}{_failed_attempts(event.spent)}")
+        case events.ModelCallDelayed(model=model, limit=limit, wait_s=wait_s):
+            return Line("model", f"{model} waits {wait_s:.0f} s or longer, because of the limit of {limit}")
         case events.ModelParameterRefused(model=model, parameter=parameter):
             return Line("model", f"{model} refused {parameter}, and is asked without it")
         case events.ModelTextRetracted(policy=policy):

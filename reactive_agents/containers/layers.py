@@ -126,18 +126,32 @@ def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
     if provider == "offline":
         from reactive_agents.adapters.llm.offline import OfflineLLM
 
-        return OfflineLLM()
+        return with_response_cache(OfflineLLM(), config, lifetimes)
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
     llm = LiteLLM(config, clock=clock)
     lifetimes.add(llm.aclose)
     profile = find_model_profile(config)
     if profile is None:
-        return llm
+        return with_response_cache(llm, config, lifetimes)
     from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM
 
     tier = profile.tier(profile_for(llm.model).tier)
-    return ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
+    profiled = ProfiledLLM(llm, profile, window_tokens=profile.window(tier))
+    return with_response_cache(profiled, config, lifetimes)
+
+
+def with_response_cache(llm: LLM, config: ModelConfig, lifetimes: Lifetimes) -> LLM:
+    """Return a model service that records answers, where that is configured."""
+    if config.response_cache is None:
+        return llm
+    from reactive_agents.adapters.llm.response_cache import CachedLLM
+
+    cached = CachedLLM(
+        llm, config.response_cache, address=server_address(llm.model, config.base_url, os.environ)
+    )
+    lifetimes.add(cached.aclose)
+    return cached
 
 
 def find_model_profile(config: ModelConfig) -> ModelProfile | None:

@@ -574,6 +574,19 @@ class TimeoutConfig:
 
 
 @frozen
+class RateLimit:
+    """Limits of a provider's key, shared by all of a process that use it.
+
+    Attributes:
+        requests_per_minute: 1 or more; ``None`` for no limit.
+        tokens_per_minute: of requests and answers, 1 or more; likewise.
+    """
+
+    requests_per_minute: int | None = field(default=None, validator=optional(_positive))
+    tokens_per_minute: int | None = field(default=None, validator=optional(_positive))
+
+
+@frozen
 class ModelConfig:
     """The model of an agent.
 
@@ -590,6 +603,8 @@ class ModelConfig:
             ``:memory:`` for none.
         takes: the kinds of content that the model takes: ``image``, ``audio``, ``document``; ``None`` uses
             litellm's list, and sends everything to a model that is not on it.
+        rate_limit: requests and tokens a minute; requests that would exceed it wait.
+        response_cache: the file of recorded answers, given for the same requests; ``None`` for none.
     """
 
     provider: str = ""
@@ -601,3 +616,5 @@ class ModelConfig:
     timeout_s: float = field(default=120.0, validator=gt(0.0))
     profiles: str | None = field(default=None, validator=optional(min_len(1)))
     takes: tuple[ContentKind, ...] | None = None
+    rate_limit: RateLimit | None = None
+    response_cache: str | None = field(default=None, validator=optional(min_len(1)))

@@ -631,6 +631,7 @@ class ModelCallCompleted(Event):
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
         duration_ms: wall-clock milliseconds, retries included.
         refused: the attempts before the answer that are, or may be, charged for and came to nothing.
+        cached: the answer was recorded before, and took neither tokens nor money.
     """
 
     purpose: str
@@ -639,11 +640,13 @@ class ModelCallCompleted(Event):
     cost_usd: float | None
     duration_ms: float
     refused: tuple[RunUsage, ...] = ()
+    cached: bool = False
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the call, attempt by attempt."""
-        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
+        own = answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached)
+        return (*self.refused, own)
 
 
 @frozen
@@ -658,6 +661,21 @@ class ModelCallAbandoned(Event):
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the failed call, attempt by attempt."""
         return errors.refused_attempts(self.error)
+
+
+@frozen
+class ModelCallDelayed(Event):
+    """A request waits because of a limit of requests or tokens a minute.
+
+    Attributes:
+        limit: ``requests`` or ``tokens``, or ``queue`` where others wait before it.
+        wait_s: seconds that it waits at least.
+    """
+
+    purpose: str
+    model: str
+    limit: Literal["requests", "tokens", "queue"]
+    wait_s: float
 
 
 @frozen
@@ -790,6 +808,7 @@ RunEvent: TypeAlias = (
     | ModelCallStarted
     | ModelCallCompleted
     | ModelCallAbandoned
+    | ModelCallDelayed
     | ModelParameterRefused
     | ModelTextStreamed
     | ModelThinkingStreamed

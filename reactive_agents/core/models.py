@@ -36,6 +36,7 @@ class ModelRequest:
         response_schema: JSON Schema that the answer's text must be an instance of.
         settings: the user's; what they say goes before the fields above, which have it already.
         stable: messages at the beginning that later requests of the run begin with as well.
+        sample: number of the request among equal ones whose answers are to differ.
     """
 
     messages: tuple[Message, ...]
@@ -48,6 +49,7 @@ class ModelRequest:
     response_schema: JsonObject | None = None
     settings: ModelSettings = NO_SETTINGS
     stable: int = 0
+    sample: int = 0
 
     def under(self, settings: ModelSettings) -> ModelRequest:
         """Return the request as the user's settings want it."""
@@ -74,6 +76,7 @@ class ModelResponse:
         model: the model that answered, which may be a fallback.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
         refused: the attempts before this answer that are, or may be, charged for and came to nothing.
+        cached: it was recorded before, and took nothing; ``usage`` and ``cost_usd`` are of that time.
     """
 
     content: str
@@ -84,11 +87,12 @@ class ModelResponse:
     usage: Usage = field(factory=lambda: Usage(reported=False))
     cost_usd: float | None = None
     refused: tuple[RunUsage, ...] = ()
+    cached: bool = False
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the call, attempt by attempt."""
-        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd))
+        return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached))
 
 
 @frozen

@@ -171,9 +171,8 @@ _TAGGED: Mapping[str, str] = {
         ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
         HandedOff
         MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
-        ModelCallStarted ModelParameterRefused ModelRouted ModelStreamRestarted ModelTextRetracted
-        ModelTextStreamed
-        ModelThinkingStreamed
+        ModelCallDelayed ModelCallStarted ModelParameterRefused ModelRouted ModelStreamRestarted
+        ModelTextRetracted ModelTextStreamed ModelThinkingStreamed
         PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
         ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
         TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolCallStarted

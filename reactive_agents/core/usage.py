@@ -55,6 +55,7 @@ class RunUsage:
         calls: answered calls; an answer that could not be used is none.
         unpriced_calls: answers whose price is unknown, also those that could not be used.
         unreported_calls: such answers whose tokens the provider did not report.
+        cached: answers that were recorded before, and took nothing.
     """
 
     model: str = ""
@@ -63,6 +64,7 @@ class RunUsage:
     calls: int = 0
     unpriced_calls: int = 0
     unreported_calls: int = 0
+    cached: int = 0
 
     @property
     def tokens(self) -> int:
@@ -86,11 +88,14 @@ class RunUsage:
             self.calls - earlier.calls,
             self.unpriced_calls - earlier.unpriced_calls,
             unreported,
+            self.cached - earlier.cached,
         )
 
 
-def answer_usage(model: str, usage: Usage, cost_usd: float | None) -> RunUsage:
+def answer_usage(model: str, usage: Usage, cost_usd: float | None, *, cached: bool = False) -> RunUsage:
     """Return the usage of one answer; ``None`` for a price that is unknown."""
+    if cached:
+        return RunUsage(model, calls=1, cached=1)
     return RunUsage(model, usage, cost_usd or 0.0, 1, int(cost_usd is None), int(not usage.reported))
 
 
@@ -109,7 +114,7 @@ def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
     """Return the sum of all parts."""
-    read = written = total = calls = unpriced = unreported = cached = stored = 0
+    read = written = total = calls = unpriced = unreported = cached = stored = recorded = 0
     cost_usd, reported = 0.0, True
     model: str | None = None
     for part in parts:  # in one go: a run sums up with every turn
@@ -124,9 +129,10 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
         calls += part.calls
         unpriced += part.unpriced_calls
         unreported += part.unreported_calls
+        recorded += part.cached
         model = part.model if model is None or model == part.model else ""
     whole = Usage(read, written, total, reported, cached, stored)
-    return RunUsage(model or "", whole, cost_usd, calls, unpriced, unreported)
+    return RunUsage(model or "", whole, cost_usd, calls, unpriced, unreported, recorded)
 
 
 class UsageRecorder(Protocol):

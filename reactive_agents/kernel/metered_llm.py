@@ -638,11 +638,13 @@ class MeteredLLM:
         match answer:
             case Success(response):
                 model, usage, cost_usd = response.model, response.usage, response.cost_usd
-                refused = response.refused
+                refused, cached = response.refused, response.cached
+                if cached:
+                    usage, cost_usd = Usage(), 0.0
                 self.account.add(response.spent)
                 self.answered_by = model
                 events.publish(
-                    ModelCallCompleted, request.purpose, model, usage, cost_usd, duration_ms, refused
+                    ModelCallCompleted, request.purpose, model, usage, cost_usd, duration_ms, refused, cached
                 )
             case Failure(error):
                 self.account.add(refused_attempts(error))

@@ -12,7 +12,7 @@ from decimal import Decimal
 from pathlib import Path
 
 import anyio.to_thread
-from attrs import field, frozen
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.claims import Claim, Number, claims_of, observed_numbers, rounds_to
@@ -499,7 +499,8 @@ async def further_answers(
         model=model,
         temperature=_TEMPERATURE,
     )
-    asked = await gather([llm.complete(request) for _ in range(count)], limit=_AT_ONCE)
+    requests = [evolve(request, sample=number) for number in range(count)]
+    asked = await gather([llm.complete(each) for each in requests], limit=_AT_ONCE)
     answers = tuple(
         answer.unwrap().content
         for answer in asked

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, Never, TypeAlias
 
 from returns.result import Failure, Result, Success
 
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from stamina import Attempt
 
     from reactive_agents.adapters.llm.completion import PreparedRequest
+    from reactive_agents.adapters.llm.rate_limit import Admission, RateLimits
+
+    _Ask: TypeAlias = Callable[[PreparedRequest], Awaitable[Result[models.ModelResponse, FailedAttempt]]]
 
 
 _log = logging.getLogger("reactive_agents")
@@ -45,16 +48,23 @@ class LiteLLM:
         config: the model, its access, timeout and attempts.
         clock: the clock for retry delays; by default the machine's.
         refused: the parameters that providers have refused; by default those of the process.
+        limits: the usage of keys, for a limit of requests or tokens; likewise.
     """
 
     def __init__(
-        self, config: ModelConfig, *, clock: Clock | None = None, refused: RefusedParameters = REFUSED
+        self,
+        config: ModelConfig,
+        *,
+        clock: Clock | None = None,
+        refused: RefusedParameters = REFUSED,
+        limits: RateLimits | None = None,
     ) -> None:
         self._config = config
         self._clock: Clock = SystemClock() if clock is None else clock
         self._model = qualified_model(config.provider, config.model)
         self._connections = Connections()
         self._refused = refused
+        self._limits = limits
         self._windows: dict[str, int | None] = {}
 
     @property
@@ -184,10 +194,10 @@ class LiteLLM:
         parameters = _Parameters(prepared, self._refused)
         try:
             async for attempt in self._attempts():
-                answer = await ask(parameters.request)
+                answer = await self._within_limits(parameters.request, ask)
                 while isinstance(answer, Failure) and parameters.refused(answer.failure()):
                     failed_attempts.enter(answer.failure())
-                    answer = await ask(parameters.request)
+                    answer = await self._within_limits(parameters.request, ask)
                 parameters.conclude(answer.failure() if isinstance(answer, Failure) else None)
                 if isinstance(answer, Failure):
                     failed_attempts.enter(answer.failure())
@@ -222,8 +232,11 @@ class LiteLLM:
                 asking = True
                 while asking:
                     asking, failed = False, None
+                    admission = await self._admit(parameters.request)
                     async with aclosing(ask_streaming(parameters.request)) as deltas:
                         async for delta in deltas:
+                            if admission is not None:
+                                admission.settle(delta)
                             if isinstance(delta, FailedAttempt):
                                 failed = delta
                                 failed_attempts.enter(delta)
@@ -238,6 +251,26 @@ class LiteLLM:
                     raise AttemptFailed(failed)
         except AttemptFailed as last:
             yield last.attempt
+
+    async def _within_limits(
+        self, prepared: PreparedRequest, ask: _Ask
+    ) -> Result[models.ModelResponse, FailedAttempt]:
+        """Send a request as soon as the limits of its key allow it."""
+        admission = await self._admit(prepared)
+        answer = await ask(prepared)
+        if admission is not None:
+            admission.settle(answer.unwrap() if isinstance(answer, Success) else answer.failure())
+        return answer
+
+    async def _admit(self, prepared: PreparedRequest) -> Admission | None:
+        """Wait for the limits of the request's key; ``None`` where there are none."""
+        limit, model = self._config.rate_limit, prepared.model
+        if limit is None or provider_of(model) != provider_of(self._model):
+            return None
+        from reactive_agents.adapters.llm.rate_limit import LIMITS, admit
+
+        usage = (self._limits or LIMITS).of(self._config, model)
+        return await admit(usage, limit, prepared.request, model, self._clock)
 
     def _attempts(self) -> AsyncIterator[Attempt]:
         return attempts(at_most=self._config.max_attempts, longest_wait_s=self._config.timeout_s)

@@ -145,6 +145,14 @@ def missing_variables(model: str, environment: Mapping[str, str]) -> tuple[str, 
     return () if known is None or known.ambient else known.missing(environment)
 
 
+def key_in(model: str, environment: Mapping[str, str]) -> str:
+    """Return the key of a model's provider in the environment, or an empty text."""
+    known = _BY_NAME.get(provider_of(model))
+    names = [name for group in known.variables[:1] for name in group] if known is not None else []
+    names.append(f"{provider_of(model).upper()}_API_KEY")
+    return next((environment[name] for name in names if environment.get(name)), "")
+
+
 def is_well_known(provider: str) -> bool:
     """Whether the provider is in the table."""
     return provider in _BY_NAME

@@ -1,0 +1,200 @@
+"""Limits of requests and tokens a minute, shared by all that use one key.
+
+Providers count by key, so a process counts by key too: all agents and runs with the same key at the same
+address share one account of the last minute, on whatever threads and event loops they are. Who comes first is
+served first. A request that would exceed a limit waits until the minute has passed for enough earlier ones;
+it is never refused. Tokens are estimated before the call and corrected after it. Kept libraries for this
+either serve one event loop, or do not wait in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections import deque
+from collections.abc import Callable, Mapping
+from hashlib import sha256
+from threading import Lock
+from typing import Final, Literal, TypeAlias
+
+import anyio
+from attrs import define, field, frozen
+
+from reactive_agents.adapters.llm.attempts import FailedAttempt
+from reactive_agents.adapters.llm.providers import key_in, provider_of, server_address
+from reactive_agents.core.config import ModelConfig, RateLimit
+from reactive_agents.core.event_base import PUBLISH
+from reactive_agents.core.events import ModelCallDelayed
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
+from reactive_agents.ports import Clock
+
+LimitKind: TypeAlias = Literal["requests", "tokens", "queue"]
+WINDOW_S: Final = 60.0
+_LOOK_S: Final = 5.0
+"""Seconds after which a request that waits behind others looks whether they are still there."""
+_CHARACTERS_PER_TOKEN: Final = 4
+
+
+@define(eq=False)
+class Admitted:
+    """A request that counts towards the limits. ``at``: seconds of the monotonic clock."""
+
+    at: float
+    tokens: int
+
+
+@frozen(eq=False)
+class _Waiting:
+    loop: asyncio.AbstractEventLoop
+    turn: asyncio.Event
+
+    @property
+    def is_gone(self) -> bool:
+        return self.loop.is_closed() or not self.loop.is_running()
+
+    def wake(self) -> None:
+        if not self.is_gone:
+            self.loop.call_soon_threadsafe(self.turn.set)
+
+
+@define(eq=False)
+class KeyUsage:
+    """The requests of one key in the last minute, and those that wait."""
+
+    _admitted: deque[Admitted] = field(factory=deque)
+    _tokens: int = 0
+    _queue: deque[_Waiting] = field(factory=deque)
+    _lock: Lock = field(factory=Lock)
+
+    async def admit(
+        self, limit: RateLimit, tokens: int, clock: Clock, tell: Callable[[LimitKind, float], None]
+    ) -> Admitted:
+        """Wait until a request is within the limits, and count it.
+
+        Args:
+            limit: of the agent that asks.
+            tokens: estimate for the request and its answer.
+            tell: called once with what it waits for, and for how many seconds at least, if it has to wait.
+        """
+        with self._lock:
+            if not self._queue:
+                wait_s, kind = self._wait(limit, tokens, clock.monotonic())
+                if wait_s <= 0:
+                    return self._count(tokens, clock)
+            waiting = _Waiting(asyncio.get_running_loop(), asyncio.Event())
+            self._queue.append(waiting)
+        told = False
+        try:
+            while True:
+                with self._lock:
+                    waiting.turn.clear()
+                    while self._queue[0] is not waiting and self._queue[0].is_gone:
+                        self._queue.popleft()
+                    wait_s, kind = self._wait(limit, tokens, clock.monotonic())
+                    if self._queue[0] is not waiting:
+                        wait_s, kind = max(wait_s, 0.0), kind if wait_s > 0 else "queue"
+                    elif wait_s <= 0:
+                        return self._count(tokens, clock)
+                    pause_s = wait_s if self._queue[0] is waiting else _LOOK_S
+                if not told:
+                    told = True
+                    tell(kind, wait_s)
+                with anyio.move_on_after(pause_s):
+                    await waiting.turn.wait()
+        finally:
+            with self._lock:
+                if waiting in self._queue:
+                    self._queue.remove(waiting)
+                if self._queue:
+                    self._queue[0].wake()
+
+    def settle(self, admitted: Admitted, tokens: int) -> None:
+        """Correct the tokens of a request to those that it took."""
+        with self._lock:
+            if admitted in self._admitted:
+                self._tokens += tokens - admitted.tokens
+            admitted.tokens = tokens
+            if self._queue:
+                self._queue[0].wake()
+
+    def _count(self, tokens: int, clock: Clock) -> Admitted:
+        admitted = Admitted(clock.monotonic(), tokens)
+        self._admitted.append(admitted)
+        self._tokens += tokens
+        return admitted
+
+    def _wait(self, limit: RateLimit, tokens: int, now: float) -> tuple[float, LimitKind]:
+        """Return the seconds until a request is within the limits; 0 or less for now."""
+        admitted = self._admitted
+        while admitted and admitted[0].at + WINDOW_S <= now:
+            self._tokens -= admitted.popleft().tokens
+        until, kind = now, "requests"
+        most = limit.requests_per_minute
+        if most is not None and len(admitted) >= most:
+            until = admitted[len(admitted) - most].at + WINDOW_S
+        most = limit.tokens_per_minute
+        if most is not None:
+            left = self._tokens
+            for each in admitted:  # one that is larger than the limit goes alone
+                if left + tokens <= most:
+                    break
+                left -= each.tokens
+                if each.at + WINDOW_S > until:
+                    until, kind = each.at + WINDOW_S, "tokens"
+        return until - now, kind  # type: ignore[return-value]
+
+
+class RateLimits:
+    """The usage of each key. Any thread may use it."""
+
+    def __init__(self) -> None:
+        self._keys: dict[tuple[str, str], KeyUsage] = {}
+        self._lock = Lock()
+
+    def of(self, config: ModelConfig, model: str, environment: Mapping[str, str] = os.environ) -> KeyUsage:
+        """Return the usage of the key that requests to a model are sent with."""
+        address = server_address(model, config.base_url, environment) or provider_of(model)
+        key = config.api_key or key_in(model, environment)
+        with self._lock:
+            return self._keys.setdefault((address, sha256(key.encode()).hexdigest()), KeyUsage())
+
+
+LIMITS: Final = RateLimits()
+"""The usage of the keys of this process."""
+
+
+@frozen(eq=False)
+class Admission:
+    """A request that was admitted, with the usage that it counts for."""
+
+    usage: KeyUsage
+    admitted: Admitted
+
+    def settle(self, outcome: object) -> None:
+        """Correct the tokens by the outcome of the request; those of a part of it say nothing yet."""
+        if isinstance(outcome, StreamCompleted):
+            outcome = outcome.response
+        if isinstance(outcome, ModelResponse) and outcome.usage.reported:
+            self.usage.settle(self.admitted, outcome.usage.total_tokens)
+        elif isinstance(outcome, FailedAttempt):
+            self.usage.settle(self.admitted, 0 if outcome.spent is None else outcome.spent.tokens)
+
+
+async def admit(
+    usage: KeyUsage, limit: RateLimit, request: ModelRequest, model: str, clock: Clock
+) -> Admission:
+    """Wait until a request is within the limits of its key; publish that it waits."""
+
+    def tell(kind: LimitKind, wait_s: float) -> None:
+        publish = PUBLISH.get()
+        if publish is not None:
+            publish(ModelCallDelayed, request.purpose, model, kind, wait_s)
+
+    return Admission(usage, await usage.admit(limit, estimated_tokens(request), clock, tell))
+
+
+def estimated_tokens(request: ModelRequest) -> int:
+    """Return an estimate for a request and the longest answer that it allows."""
+    characters = sum(len(message.content) for message in request.messages)
+    characters += sum(len(tool.description) + len(tool.schema_text) for tool in request.tools)
+    return characters // _CHARACTERS_PER_TOKEN + (request.max_tokens or 0)

@@ -1,0 +1,142 @@
+"""Recorded answers of models, for development.
+
+The same request gets the same answer without a call. The key is a digest of the whole request, with its
+settings, messages and tools, and of the model and its address: a tool that gave another result, or another
+word in a prompt, makes another request. Why it is asked is not part of it. Answers are kept for ever; only
+good ones are recorded.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import sqlite3
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from hashlib import sha256
+from typing import Any, Final
+
+from attrs import evolve
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters import sqlite
+from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.errors import LLMErrors, ServiceFailed
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, TextDelta
+from reactive_agents.effects import attempt, effect
+from reactive_agents.ports import LLM
+
+_SERVICE: Final = "response-cache"
+RESPONSES = sqlite.Store(
+    _SERVICE,
+    (("CREATE TABLE model_responses (request TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",),),
+)
+"""Answers as JSON, by the digests of their requests."""
+_log = logging.getLogger("reactive_agents")
+
+
+class CachedLLM:
+    """Implements ``LLM``: gives recorded answers, and records those of another service.
+
+    A file that cannot be used is logged, and the model asked as without it.
+
+    Args:
+        inner: asks the model.
+        path: an SQLite file, made when it is not there.
+        address: of the model's server; another one may give other answers.
+    """
+
+    def __init__(self, inner: LLM, path: sqlite.DatabasePath, *, address: str = "") -> None:
+        self.inner = inner
+        self._address = address
+        self._file = sqlite.SqliteFile(path, RESPONSES, _failed)
+
+    def __getattr__(self, name: str) -> Any:
+        """Return what else the inner service can do, as counting tokens."""
+        if name == "inner":
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def model(self) -> str:
+        """The model that answers a request which names none."""
+        return self.inner.model
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        """As the port says."""
+        key = self._key(request)
+        known = await self._find(key)
+        if known is not None:
+            return Success(known)
+        answer = await attempt(self.inner.complete(request))
+        if isinstance(answer, Success):
+            await self._keep(key, answer.unwrap())
+        return answer
+
+    async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
+        """As the port says; the text of a recorded answer is one delta."""
+        key = self._key(request)
+        known = await self._find(key)
+        if known is not None:
+            if known.content:
+                yield Success(TextDelta(known.content))
+            yield Success(StreamCompleted(known))
+            return
+        async with aclosing(self.inner.stream(request)) as chunks:  # type: ignore[type-var]
+            async for chunk in chunks:
+                if isinstance(chunk, Success) and isinstance(chunk.unwrap(), StreamCompleted):
+                    await self._keep(key, chunk.unwrap().response)
+                yield chunk
+
+    async def aclose(self) -> None:
+        """Close the file."""
+        await self._file.aclose()
+
+    def _key(self, request: ModelRequest) -> str:
+        """Return the digest of a request; empty for one that cannot be written."""
+        asked = evolve(request, model=request.model or self.model, purpose="", stable=0)
+        try:
+            text = to_json(asked)
+        except (TypeError, ValueError, RecursionError):
+            return ""
+        return sha256(f"{self._address}\n{text}".encode()).hexdigest()
+
+    async def _find(self, key: str) -> ModelResponse | None:
+        def work(file: sqlite3.Connection) -> str | None:
+            row = file.execute("SELECT body FROM model_responses WHERE request = ?", (key,)).fetchone()
+            return None if row is None else row[0]
+
+        found = await self._file.read("find", work) if key else None
+        body = found.unwrap() if isinstance(found, Success) else None
+        if body is None:
+            return None
+        read = from_json(body, ModelResponse)
+        if isinstance(read, Failure):
+            _log.warning("A recorded answer cannot be read: %s", read.failure().message)
+            return None
+        return evolve(read.unwrap(), cached=True)
+
+    async def _keep(self, key: str, response: ModelResponse) -> None:
+        if not key or response.cached:
+            return
+        try:
+            body = to_json(evolve(response, refused=()))
+        except (TypeError, ValueError, RecursionError):
+            return
+        await self._file.write(
+            "keep",
+            lambda file: file.execute("INSERT OR REPLACE INTO model_responses VALUES (?, ?)", (key, body)),
+        )
+
+
+def cache_problem(path: sqlite.DatabasePath) -> str | None:
+    """Return why a file cannot hold recorded answers, or ``None``; it is not made."""
+    if str(path) == sqlite.IN_PROCESS or not os.path.exists(sqlite.place_of(path)):
+        return None
+    looked = sqlite.look_into(path, RESPONSES, lambda _: None)
+    return looked.failure() if isinstance(looked, Failure) else None
+
+
+def _failed(message: str, operation: str) -> ServiceFailed:
+    return ServiceFailed(message, _SERVICE, operation)
