@@ -109,6 +109,8 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "timeout_s": 120.0,
         "profiles": None,
         "takes": None,
+        "rate_limit": None,
+        "response_cache": None,
     },
 }
 
