@@ -18,6 +18,7 @@ from reactive_agents.core.config import (
     ModelConfig,
     PlanExecuteConfig,
     ReactiveConfig,
+    RateLimit,
     ReasoningConfig,
     ReflexionConfig,
     ResultCompressionConfig,
@@ -99,6 +100,7 @@ DEFAULTS: dict[type, dict[str, Any]] = {
         "unheld_bytes": 256_000_000,
     },
     TimeoutConfig: {"run_s": None, "tool_call_s": 60.0, "grace_s": 5.0, "answer_s": 300.0},
+    RateLimit: {"requests_per_minute": None, "tokens_per_minute": None},
     ModelConfig: {
         "provider": "",
         "model": "",
@@ -195,6 +197,9 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ModelConfig, "max_attempts", [1], [0]),
     (ModelConfig, "timeout_s", [0.1], [0.0, float("nan")]),
     (ModelConfig, "profiles", [None, "models.db"], [""]),
+    (ModelConfig, "response_cache", [None, "models.db"], [""]),
+    (RateLimit, "requests_per_minute", [1, None], [0, -1]),
+    (RateLimit, "tokens_per_minute", [1, None], [0, -1]),
     (RunSettings, "max_iterations", [1], [0]),
     (CompactionConfig, "temperature", [0.0, 2.0], [-0.1, 2.1, float("nan")]),
 ]
