@@ -382,7 +382,7 @@ class _Probe:
 
 def _request(task: str, *tools: ToolDefinition) -> ModelRequest:
     messages: tuple[Message, ...] = (SystemMessage("You are a helpful assistant."), UserMessage(task))
-    return ModelRequest(messages, tools, PURPOSE)
+    return ModelRequest(messages, tools, PURPOSE, exact=True)
 
 
 def _long_request(tokens: int) -> ModelRequest:
@@ -407,6 +407,7 @@ def _long_request(tokens: int) -> ModelRequest:
             ),
         ),
         purpose=PURPOSE,
+        exact=True,
     )
 
 

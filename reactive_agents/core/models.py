@@ -37,6 +37,7 @@ class ModelRequest:
         settings: the user's; what they say goes before the fields above, which have it already.
         stable: messages at the beginning that later requests of the run begin with as well.
         sample: number of the request among equal ones whose answers are to differ.
+        exact: a refused parameter is a failure, and the request not sent again without it.
     """
 
     messages: tuple[Message, ...]
@@ -50,6 +51,7 @@ class ModelRequest:
     settings: ModelSettings = NO_SETTINGS
     stable: int = 0
     sample: int = 0
+    exact: bool = False
 
     def under(self, settings: ModelSettings) -> ModelRequest:
         """Return the request as the user's settings want it."""

@@ -299,7 +299,7 @@ class LiteLLM:
             base_url=self._config.base_url if own else None,
             clients=await self._connections.clients(),
             clock=self._clock,
-            omitted=self._refused.of(model, self._config.base_url if own else None),
+            omitted=() if request.exact else self._refused.of(model, self._config.base_url if own else None),
         )
         return missing_key(prepared.model, prepared.api_key, prepared.base_url) or prepared
 
@@ -318,7 +318,7 @@ class _Parameters:
 
     def refused(self, failed: FailedAttempt) -> bool:
         """Return whether to ask again at once, without a parameter that was refused."""
-        if not failed.refusal:
+        if not failed.refusal or self.request.request.exact:
             return False
         from reactive_agents.adapters.llm.completion import without_refused
 
