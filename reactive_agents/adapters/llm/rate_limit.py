@@ -37,7 +37,10 @@ _CHARACTERS_PER_TOKEN: Final = 4
 
 @define(eq=False)
 class Admitted:
-    """A request that counts towards the limits. ``at``: seconds of the monotonic clock."""
+    """A request that counts towards the limits.
+
+    ``at``: seconds of the monotonic clock.
+    """
 
     at: float
     tokens: int
@@ -171,7 +174,7 @@ class Admission:
     admitted: Admitted
 
     def settle(self, outcome: object) -> None:
-        """Correct the tokens by the outcome of the request; those of a part of it say nothing yet."""
+        """Correct the tokens by the outcome of the request; a delta has none yet."""
         if isinstance(outcome, StreamCompleted):
             outcome = outcome.response
         if isinstance(outcome, ModelResponse) and outcome.usage.reported:

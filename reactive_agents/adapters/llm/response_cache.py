@@ -36,7 +36,7 @@ _log = logging.getLogger("reactive_agents")
 
 
 class CachedLLM:
-    """Implements ``LLM``: gives recorded answers, and records those of another service.
+    """Implements ``LLM`` with recorded answers, and records those of a service.
 
     A file that cannot be used is logged, and the model asked as without it.
 
