@@ -32,7 +32,10 @@ anything = st.one_of(
 )
 
 CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
-    ("with_model", ("", "api_key", "base_url")),
+    ("with_model", ("", "api_key", "base_url", "settings")),
+    ("with_model_settings", ("",)),
+    ("with_rate_limit", ("requests_per_minute", "tokens_per_minute")),
+    ("with_response_cache", ("",)),
     ("with_provider", ("", "api_key", "base_url")),
     ("with_llm", ("",)),
     ("with_fallbacks", ("", "")),
