@@ -9,37 +9,74 @@ that shows the request and the unused turns.
 
 from __future__ import annotations
 
-from reactive_agents.testing.clock import FakeClock, SequentialIds
-from reactive_agents.testing.events import EventRecorder, InMemoryEventBus
-from reactive_agents.testing.governance import (
-    AllowAll,
-    BlockWords,
-    FixedApprover,
-    FixedRouter,
-    FixedVerifier,
-    InMemoryBudget,
-    RecordingAuditLog,
-    RecordingCostTracker,
-)
-from reactive_agents.testing.memory import (
-    InMemoryEffectivenessTracker,
-    InMemoryMemory,
-    InMemoryPersonaStore,
-    InMemoryPlanStore,
-)
-from reactive_agents.testing.scripted_llm import (
-    ScriptedLLM,
-    Turn,
-    answer,
-    call,
-    calls,
-    fail,
-    forever,
-    malformed_call,
-    say,
-    streamed,
-)
-from reactive_agents.testing.tools import FakeTools
+from typing import TYPE_CHECKING
+
+from reactive_agents.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from reactive_agents.testing.clock import FakeClock, SequentialIds
+    from reactive_agents.testing.events import EventRecorder, InMemoryEventBus
+    from reactive_agents.testing.governance import (
+        AllowAll,
+        BlockWords,
+        FixedApprover,
+        FixedRouter,
+        FixedVerifier,
+        InMemoryBudget,
+        RecordingAuditLog,
+        RecordingCostTracker,
+    )
+    from reactive_agents.testing.memory import (
+        InMemoryEffectivenessTracker,
+        InMemoryMemory,
+        InMemoryPersonaStore,
+        InMemoryPlanStore,
+    )
+    from reactive_agents.testing.scripted_llm import (
+        ScriptedLLM,
+        Turn,
+        answer,
+        call,
+        calls,
+        fail,
+        forever,
+        malformed_call,
+        say,
+        streamed,
+    )
+    from reactive_agents.testing.tools import FakeTools
+
+_HOMES = {
+    "AllowAll": "reactive_agents.testing.governance",
+    "BlockWords": "reactive_agents.testing.governance",
+    "EventRecorder": "reactive_agents.testing.events",
+    "FakeClock": "reactive_agents.testing.clock",
+    "FakeTools": "reactive_agents.testing.tools",
+    "FixedApprover": "reactive_agents.testing.governance",
+    "FixedRouter": "reactive_agents.testing.governance",
+    "FixedVerifier": "reactive_agents.testing.governance",
+    "InMemoryBudget": "reactive_agents.testing.governance",
+    "InMemoryEffectivenessTracker": "reactive_agents.testing.memory",
+    "InMemoryEventBus": "reactive_agents.testing.events",
+    "InMemoryMemory": "reactive_agents.testing.memory",
+    "InMemoryPersonaStore": "reactive_agents.testing.memory",
+    "InMemoryPlanStore": "reactive_agents.testing.memory",
+    "RecordingAuditLog": "reactive_agents.testing.governance",
+    "RecordingCostTracker": "reactive_agents.testing.governance",
+    "ScriptedLLM": "reactive_agents.testing.scripted_llm",
+    "SequentialIds": "reactive_agents.testing.clock",
+    "Turn": "reactive_agents.testing.scripted_llm",
+    "answer": "reactive_agents.testing.scripted_llm",
+    "call": "reactive_agents.testing.scripted_llm",
+    "calls": "reactive_agents.testing.scripted_llm",
+    "fail": "reactive_agents.testing.scripted_llm",
+    "forever": "reactive_agents.testing.scripted_llm",
+    "malformed_call": "reactive_agents.testing.scripted_llm",
+    "say": "reactive_agents.testing.scripted_llm",
+    "streamed": "reactive_agents.testing.scripted_llm",
+}
+
+__getattr__ = lazy_names(__name__, _HOMES)
 
 __all__ = [
     "AllowAll",
