@@ -416,6 +416,21 @@ class ToolCallCompleted(Event):
 
 
 @frozen
+class ToolProgressed(Event):
+    """A tool reports how far its call is.
+
+    Attributes:
+        progress: the part that is done, 0 to 1; ``None`` where that is not known.
+        message: of the tool; may be empty.
+    """
+
+    tool_name: str
+    call_id: CallId
+    progress: float | None = None
+    message: str = ""
+
+
+@frozen
 class ApprovalRequested(Event):
     """A call waits until someone approves or denies it; the agent is paused meanwhile.
 
@@ -789,6 +804,7 @@ RunEvent: TypeAlias = (
     | ReasoningStepCompleted
     | ToolCallStarted
     | ToolCallCompleted
+    | ToolProgressed
     | ApprovalRequested
     | ApprovalDecided
     | QuestionAsked

@@ -10,8 +10,8 @@ from __future__ import annotations
 import inspect
 import types
 import typing
-from collections.abc import Callable, Mapping
-from typing import Any, Generic, Protocol
+from collections.abc import Awaitable, Callable, Generator, Mapping
+from typing import Any, Generic, Protocol, TypeAlias
 
 from attrs import field, frozen
 from typing_extensions import TypeVar
@@ -21,6 +21,19 @@ from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.effects import call_function
+
+ProgressReport: TypeAlias = Callable[[float | None, str], Awaitable[None]]
+"""Take the progress of a call, from any thread, at once; awaited, wait for slow readers."""
+
+
+class _NoReport:
+    def __await__(self) -> Generator[Any, None, None]:
+        return
+        yield
+
+
+NO_REPORT: Awaitable[None] = _NoReport()
+"""Of progress that goes nowhere."""
 
 Deps = TypeVar("Deps", covariant=True, default=Any)
 """The type of the dependencies of a run."""
@@ -56,6 +69,19 @@ class RunContext(Generic[Deps]):
     idempotency_key: str = ""
     metadata: Mapping[str, Json] = field(factory=dict)
     tags: tuple[str, ...] = ()
+    _report: ProgressReport | None = field(default=None, repr=False)
+
+    def progress(self, progress: float | None = None, message: str = "") -> Awaitable[None]:
+        """Report how far the call is, as the event ``ToolProgressed``.
+
+        A plain function calls it, from its thread. An ``async`` one may await what it returns, and then waits
+        for slow readers of the events. Outside of calls, and after their end, it does nothing.
+
+        Args:
+            progress: the part that is done, 0 to 1; ``None`` where that is not known.
+            message: what is being done, such as "page 12".
+        """
+        return NO_REPORT if self._report is None else self._report(progress, message)
 
 
 class RunContexts(Protocol):

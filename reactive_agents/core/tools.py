@@ -12,7 +12,7 @@ from attrs import field, frozen
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.run_context import RunContext
+from reactive_agents.core.run_context import ProgressReport, RunContext
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import OMITTED, computed
 
@@ -117,6 +117,7 @@ class ToolScope:
         deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
         needs_approval: whether this call needs approval, also where its tool does not.
         run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
+        report: takes the progress of the call, from any thread; ``None`` where nobody reads the events.
     """
 
     run_id: RunId
@@ -127,6 +128,7 @@ class ToolScope:
     deadline: float | None = None
     needs_approval: bool = False
     run_context: Callable[[], RunContext[Any]] | None = field(default=None, eq=False, repr=False)
+    report: ProgressReport | None = field(default=None, eq=False, repr=False)
 
 
 @frozen

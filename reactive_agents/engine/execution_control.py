@@ -50,6 +50,7 @@ class ExecutionControl:
     Attributes:
         scope: the phases of the run, cancelled by ``cancel`` and, until there is an answer, by ``stop``.
         stopped: the accepted request to stop.
+        call_soon: calls a function on the event loop of the run, from any thread.
     """
 
     def __init__(self, events: RunEvents, above: ExecutionControl | None = None) -> None:
@@ -57,7 +58,7 @@ class ExecutionControl:
         self.stopped: StopRequest | None = None
         self._events = events
         self._above = above
-        self._call_soon = calls_on_this_loop()
+        self.call_soon = calls_on_this_loop()
         self._lock = Lock()
         self._cancelled = False
         self._answered = False
@@ -82,7 +83,7 @@ class ExecutionControl:
             if self._closing:
                 return False
             self._cancelled, self._paused = True, False
-        self._call_soon(self._cancel_until_closing)
+        self.call_soon(self._cancel_until_closing)
         return True
 
     def stop(self, reason: str = "") -> bool:
@@ -94,7 +95,7 @@ class ExecutionControl:
             if self._answered or self._cancelled:
                 return False
             self.stopped, self._paused = self.stopped or StopRequest(reason), False
-        self._call_soon(self._cancel_until_answered)
+        self.call_soon(self._cancel_until_answered)
         return True
 
     def pause(self) -> bool:
@@ -113,7 +114,7 @@ class ExecutionControl:
             self._paused = False
             resumed, self._resumed = self._resumed, None
         if resumed is not None:
-            self._call_soon(resumed.set)
+            self.call_soon(resumed.set)
         return True
 
     # --- for the run itself, on its event loop ------------------------------------------------------------

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable, Generator
 from functools import partial
+from math import isnan
+from threading import Lock
+from typing import Any
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceMissing, ToolErrors, ToolFailed, ToolNotApproved
-from reactive_agents.core.events import ToolCallStarted
+from reactive_agents.core.events import ToolCallStarted, ToolProgressed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import BrokenContract, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, CallSoon, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text
 from reactive_agents.engine.requests import request_reply
 from reactive_agents.engine.run_content import content_of
 from reactive_agents.engine.services import EngineServices
+from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import definitions_of
 from reactive_agents.ports import Approver, ToolService
 
@@ -53,12 +58,17 @@ class RunTools:
         failed = handle.failed_calls.get(call.name, 0)
         self._services.events.publish(ToolCallStarted, call.name, call.id, call.arguments)
         making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
-        scope = evolve(scope, run_context=making)
+        events = self._services.events
+        report = CallProgress(call, events, handle.control.call_soon) if events.are_read() else None
+        scope = evolve(scope, run_context=making, report=report)
         try:
             executed = await self._execute(call, scope, approver)
         except BaseException:
             handle.interrupted_calls.add(scope.call_key)
             raise
+        finally:
+            if report is not None:
+                report.end()
         if call.name in self._services.ports.handoffs:
             self._accept(call, executed)
         error = _error_of(call, executed)
@@ -175,6 +185,57 @@ class RunTools:
         if not report.allowed:
             return None, f"The result was withheld: a guardrail blocked it ({report.violation})."
         return _redacted(value, report), ""
+
+
+_LONGEST_MESSAGE = 500
+
+
+class CallProgress:
+    """Publishes what a tool reports of one call, until its end.
+
+    Of reports that other threads make faster than the event loop of the run takes them, the latest counts;
+    those that come while a reader of the events is behind are dropped.
+    """
+
+    def __init__(self, call: ToolCall, events: RunEvents, call_soon: CallSoon) -> None:
+        self._call = call
+        self._events = events
+        self._call_soon = call_soon
+        self._latest: tuple[float | None, str] | None = None
+        self._lock = Lock()
+        self._has_ended = False
+
+    def __call__(self, progress: float | None, message: str) -> Awaitable[None]:
+        """Take a report, from any thread.
+
+        Raises:
+            TypeError: the progress is no number.
+        """
+        if not isinstance(progress, int | float | None):
+            raise TypeError(f"progress: got {type(progress).__name__}, expected a number from 0 to 1.")
+        with self._lock:
+            is_waiting, self._latest = self._latest is not None, (progress, message)
+        if not is_waiting:
+            self._call_soon(self._publish)
+        return self
+
+    def __await__(self) -> Generator[Any, Any, None]:
+        return self._events.keep_up().__await__()
+
+    def end(self) -> None:
+        """Take no more reports."""
+        self._has_ended = True
+
+    def _publish(self) -> None:
+        with self._lock:
+            latest, self._latest = self._latest, None
+        behind = any(reader.is_behind for reader in self._events.readers)
+        if latest is None or self._has_ended or behind:
+            return
+        done, message = latest
+        part = None if done is None or isnan(done) else min(max(float(done), 0.0), 1.0)
+        text = str(message)[:_LONGEST_MESSAGE]
+        self._events.publish(ToolProgressed, self._call.name, self._call.id, part, text)
 
 
 def _error_of(call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> ToolErrors | None:

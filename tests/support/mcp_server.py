@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from mcp.server.mcpserver import Image, MCPServer
+from mcp.server.mcpserver import Context, Image, MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.types import (
     CallToolResult,
@@ -110,6 +110,13 @@ def make_server() -> MCPServer[Any]:
             log("slow cancelled")
             raise
         return "done"
+
+    @server.tool(annotations=only_reads, structured_output=False)
+    async def pages(count: int, context: Context[Any, Any]) -> str:
+        """Read pages, and tell of each."""
+        for page in range(1, count + 1):
+            await context.report_progress(page, count, f"page {page}")
+        return "read"
 
     present, everybody = [], anyio.Event()
 

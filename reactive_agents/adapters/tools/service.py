@@ -170,7 +170,7 @@ class LocalToolService:
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
         if entry.run_parameter is not None and scope.run_context is not None:
-            known = attrs.evolve(scope.run_context(), idempotency_key=scope.call_key)
+            known = attrs.evolve(scope.run_context(), idempotency_key=scope.call_key, report=scope.report)
             arguments[entry.run_parameter] = known
         try:
             outcome, usage = await run_function(

@@ -10,6 +10,8 @@ import base64
 import logging
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, Self
 
 import anyio
@@ -25,6 +27,7 @@ from reactive_agents.core.content import Audio, Content, Document, Image, kind_o
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.run_context import ProgressReport
 from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
@@ -338,7 +341,13 @@ async def _http_streams(server: McpServer, url: str) -> AsyncIterator[TransportS
 
 
 async def call_tool(
-    connection: Connection, session: Session, name: str, call: ToolCall, *, timeout_s: float
+    connection: Connection,
+    session: Session,
+    name: str,
+    call: ToolCall,
+    *,
+    timeout_s: float,
+    report: ProgressReport | None = None,
 ) -> Result[tuple[Json, tuple[Content, ...]], ToolFailed | ToolTimedOut]:
     """Return the tool's value as JSON, and the images, audio and documents in it.
 
@@ -347,6 +356,7 @@ async def call_tool(
     Args:
         name: of the tool, as its server knows it; failures carry the one of the call.
         timeout_s: seconds until ``ToolTimedOut``, above 0.
+        report: takes what the server tells of its progress; ``None`` asks for none.
     """
     from mcp import MCPError
 
@@ -358,7 +368,8 @@ async def call_tool(
     answer: CallToolResult | None = None
     try:
         with anyio.move_on_after(timeout_s):
-            answer = await client.call_tool(name, arguments)
+            told = None if report is None else partial(_take_progress, server, report)
+            answer = await client.call_tool(name, arguments, progress_callback=told)
     except MCPError as error:
         if is_lost(error):
             return Failure(ToolFailed(call.name, await connection.discard(session)))
@@ -371,6 +382,13 @@ async def call_tool(
         said = shown(server, result_text(answer)) or "the server did not say why"
         return Failure(ToolFailed(call.name, said))
     return Success((result_value(answer), tuple(part for block in answer.content for part in _parts(block))))
+
+
+async def _take_progress(
+    server: McpServer, report: ProgressReport, done: float, total: float | None, message: str | None
+) -> None:
+    known = total is not None and isfinite(total) and total > 0 and isfinite(done)
+    report(done / total if known and total is not None else None, shown(server, message or ""))
 
 
 def _innermost(error: Exception) -> str:

@@ -303,7 +303,12 @@ class McpTools:
         if session is None or timeout_s <= 0:
             return Failure(ToolTimedOut(call.name, 0.0))
         called = await call_tool(
-            entry.connection, session.unwrap(), entry.tool.name, call, timeout_s=timeout_s
+            entry.connection,
+            session.unwrap(),
+            entry.tool.name,
+            call,
+            timeout_s=timeout_s,
+            report=scope.report,
         )
         if isinstance(called, Failure):
             return Failure(called.failure())
