@@ -6,9 +6,11 @@ an answer reaches it within a second, wherever it is under way.
 
 from __future__ import annotations
 
+import json
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 import anyio
@@ -25,7 +27,8 @@ from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunEntry,
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.durability import recorded_outcome
+from reactive_agents.engine.durability import engine_definition, recorded_outcome
+from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.ports import RunRecord
 
@@ -245,6 +248,68 @@ class Runs(Generic[R]):
         body: JsonObject = {"value": value, "error": error, "missing": ""}
         await self._settle(run_id, key, body, ("question", "call", "doubt"))
 
+    # --- replay and forks ---------------------------------------------------------------------------------
+
+    async def steps(self, run_id: str) -> tuple[RecordedStep, ...]:
+        """Return the recorded steps of a run: answers of models, and results of tools."""
+        return recorded_steps(await self._entries(run_id))
+
+    async def replay(self, run_id: str, *, until: int | None = None) -> Replay:
+        """Run a recorded run once more from its record; no model is asked, no tool is run.
+
+        Args:
+            until: number of the last step to replay, from 1; all by default.
+        """
+        run = await self.find(run_id)
+        return await replay_run(self._engine, run, await self._entries(run_id), until=until)
+
+    async def fork(
+        self,
+        run_id: str,
+        *,
+        at: int,
+        into: str | None = None,
+        model: str | None = None,
+        instructions: str | None = None,
+        message: str | None = None,
+        tool_result: Json = None,
+    ) -> RunId:
+        """Add a run that has the record of another up to a step, and return its id.
+
+        ``resume`` then runs it. What comes after the step is done once more, also effects of tools.
+
+        Args:
+            at: number of the step that is made anew, from 1; ``steps`` lists them.
+            into: the id of the new run; a new one by default.
+            model: asked from there on.
+            instructions: of the agent from there on.
+            message: of the user, which the model is shown from there on.
+            tool_result: the result of the step, which is then a tool call and is not made.
+        """
+        given = {"model": model, "instructions": instructions, "message": message}
+        forked = await fork_run(
+            self._record,
+            await self.find(run_id),
+            await self._entries(run_id),
+            RunId(into or self._engine.ports.ids.new()),
+            at=at,
+            definition=await engine_definition(self._engine),
+            changes={name: value for name, value in given.items() if value is not None},
+            tool_result=tool_result,
+        )
+        if not isinstance(forked, Success):
+            raise AgentError(forked.failure())
+        made: RecordedRun = forked.unwrap()
+        return made.run_id
+
+    async def export(self, run_id: str, path: str | Path) -> None:
+        """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays."""
+        run, entries = await self.find(run_id), await self._entries(run_id)
+        document = {"run_id": run.run_id, "task": run.task.input, "entries": exported(entries)}
+        await anyio.Path(path).write_text(
+            json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8"
+        )
+
     # --- deletion -----------------------------------------------------------------------------------------
 
     async def prune(self, older_than: timedelta) -> int:
@@ -265,6 +330,9 @@ class Runs(Generic[R]):
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
         return await attempt(self._engine.conduct(run.task, run_id=run_id, overrides=overrides))
+
+    async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
+        return _value(await attempt(self._record.entries(RunId(run_id))))
 
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
@@ -308,6 +376,12 @@ async def settle_question(
     if not added.unwrap():
         return Failure(errors.RunRefused(run_id, "has its answer already"))
     return Success(question)
+
+
+def exported(entries: Iterable[RunEntry]) -> list[Json]:
+    """Return answers of models and outcomes of tools as JSON data, in their order."""
+    kept = [each for each in entries if each.kind in ("model", "intent", "result")]
+    return [{"kind": each.kind, "key": each.key, **json.loads(each.body)} for each in kept]
 
 
 def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:

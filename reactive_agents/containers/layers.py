@@ -318,7 +318,7 @@ def open_sessions(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> Ses
 
 def open_run_record(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> RunRecord:
     """Return the record of durable runs in a file."""
-    from reactive_agents.adapters.durable.sqlite_record import SqliteRunRecord  # by agents with durability
+    from reactive_agents.adapters.run_record import SqliteRunRecord  # by agents with durability
 
     record = SqliteRunRecord(path, clock=clock)
     lifetimes.add(record.aclose)

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cache
@@ -43,7 +43,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import ApprovalId, RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.memory import FlushReport, MemoryContext
-from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
@@ -170,11 +170,18 @@ class RunJournal:
         self.control: ExecutionControl | None = None
         self.in_doubt = in_doubt
         self.begun_at = run.created_at or clock.now()
-        self.seed = _seed_of(run)
+        self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
+        self.seed = str(self.changes.get("seed", run.run_id))
+        self._message_at: int | None = None
         self._clock = clock
         self._lenient = lenient
         self._order: RunOrder = ""
+        self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
+        for each in entries:  # what comes after the step of a fork is done once more
+            if each.kind == "intent" and each.number <= self._shared and f"{each.key}=" not in self._entries:
+                del self._entries[each.key]
+        self._used: set[str] = set()
         self._spent: dict[str, list[RunEntry]] = {}
         for each in entries:
             if each.kind == "model":
@@ -187,6 +194,10 @@ class RunJournal:
         """Number of entries until now."""
         return len(self._entries)
 
+    def used(self, keys: Iterable[str]) -> int:
+        """Return how many of these entries were used."""
+        return sum(key in self._used for key in keys)
+
     def recorded_ports(self, ports: EnginePorts) -> EnginePorts:
         """Return the services of an engine with the time and the ids of this run."""
         return evolve(ports, clock=RunClock(ports.clock, self), ids=RunIds(self))
@@ -197,6 +208,7 @@ class RunJournal:
         """Return the recorded entry of that key; the time is then that of the entry."""
         entry = self._entries.get(key)
         if entry is not None:
+            self._used.add(key)
             self._arrive(entry.at)
         elif self.record is None and not key.endswith(("?", "=")):
             raise ReplayEnded(self.run_id, key)
@@ -249,6 +261,9 @@ class RunJournal:
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
+        is_new = entry is None or entry.number > self._shared
+        if is_new and self._message_at is None and request.purpose == "think":
+            self._message_at = len(request.messages)
         if entry is None:
             return key, None
         body = _loaded(entry)
@@ -256,6 +271,17 @@ class RunJournal:
         if asked != _asked(request) and not self._lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
         return key, _answer_of(body)
+
+    def prepared(self, request: ModelRequest) -> ModelRequest:
+        """Return what a forked run asks: with another model, or a further message."""
+        model, message = self.changes.get("model"), self.changes.get("message")
+        if isinstance(model, str):
+            request = evolve(request, model=model)
+        if isinstance(message, str) and request.purpose == "think" and self._message_at is not None:
+            at = min(self._message_at, len(request.messages))
+            messages = (*request.messages[:at], UserMessage(message), *request.messages[at:])
+            request = evolve(request, messages=messages)
+        return request
 
     async def keep_answer(
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
@@ -290,6 +316,7 @@ class RunJournal:
         key = branch.name("t")
         known = self._entries.get(f"{key}=")
         if known is not None:
+            self._used.add(known.key)
             self._arrive(known.at)
             body = _loaded(known)
             if body.get("tool") != made.call.name and not self._lenient:
@@ -654,7 +681,11 @@ async def conduct_durably(
     if claim.state == "ended":
         return _ended_run(engine, task, claim.run)
     refusal = _refusal(claim, run, overrides)
-    read = Success(()) if refusal or claim.state == "new" else await attempt(record.entries(run_id))
+    read = (
+        Success(())
+        if refusal or (claim.state == "new" and claim.run.origin is None)
+        else await attempt(record.entries(run_id))
+    )
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
@@ -668,9 +699,10 @@ async def conduct_durably(
         record=record,
         holder=claim.holder,
         in_doubt="tell" if durability is None else durability.in_doubt,
-        lenient=overrides.accept_changes,
+        lenient=overrides.accept_changes or claim.run.origin is not None,
     )
     control.journal = journal
+    engine = engine_of(engine, journal)
     return await _conducted(
         engine, journal, record, overrides, streaming=streaming, nested=parent is not None
     )
@@ -710,6 +742,14 @@ async def _conducted(
         if not ended:
             with anyio.CancelScope(shield=True):
                 await attempt(record.release(run_id, holder))
+
+
+def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
+    """Return the engine of a run: a forked one may have other instructions."""
+    instructions = journal.changes.get("instructions")
+    if not isinstance(instructions, str):
+        return engine
+    return engine.with_settings(evolve(engine.settings, system_prompt=instructions))
 
 
 class _Orders:
@@ -890,11 +930,6 @@ def _branch_of(journal: RunJournal) -> RunBranch:
     if isinstance(branch, RunBranch) and branch.journal is journal:
         return branch
     raise RuntimeError("A call of a durable run was made outside of its context.")
-
-
-def _seed_of(run: RecordedRun) -> str:
-    changes = json.loads(run.changes) if run.changes else {}
-    return str(changes.get("seed", run.run_id))
 
 
 def _loaded(entry: RunEntry) -> JsonObject:

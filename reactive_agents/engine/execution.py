@@ -88,6 +88,10 @@ class ExecutionEngine:
         self._progress = ClosingProgress()
         self._running = running or RunningTasks()
 
+    def with_settings(self, settings: RunSettings) -> ExecutionEngine:
+        """Return an engine with other settings, which controls the same runs."""
+        return ExecutionEngine(settings, self.ports, self._running)
+
     def execute(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
     ) -> Effect[TaskResult, RuntimeErrors]:

@@ -343,6 +343,10 @@ class AnswerRecord(Protocol):
         """Return the key of the request, and its answer if it is recorded."""
         ...
 
+    def prepared(self, request: ModelRequest) -> ModelRequest:
+        """Return what is asked in place of a request without a recorded answer."""
+        ...
+
     async def keep_answer(
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, LLMErrors]
     ) -> None:
@@ -462,7 +466,7 @@ class MeteredLLM:
         if known is not None:
             self._account(request, known, self._clock.monotonic())
             return known
-        answer = await self._complete(request)
+        answer = await self._complete(self._record.prepared(request))
         await self._record.keep_answer(key, request, answer)
         return answer
 
@@ -502,6 +506,7 @@ class MeteredLLM:
                 self._account(request, known, self._clock.monotonic())
                 yield known.map(StreamCompleted)
                 return
+            request = self._record.prepared(request)
         if self._hold is not None:
             await self._hold("model call")
         started = self._clock.monotonic()

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
         say,
         streamed,
     )
-    from reactive_agents.testing.tools import FakeTools
+    from reactive_agents.testing.tools import FakeTools, RecordedRunPlayer
 
 _HOMES = {
     "AllowAll": "reactive_agents.testing.governance",
@@ -61,6 +61,7 @@ _HOMES = {
     "InMemoryMemory": "reactive_agents.testing.memory",
     "InMemoryPersonaStore": "reactive_agents.testing.memory",
     "InMemoryPlanStore": "reactive_agents.testing.memory",
+    "RecordedRunPlayer": "reactive_agents.testing.tools",
     "RecordingAuditLog": "reactive_agents.testing.governance",
     "RecordingCostTracker": "reactive_agents.testing.governance",
     "ScriptedLLM": "reactive_agents.testing.scripted_llm",
@@ -93,6 +94,7 @@ __all__ = [
     "InMemoryMemory",
     "InMemoryPersonaStore",
     "InMemoryPlanStore",
+    "RecordedRunPlayer",
     "RecordingAuditLog",
     "RecordingCostTracker",
     "ScriptedLLM",

@@ -1,19 +1,23 @@
-"""Fake tools: functions and fixed results behind the port."""
+"""Fake tools: functions and fixed results behind the port, and recorded runs."""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import json
+from collections.abc import AsyncIterator, Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias, cast, get_args
 
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
-from reactive_agents.effects import effect
-from reactive_agents.ports import Approver
+from reactive_agents.effects import attempt, effect
+from reactive_agents.ports import Approver, ToolService
 
 Answer: TypeAlias = Json | errors.ToolErrors | Callable[..., Any]
 """The answer of a fake tool: a fixed result, an error, or a (plain or async) function."""
@@ -119,3 +123,83 @@ def _define(name: str, answer: Answer) -> ToolDefinition:
     return ToolDefinition(
         name, description, {"type": "object", "properties": properties, "required": required}
     )
+
+
+# --- a recorded run as a model and tools --------------------------------------------------------------------
+
+
+class RecordedRunPlayer:
+    """Implements ``LLM``: the answers of an exported run in their order.
+
+    Each purpose of requests has its order.
+
+    Args:
+        path: a file of ``agent.runs.export``.
+
+    Attributes:
+        task: the task of the run.
+        requests: every request so far.
+    """
+
+    model = "recorded/run"
+
+    def __init__(self, path: str | Path) -> None:
+        document = json.loads(Path(path).read_text(encoding="utf-8"))
+        self.task: str = document["task"]
+        self.requests: list[ModelRequest] = []
+        self._answers: dict[str, list[Any]] = {}
+        self._results: dict[str, list[Any]] = {}
+        for entry in document["entries"]:
+            if entry["kind"] == "model":
+                self._answers.setdefault(entry["asked"][0], []).append(entry)
+            elif entry["kind"] == "result":
+                self._results.setdefault(entry["tool"], []).append(entry)
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
+        """Return the next recorded answer to a request of this purpose.
+
+        Fails with ``ScriptExhausted`` when the run did not ask so often.
+        """
+        self.requests.append(request)
+        waiting = self._answers.get(request.purpose)
+        if not waiting:
+            message = f"The recorded run has no further answer for the purpose {request.purpose!r}."
+            return Failure(errors.ScriptExhausted(message, request.purpose))
+        entry = waiting.pop(0)
+        if "answer" in entry:
+            answer: Result[ModelResponse, Any] = decode(entry["answer"], ModelResponse)
+            return answer
+        return Failure(decode(entry["error"], errors.LLMErrors).unwrap())
+
+    async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, errors.LLMErrors]]:
+        """Yield the next recorded answer as a whole."""
+        yield (await attempt(self.complete(request))).map(StreamCompleted)
+
+    def tools(self, service: ToolService) -> ToolService:
+        """Return tools of the definitions of a service, with the recorded results."""
+        return _RecordedTools(service.definitions(), self._results)
+
+
+class _RecordedTools:
+    def __init__(self, definitions: tuple[ToolDefinition, ...], results: dict[str, list[Any]]) -> None:
+        self._definitions = definitions
+        self._results = results
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        """Return the definitions of the other service."""
+        return self._definitions
+
+    @effect
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, errors.ToolErrors]:
+        """Return the next recorded outcome of the tool; no tool is run."""
+        waiting = self._results.get(call.name)
+        if not waiting:
+            return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of it."))
+        entry = waiting.pop(0)
+        if "result" not in entry:
+            return Failure(decode(entry["error"], errors.ToolErrors).unwrap())
+        known = decode(entry["result"], ToolResult).unwrap()
+        return Success(ToolResult(call.id, call.name, known.result, known.error))

@@ -22,7 +22,7 @@ from dependency_injector.providers import Object
 from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
-from reactive_agents.adapters.durable.sqlite_record import SqliteRunRecord
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId, RunId

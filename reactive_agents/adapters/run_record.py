@@ -14,11 +14,14 @@ from __future__ import annotations
 import json
 import logging
 import os
+import socket
 import sqlite3
+import sys
 import threading
 from collections.abc import Iterable
 from datetime import datetime
-from functools import partial
+from functools import cache, partial
+from secrets import token_hex
 from typing import Any, TypeVar
 
 import anyio
@@ -26,7 +29,6 @@ from attrs import define, evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
-from reactive_agents.adapters.durable.processes import is_gone, new_holder
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId
@@ -591,3 +593,59 @@ def _deleted(file: sqlite3.Connection, *, run_id: RunId | None, user: str | None
         doomed += [child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))]
         file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
     return deleted
+
+
+# --- the processes that hold runs ---------------------------------------------------------------------------
+
+
+def new_holder() -> str:
+    """Return the name of a new holder in this process."""
+    return f"{token_hex(8)} {_machine()} {os.getpid()} {_started(os.getpid())}"
+
+
+def is_gone(holder: str) -> bool:
+    """Return whether the holder's process has surely ended.
+
+    ``False`` for one on another machine, or in another container: its lease says when it is void.
+    """
+    try:
+        _, machine, pid, started = holder.split(" ")
+        if machine != _machine():
+            return False
+        if int(pid) == os.getpid():
+            return started != _started(os.getpid())
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OSError):  # not of this form, or a process of another user
+        return False
+    return started != _started(int(pid))
+
+
+@cache
+def _machine() -> str:
+    """Return a name of this machine since it was booted, and of this container."""
+    parts = [socket.gethostname().replace(" ", "-")]
+    if sys.platform == "linux":
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                parts.append(file.read().strip())
+            parts.append(os.readlink("/proc/self/ns/pid"))
+        except OSError:
+            pass
+    return "|".join(parts)
+
+
+def _started(pid: int) -> str:
+    """Return when a process was started, in ticks since boot; ``0`` where unknown.
+
+    A process id is used again after its process has ended.
+    """
+    if sys.platform != "linux":
+        return "0"
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return "0"
+    return "0" if fields[0] in ("Z", "X") else fields[19]

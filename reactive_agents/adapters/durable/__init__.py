@@ -1,1 +1,0 @@
-"""Records of runs, by which they outlive their process."""

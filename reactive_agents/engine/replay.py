@@ -1,0 +1,256 @@
+"""Replays and forks of recorded runs.
+
+A replay is the run once more, from its record alone: no model is asked, no tool is run, nothing is stored. It
+must end in the same steps and the same result; where it does not, the code or the agent has changed, and the
+first step that differs is named. A fork is a new run that has the recorded answers up to a step, and asks for
+all that comes after it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from attrs import evolve, frozen
+from returns.maybe import Nothing
+from returns.result import Failure, Result, Success
+
+from reactive_agents.core import errors
+from reactive_agents.core.codec import to_json
+from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.run_record import RecordedRun, RunEntry
+from reactive_agents.core.tasks import TaskResult
+from reactive_agents.effects import BRANCH, attempt
+from reactive_agents.engine.durability import (
+    ReplayEnded,
+    RunBranch,
+    RunJournal,
+    RunStopped,
+    engine_of,
+    recorded_outcome,
+)
+from reactive_agents.engine.services import CALLER, NO_OVERRIDES
+from reactive_agents.ports import EventHandler, RunRecord
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
+    from reactive_agents.engine.execution import ExecutionEngine
+
+StepKind: TypeAlias = Literal["model", "tool"]
+
+
+@frozen
+class RecordedStep:
+    """One step of a recorded run: an answer of the model, or a tool's outcome.
+
+    Attributes:
+        number: from 1, in the order in which they were recorded.
+        key: the name of the call in the record.
+        entry: number of the entry.
+        name: the purpose of the request, or the tool.
+        text: the answer, the calls that it makes, or the result, as text.
+    """
+
+    number: int
+    kind: StepKind
+    key: str
+    entry: int
+    name: str
+    text: str
+
+
+@frozen
+class Replay:
+    """The outcome of a replay.
+
+    Attributes:
+        outcome: the result or the failure; ``None`` where the replay ended before.
+        events: what happened, as events with the time of the replay.
+        difference: how the replay differs from the record, as a sentence; empty where it is equal.
+        step: number of the first step that differs, or of the last one that was replayed.
+    """
+
+    outcome: Result[TaskResult, TaskFailed] | None
+    events: tuple[AgentEvent, ...]
+    difference: str
+    step: int
+
+
+class _Collected:
+    """An event bus that keeps the events."""
+
+    def __init__(self) -> None:
+        self.events: list[AgentEvent] = []
+
+    def publish(self, event: AgentEvent) -> None:
+        """Keep the event."""
+        self.events.append(event)
+
+    def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+        """Subscribe nobody: a replay is not news."""
+        return lambda: None
+
+
+def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
+    """Return the steps that entries record."""
+    steps: list[RecordedStep] = []
+    for entry in entries:
+        if entry.kind not in ("model", "result"):
+            continue
+        body = json.loads(entry.body)
+        kind: StepKind = "model" if entry.kind == "model" else "tool"
+        name = str(body["asked"][0] if kind == "model" else body.get("tool", ""))
+        steps.append(RecordedStep(len(steps) + 1, kind, entry.key, entry.number, name, _text_of(body)))
+    return tuple(steps)
+
+
+async def replay_run(
+    engine: ExecutionEngine, run: RecordedRun, entries: Sequence[RunEntry], *, until: int | None = None
+) -> Replay:
+    """Run a recorded run once more, from its record alone.
+
+    Args:
+        until: number of the last step to replay; all by default.
+    """
+    steps = recorded_steps(entries)
+    if until is not None and until < len(steps):
+        entries = [each for each in entries if each.number <= steps[until - 1].entry]
+    journal = RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
+    bus = _Collected()
+    ports = evolve(engine.ports, events=bus, budget=Nothing, open_services=None)
+    replaying = type(engine)(engine_of(engine, journal).settings, ports)
+    branch, caller = BRANCH.set(RunBranch(journal)), CALLER.set(None)
+    outcome: Result[TaskResult, TaskFailed] | None = None
+    stopped: RunStopped | None = None
+    try:
+        outcome = await replaying.conduct_phases(
+            run.task, run.run_id, NO_OVERRIDES, streaming=False, journal=journal
+        )
+    except RunStopped as ended:
+        stopped = ended
+    finally:
+        CALLER.reset(caller)
+        BRANCH.reset(branch)
+    events = tuple(bus.events)
+    if stopped is not None:
+        told = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.reason
+        ends_early = run.status not in ("open", "queued") and until is None
+        if not told and ends_early:
+            told = f"it goes on with {getattr(stopped, 'key', 'a call')}, where the recorded run ended"
+        used = journal.used(each.key for each in steps)
+        step = _step_at(getattr(stopped, "key", ""), steps, used) if told else used
+        return Replay(None, events, told, step)
+    assert outcome is not None
+    difference, step = _compared(outcome, run) if until is None else ("", len(steps))
+    return Replay(outcome, events, difference, step)
+
+
+def _step_at(key: str, steps: Sequence[RecordedStep], used: int) -> int:
+    """Return the number of the step of that key; the next where there is none."""
+    return next((step.number for step in steps if step.key in (key, f"{key}=")), used + 1)
+
+
+def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tuple[str, int]:
+    """Return how an outcome differs from the recorded one, and in which step."""
+    if run.status in ("open", "queued"):
+        return "", 0
+    known = recorded_outcome(run)
+    if isinstance(known, errors.RunRefused):
+        return known.message, 0
+    before, now = _steps_of(known), _steps_of(outcome)
+    for number, (one, other) in enumerate(zip(before, now, strict=False), 1):
+        if without_duration(one) != without_duration(other):
+            return f"Step {number} of the result differs: {other.content!r:.200}", number
+    if len(before) != len(now):
+        return f"The result has {len(now)} steps, and the recorded one {len(before)}.", len(now)
+    if isinstance(known, Success) and isinstance(outcome, Success):
+        one_result, other_result = known.unwrap(), outcome.unwrap()
+        for name in ("output", "status", "reason", "tool_results", "completed_at"):
+            if getattr(one_result, name) != getattr(other_result, name):
+                return f"The {name} of the result differs: {getattr(other_result, name)!r:.200}", len(now)
+        return "", len(now)
+    if isinstance(known, Failure) and isinstance(outcome, Failure):
+        same = known.failure().error == outcome.failure().error
+        return ("" if same else f"It fails otherwise: {outcome.failure().error.message}"), len(now)
+    return "It ends otherwise than the recorded run.", len(now)
+
+
+def _steps_of(outcome: Result[TaskResult, TaskFailed]) -> tuple[ReasoningStep, ...]:
+    return outcome.unwrap().steps if isinstance(outcome, Success) else outcome.failure().steps
+
+
+def without_duration(step: ReasoningStep) -> ReasoningStep:
+    """Return a step without how long it took, which no record holds."""
+    return step if step.metadata is None else evolve(step, metadata=evolve(step.metadata, duration=None))
+
+
+# --- forks ----------------------------------------------------------------------------------------------
+
+
+async def fork_run(
+    record: RunRecord,
+    run: RecordedRun,
+    entries: Sequence[RunEntry],
+    into: RunId,
+    *,
+    at: int,
+    definition: dict[str, str],
+    changes: JsonObject,
+    tool_result: Json = None,
+) -> Result[RecordedRun, errors.RunRefused | errors.RecordErrors]:
+    """Add a run that shares the record of another one before a step.
+
+    Args:
+        at: number of the step that is made anew, from 1.
+        changes: ``model``, ``instructions`` and ``message`` of the new run.
+        tool_result: the result of the step, which is then that of a tool call and is not made.
+    """
+    steps = recorded_steps(entries)
+    if not 1 <= at <= len(steps):
+        return Failure(errors.RunRefused(run.run_id, f"has {len(steps)} steps, and none of number {at}"))
+    step = steps[at - 1]
+    if tool_result is not None and step.kind != "tool":
+        return Failure(errors.RunRefused(run.run_id, f"has no tool call at step {at}"))
+    before = json.loads(run.changes) if run.changes else {}
+    made = {**before, **changes, "seed": before.get("seed", run.run_id)}
+    forked = RecordedRun(
+        into,
+        run.agent_id,
+        run.task,
+        definition,
+        origin=run.run_id,
+        origin_entries=step.entry - 1,
+        changes=json.dumps(made),
+        created_at=run.created_at,
+    )
+    added = await attempt(record.add(forked))
+    if not isinstance(added, Success):
+        return Failure(added.failure())
+    if not added.unwrap():
+        return Failure(errors.RunRefused(into, "exists already"))
+    if tool_result is not None:
+        known = next(each for each in entries if each.number == step.entry)
+        body = json.loads(known.body)
+        result = body.get("result") or {"call_id": "", "tool_name": step.name}
+        text = to_json({"tool": step.name, "result": {**result, "result": tool_result, "error": ""}})
+        replaced = await attempt(record.answer(into, RunEntry(step.key, "result", known.at, text)))
+        if not isinstance(replaced, Success):
+            return Failure(replaced.failure())
+    return Success(forked)
+
+
+def _text_of(body: Any) -> str:
+    answer = body.get("answer")
+    if isinstance(answer, dict):
+        calls = [f"{each['name']}({json.dumps(each['arguments'])})" for each in answer.get("tool_calls", ())]
+        return " ".join(filter(None, (str(answer.get("content", "")), *calls)))
+    result = body.get("result")
+    if isinstance(result, dict):
+        value = result.get("error") or result.get("result")
+        return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    error = body.get("error")
+    return str(error.get("message") or error.get("detail") or error) if isinstance(error, dict) else ""

@@ -1,0 +1,162 @@
+"""Replays and forks of recorded runs, and what they are exported as."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+
+import pytest
+from dependency_injector.providers import Object
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.core.errors import RunRefused
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, answer, call, calls
+from tests.support.models import RuledLLM
+from tests.support.sensible import sensible
+
+pytestmark = pytest.mark.anyio
+
+sold: list[str] = []
+
+
+@tool
+def price(item: str) -> int:
+    """Look up a price."""
+    return {"apple": 3, "pear": 4}[item]
+
+
+@tool(risk="high")
+def sell(item: str) -> str:
+    """Sell an item."""
+    sold.append(item)
+    return f"sold {item}"
+
+
+def agent(path: Path, llm: Any, **options: Any) -> ReactiveAgent:
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning(options.get("strategy", "reactive"))
+    described = described.with_tools(price, sell).with_system_prompt(options.get("instructions", "Be brief."))
+    return described.with_durability(path, recover=False).build()
+
+
+SCRIPT = (
+    calls(call("price", item="apple"), call("price", item="pear")),
+    call("sell", item="apple"),
+    answer("The apple is sold for 3."),
+)
+
+
+async def recorded(path: Path) -> ReactiveAgent:
+    sold.clear()
+    one = agent(path, ScriptedLLM(*SCRIPT))
+    await one.run("Sell the cheaper of apple and pear.", run_id="r1")
+    assert sold == ["apple"]
+    return one
+
+
+async def test_a_replay_ends_in_the_same_steps_and_result_without_model_or_tools(tmp_path: Path) -> None:
+    one = await recorded(tmp_path / "r.db")
+    replay = await agent(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
+    assert replay.difference == ""
+    assert replay.outcome is not None
+    again, before = replay.outcome.unwrap(), await one.runs.wait("r1")
+    assert (again.output, again.tool_results, again.completed_at) == (
+        before.output,
+        before.tool_results,
+        before.completed_at,
+    )
+    assert [step.id for step in again.steps] == [step.id for step in before.steps]
+    assert sold == ["apple"]
+
+
+async def test_a_replay_goes_up_to_a_step(tmp_path: Path) -> None:
+    one = await recorded(tmp_path / "r.db")
+    steps = await one.runs.steps("r1")
+    assert [(each.number, each.kind, each.name) for each in steps][:4] == [
+        (1, "model", "think"),
+        (2, "tool", "price"),
+        (3, "tool", "price"),
+        (4, "model", "think"),
+    ]
+    replay = await one.runs.replay("r1", until=3)
+    assert (replay.outcome, replay.difference, replay.step) == (None, "", 3)
+
+
+async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    with sqlite3.connect(tmp_path / "r.db") as file:
+        changed = file.execute(
+            'UPDATE run_entries SET body = replace(body, \'"item": "pear"\', \'"item": "plum"\')'
+            " WHERE kind = 'model' AND number < 3"
+        )
+        assert changed.rowcount
+        file.execute("DELETE FROM run_entries WHERE key LIKE '%t1=' AND body LIKE '%4%'")
+    replay = await agent(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
+    assert replay.difference
+    assert replay.outcome is None or replay.step > 0
+
+
+@pytest.mark.parametrize("strategy", ["plan-execute-reflect", "reflexion", "tree-of-thought"])
+async def test_each_strategy_replays(tmp_path: Path, strategy: str) -> None:
+    one = agent(tmp_path / "r.db", RuledLLM(sensible), strategy=strategy)
+    await one.run("What is 1 + 2?", run_id="r1")
+    replay = await agent(tmp_path / "r.db", ScriptedLLM(), strategy=strategy).runs.replay("r1")
+    assert replay.difference == ""
+    assert replay.outcome is not None
+
+
+async def test_a_fork_shares_the_record_up_to_its_step_and_goes_another_way(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    llm = ScriptedLLM(call("sell", item="pear"), answer("The pear is sold for 4."))
+    other = agent(tmp_path / "r.db", llm)
+    fork = await other.runs.fork("r1", at=4, message="Sell the pear.", into="r2")
+    assert (await other.runs.resume(fork)).output == "The pear is sold for 4."
+    assert sold == ["apple", "pear"]
+    assert llm.requests[0].messages[-1] == UserMessage("Sell the pear.")
+    assert UserMessage("Sell the pear.") in llm.requests[1].messages
+    assert (await other.runs.find("r2")).origin == "r1"
+    replay = await other.runs.replay("r2")
+    assert replay.difference == ""
+    with sqlite3.connect(tmp_path / "r.db") as file:
+        counts = dict(
+            file.execute("SELECT run_id, count(*) FROM run_entries JOIN runs ON id = run GROUP BY 1")
+        )
+    assert counts["r2"] < counts["r1"]
+
+
+async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    llm = ScriptedLLM(call("sell", item="pear"), answer("The pear is sold."))
+    other = agent(tmp_path / "r.db", llm)
+    steps = await other.runs.steps("r1")
+    last_price = max(each.number for each in steps if each.name == "price")
+    await other.runs.resume(await other.runs.fork("r1", at=last_price, tool_result=1))
+    assert sold == ["apple", "pear"]
+    assert llm.requests[0].messages[-1].content.startswith("1") or "1" in str(llm.requests[0].messages[-2:])
+
+
+async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    llm = ScriptedLLM(answer("I sell nothing."))
+    other = agent(tmp_path / "r.db", llm)
+    fork = await other.runs.fork("r1", at=4, model="test/other", instructions="Sell nothing.")
+    await other.runs.resume(fork)
+    assert llm.requests[0].model == "test/other"
+    assert "Sell nothing." in llm.requests[0].messages[0].content
+    with pytest.raises(AgentError) as refused:
+        await other.runs.fork("r1", at=99)
+    assert isinstance(refused.value.error, RunRefused)
+
+
+async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) -> None:
+    one = await recorded(tmp_path / "r.db")
+    await one.runs.export("r1", tmp_path / "run.json")
+    player = RecordedRunPlayer(tmp_path / "run.json")
+    tested = ReactiveAgents.create().with_llm(player).with_reasoning().with_tools(price, sell)
+    played = tested.with_system_prompt("Be brief.").build()
+    service = played.container.tooling.tools().unwrap()
+    played.container.tooling.tools.override(Object(player.tools(service)))
+    result = await played.run(player.task)
+    assert result.output == "The apple is sold for 3."
+    assert sold == ["apple"]
