@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAl
 from attrs import evolve, frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
-from typing_extensions import TypeForm, TypeVar
+from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -31,6 +31,10 @@ from reactive_agents.agent.tool_references import (
     tool_reference,
 )
 from reactive_agents.agent.validation import (
+    CompressionOptions,
+    ContentOptions,
+    ContextProfileOptions,
+    ReasoningOptions,
     changed_options,
     is_count,
     wrong_counts,
@@ -245,7 +249,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(wrong)
         return self._evolve(name=name)
 
-    def with_reasoning(self, default_strategy: ReasoningStrategy = "reactive", **options: Any) -> Self:
+    def with_reasoning(
+        self, default_strategy: ReasoningStrategy = "reactive", **options: Unpack[ReasoningOptions]
+    ) -> Self:
         """Reason with a strategy.
 
         Args:
@@ -530,7 +536,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(changed.failure())
         return self._with_config(budget=changed.unwrap())
 
-    def with_context_profile(self, tier: ContextTier | None = None, **fields: Any) -> Self:
+    def with_context_profile(
+        self, tier: ContextTier | None = None, **fields: Unpack[ContextProfileOptions]
+    ) -> Self:
         """Set what the model can take, where its name implies nothing or something wrong.
 
         Args:
@@ -544,7 +552,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(read.failure())
         return self._with_config(context_profile=read.unwrap())
 
-    def with_result_compression(self, **options: Any) -> Self:
+    def with_result_compression(self, **options: Unpack[CompressionOptions]) -> Self:
         """Set how long tool results are shortened for the model.
 
         Args:
@@ -556,7 +564,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(read.failure())
         return self._with_config(compression=read.unwrap())
 
-    def with_content(self, *, model_takes: Sequence[ContentKind] | None = None, **limits: Any) -> Self:
+    def with_content(
+        self, *, model_takes: Sequence[ContentKind] | None = None, **limits: Unpack[ContentOptions]
+    ) -> Self:
         """Limit the images, audio and documents of tasks and tool results.
 
         Args:

@@ -13,6 +13,7 @@ from dependency_injector.providers import Object, Provider
 from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
+from typing_extensions import Unpack
 
 from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
@@ -24,7 +25,7 @@ from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, read_persona
+from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_path, wrong_text
 from reactive_agents.containers.composition import Singleton
@@ -378,7 +379,7 @@ class Personas:
         files = (Path(source).resolve(),) if isinstance(source, str | Path) else ()
         return cls(read.unwrap(), config_files=files)
 
-    def with_options(self, **options: Any) -> Personas:
+    def with_options(self, **options: Unpack[PersonaOptions]) -> Personas:
         """Set fields of :class:`PersonaConfig`: ``learning={"shown": 3}``.
 
         A mapping sets some fields of a nested value; the others get their defaults.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import field, frozen
 from attrs.validators import and_, ge, le, min_len, optional
 from returns.result import Result
+from typing_extensions import TypedDict
 
 from reactive_agents.agent.config import AgentConfig, read_document
 from reactive_agents.core import personas
@@ -33,6 +34,67 @@ class DomainConfig:
     name: str = field(validator=min_len(1))
     agent: AgentConfig = field(factory=lambda: AgentConfig(reasoning=ReasoningConfig()))
     templates: tuple[personas.PlanTemplate, ...] = ()
+
+
+class EngagementOptions(TypedDict, total=False):
+    """Fields of ``EngagementPolicy``."""
+
+    min_priority: float
+    max_events: int
+    window_s: float
+    ignored_authors: Sequence[str]
+
+
+class LearningOptions(TypedDict, total=False):
+    """Fields of ``LearningPolicy``."""
+
+    enabled: bool
+    shown: int
+    min_confidence: float
+    merge_above: float
+    merge_above_cosine: float
+    half_life_days: float
+    drop_below: float
+
+
+class PersonaTimeoutOptions(TypedDict, total=False):
+    """Fields of ``PersonaTimeouts``."""
+
+    step_s: float
+    planning_s: float
+    evaluation_s: float
+
+
+class InboxOptions(TypedDict, total=False):
+    """Fields of ``InboxConfig``."""
+
+    capacity: int
+    overflow: personas.Overflow
+    max_contexts: int
+
+
+class PersonaOptions(TypedDict, total=False):
+    """Fields of ``PersonaConfig``."""
+
+    name: str
+    memory: str
+    domains: Sequence[DomainConfig]
+    tier: MemoryTier
+    embedding_model: str | None
+    id: str
+    role: str
+    model: ModelConfig | Mapping[str, Any]
+    reasoning: bool
+    planning_model: str | None
+    evaluation_model: str | None
+    evaluation: personas.EvaluationMode
+    reuse_above: float
+    max_replans: int
+    max_depth: int
+    engagement: personas.EngagementPolicy | EngagementOptions
+    learning: personas.LearningPolicy | LearningOptions
+    timeouts: personas.PersonaTimeouts | PersonaTimeoutOptions
+    inbox: personas.InboxConfig | InboxOptions
 
 
 @frozen

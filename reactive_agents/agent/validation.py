@@ -1,16 +1,140 @@
-"""Validation of builder options: data by the codec, objects by attributes."""
+"""Options of the builders: their types, and their validation.
+
+Data is validated by the codec, objects by their attributes. The types have the fields of the configuration
+classes, so that a type checker finds a misspelt option; a test holds them together.
+"""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar, cast
 
 from attrs import NOTHING, evolve, fields
 from returns.result import Failure, Result
+from typing_extensions import TypedDict
 
+from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode
+from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
+from reactive_agents.core.plans import PlanMode
+
+# --- types of options ---------------------------------------------------------------------------------------
+
+
+class CompactionOptions(TypedDict, total=False):
+    """Fields of ``CompactionConfig``."""
+
+    method: CompactionMethod
+    model: str | None
+    provider: str | None
+    function: str | None
+    temperature: float
+
+
+class ReactiveOptions(TypedDict, total=False):
+    """Fields of ``ReactiveConfig``."""
+
+    max_iterations: int
+    temperature: float | None
+    compaction: config.CompactionConfig | CompactionOptions | None
+
+
+class PlanExecuteOptions(TypedDict, total=False):
+    """Fields of ``PlanExecuteConfig``."""
+
+    max_refinements: int
+    reflection_depth: config.Depth
+    step_retries: int
+    step_kernel_max_iterations: int
+    plan_mode: PlanMode
+    patch_strategy: config.PatchStrategy
+    compaction: config.CompactionConfig | CompactionOptions | None
+
+
+class TreeOfThoughtOptions(TypedDict, total=False):
+    """Fields of ``TreeOfThoughtConfig``."""
+
+    breadth: int
+    depth: int
+    pruning_threshold: float
+    evaluation: config.Evaluation
+    kernel_max_iterations: int
+    compaction: config.CompactionConfig | CompactionOptions | None
+
+
+class ReflexionOptions(TypedDict, total=False):
+    """Fields of ``ReflexionConfig``."""
+
+    max_retries: int
+    self_critique_depth: config.Depth
+    kernel_max_iterations: int
+    compaction: config.CompactionConfig | CompactionOptions | None
+
+
+class StrategiesOptions(TypedDict, total=False):
+    """Fields of ``StrategiesConfig``."""
+
+    reactive: config.ReactiveConfig | ReactiveOptions
+    plan_execute: config.PlanExecuteConfig | PlanExecuteOptions
+    tree_of_thought: config.TreeOfThoughtConfig | TreeOfThoughtOptions
+    reflexion: config.ReflexionConfig | ReflexionOptions
+
+
+class AdaptiveOptions(TypedDict, total=False):
+    """Fields of ``AdaptiveConfig``."""
+
+    enabled: bool
+    learning: bool
+    selection: config.SelectionMode
+    measured: bool
+
+
+class ReasoningOptions(TypedDict, total=False):
+    """Fields of ``ReasoningConfig`` besides the strategy."""
+
+    adaptive: config.AdaptiveConfig | AdaptiveOptions
+    strategies: config.StrategiesConfig | StrategiesOptions
+    kernel: str
+    parallel_tool_calls: bool
+    tool_classifier: config.ToolClassifier
+    compaction: config.CompactionConfig | CompactionOptions
+
+
+class ContextProfileOptions(TypedDict, total=False):
+    """Fields of ``ContextProfileOverrides`` besides the tier."""
+
+    tool_result_chars: int | None
+    list_items: int | None
+    search_hits: int | None
+    schema_detail: config.SchemaDetail | None
+    window_tokens: int | None
+    max_answer_tokens: int | None
+
+
+class CompressionOptions(TypedDict, total=False):
+    """Fields of ``ResultCompressionConfig``."""
+
+    budget: int | None
+    head_share: float
+    transform: Mapping[str, str]
+
+
+class ContentOptions(TypedDict, total=False):
+    """Fields of ``ContentConfig``."""
+
+    max_bytes: int
+    max_total_bytes: int
+    max_parts: int
+    media_types: Sequence[str]
+    fetch_s: float
+    allow_hosts: Sequence[str]
+    unheld_bytes: int
+
+
+# --- validation ---------------------------------------------------------------------------------------------
+
 
 _Options = TypeVar("_Options")
 

@@ -9,10 +9,13 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 
 from reactive_agents import AgentConfig, AgentError, Personas, ReactiveAgents
 from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.agent import persona_config, validation
+from reactive_agents.core import config, personas
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.testing import ScriptedLLM, say
 
@@ -149,3 +152,30 @@ def test_a_deliverable_may_be_named_by_where_it_is_in_the_workspace(tmp_path: Pa
         AgentError, match=r"verification\.deliverables: got '\.\./a\.md', .*out of the workspace"
     ):
         builder.with_verification(deliverables=("../a.md",)).build()
+
+
+OPTIONS: list[tuple[Any, Any, set[str]]] = [
+    (validation.CompactionOptions, config.CompactionConfig, set()),
+    (validation.ReactiveOptions, config.ReactiveConfig, set()),
+    (validation.PlanExecuteOptions, config.PlanExecuteConfig, set()),
+    (validation.TreeOfThoughtOptions, config.TreeOfThoughtConfig, set()),
+    (validation.ReflexionOptions, config.ReflexionConfig, set()),
+    (validation.StrategiesOptions, config.StrategiesConfig, set()),
+    (validation.AdaptiveOptions, config.AdaptiveConfig, set()),
+    (validation.ReasoningOptions, config.ReasoningConfig, {"default_strategy"}),
+    (validation.ContextProfileOptions, config.ContextProfileOverrides, {"tier"}),
+    (validation.CompressionOptions, config.ResultCompressionConfig, set()),
+    (validation.ContentOptions, config.ContentConfig, set()),
+    (persona_config.PersonaOptions, persona_config.PersonaConfig, set()),
+    (persona_config.EngagementOptions, personas.EngagementPolicy, set()),
+    (persona_config.LearningOptions, personas.LearningPolicy, set()),
+    (persona_config.PersonaTimeoutOptions, personas.PersonaTimeouts, set()),
+    (persona_config.InboxOptions, personas.InboxConfig, set()),
+]
+
+
+@pytest.mark.parametrize(
+    ("options", "kind", "besides"), OPTIONS, ids=lambda each: getattr(each, "__name__", "")
+)
+def test_type_checkers_know_the_options_that_there_are(options: Any, kind: Any, besides: set[str]) -> None:
+    assert set(options.__annotations__) == {field.name for field in attrs.fields(kind)} - besides

@@ -1,0 +1,46 @@
+"""A misspelt option, or one of a wrong type, is an error to a type checker."""
+
+# pyright: strict, reportUnnecessaryTypeIgnoreComment=true
+from typing import assert_type
+
+from reactive_agents import ModelSettings, Personas, ReactiveAgents
+from reactive_agents.core.config import ReactiveConfig
+
+agents = ReactiveAgents.create()
+
+agents.with_reasoning("reactive", strategies={"reactive": {"temperature": 0.2}}, kernel="react")
+agents.with_reasoning(
+    strategies={"reactive": ReactiveConfig(temperature=None)}, compaction={"method": "drop"}
+)
+agents.with_reasoning(temprature=1)  # type: ignore[call-arg]
+agents.with_reasoning(parallel_tool_calls="no")  # type: ignore[arg-type]
+agents.with_reasoning(strategies={"reactive": {"temprature": 1}})  # type: ignore[arg-type]
+agents.with_reasoning(strategies={"reactiv": {}})  # type: ignore[arg-type]
+agents.with_reasoning(compaction={"method": "forget"})  # type: ignore[arg-type]
+
+agents.with_context_profile("mid", tool_result_chars=4000)
+agents.with_context_profile(tool_result_char=4000)  # type: ignore[call-arg]
+agents.with_result_compression(head_share=0.5, transform={"search": "matches[*].path"})
+agents.with_result_compression(headshare=0.5)  # type: ignore[call-arg]
+agents.with_content(max_bytes=5_000_000, model_takes=["image"])
+agents.with_content(max_byte=5_000_000)  # type: ignore[call-arg]
+
+personas = Personas.create("Ada")
+personas.with_options(role="A clerk.", learning={"shown": 3}, reuse_above=0.9)
+personas.with_options(rol="A clerk.")  # type: ignore[call-arg]
+personas.with_options(learning={"show": 3})  # type: ignore[arg-type]
+
+ModelSettings(temperature=None, stop=["END"], reasoning_effort="low")
+ModelSettings(temperature="warm")  # type: ignore[arg-type]
+ModelSettings(reasoning_effort="a lot")  # type: ignore[arg-type]
+ModelSettings(temprature=0.2)  # type: ignore[call-arg]
+agents.with_model("offline", settings=ModelSettings(top_p=0.5))
+agents.with_model_settings({"top_p": 0.5})  # type: ignore[arg-type]
+agents.with_rate_limit(request_per_minute=3)  # type: ignore[call-arg]
+
+
+async def run() -> None:
+    agent = agents.build()
+    result = await agent.run("Hello?", settings=ModelSettings(seed=7))
+    assert_type(result.output, str | None)
+    await agent.run("Hello?", settings={"seed": 7})  # type: ignore[call-overload]
