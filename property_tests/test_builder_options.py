@@ -57,6 +57,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_required_tools", ("", "min_calls")),
     ("with_budget", ("tokens", "cost_usd", "calls")),
     ("with_context_profile", ("", "list_items", "unheard_of")),
+    ("with_content", ("model_takes", "max_bytes", "media_types")),
     ("with_result_compression", ("budget", "head_share", "transform")),
     ("with_hook", ("", "", "")),
     ("with_strict_hooks", ("",)),

@@ -205,6 +205,14 @@ def text_and_parts(items: str | Content | Iterable[object]) -> tuple[str, tuple[
     return "\n".join(str(each) for each in given), parts
 
 
+_SHOWN_LABEL = re.compile(r"\[(?:image|audio|document)\b[^\[\]]{0,120}, sha256:[0-9a-f]{12}…\]")
+
+
+def shows_content(text: str) -> bool:
+    """Return whether a text has the label of a stored part."""
+    return "sha256:" in text and _SHOWN_LABEL.search(text) is not None
+
+
 def interleaved(text: str, parts: Sequence[Content]) -> Iterator[str | Content]:
     """Yield the text with each part after its label; parts without a label follow."""
     position = 0
@@ -352,3 +360,16 @@ def _is_mp3_frame(data: bytes) -> bool:
     version, layer = data[1] >> 3 & 3, data[1] >> 1 & 3
     bitrate, rate = data[2] >> 4, data[2] >> 2 & 3
     return version != 1 and layer == 1 and bitrate not in (0, 15) and rate != 3
+
+
+def part_of_file(name: str, data: bytes) -> Content | None:
+    """Return a part of the kind that the bytes of a file are.
+
+    ``None`` for a kind that no model takes; a text is a document.
+
+    >>> part_of_file("a.bin", b"%PDF-1.7")
+    <Document a.bin, 8 bytes, sha256:86edbaa24831…>
+    """
+    kind = kind_of(media_type_of(data))
+    made = next((each for each in CONTENT_TYPES if each.kind == kind), None)
+    return None if made is None else made.from_bytes(data, name=Path(name).name)

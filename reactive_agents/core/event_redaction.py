@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_
 import attrs
 from attrs import frozen
 
+from reactive_agents.core.content import Digest
 from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import (
     ExecutionCancelled,
@@ -24,7 +25,7 @@ from reactive_agents.core.redaction import Redactor
 
 _T = TypeVar("_T")
 
-_NEVER_TEXT = (int, float, bool, type(None), RunId, TaskId, SessionId, StepId, PlanId)
+_NEVER_TEXT = (int, float, bool, bytes, type(None), Digest, RunId, TaskId, SessionId, StepId, PlanId)
 """Also the ids that come from the id source; those of calls and agents are other people's texts."""
 
 _Names: TypeAlias = tuple[object, ...]

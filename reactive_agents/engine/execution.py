@@ -176,6 +176,7 @@ class ExecutionEngine:
                 handle.sub_runs,
                 events,
                 services.redactor,
+                lambda: handle.content,
             )
         )
         owner = OWNER.set(owner_within(task))

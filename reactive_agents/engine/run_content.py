@@ -60,6 +60,9 @@ async def take_content(
     Fails with ``ExecutionError``: without its content a run would answer another question than it was asked.
     """
     task, history = context.task, context.history
+    callers = _content_of_caller(services)
+    if callers is not None:
+        task = evolve(task, parts=(*task.parts, *callers.shown_in(task.input)))
     if not (task.parts or history.parts or any(True for _ in contents.parts_in(task.history))):
         return Success(context)
     content = content_of(services)
@@ -89,9 +92,15 @@ def content_of(services: EngineServices) -> RunContent | ServiceMissing:
             missing = "memory.content" if store is None else "tooling.content_loader"
             return ServiceMissing("content", missing)
         owner = ContentOwner(handle.context.run_id, handle.context.task.user)
-        handle.content = RunContent(store, loader, services.settings.content, owner)
+        callers = _content_of_caller(services)
+        handle.content = RunContent(store, loader, services.settings.content, owner, callers)
         services.llm.attach = handle.content.attach
     return handle.content
+
+
+def _content_of_caller(services: EngineServices) -> RunContent | None:
+    caller = services.handle.caller
+    return None if caller is None else caller.content()
 
 
 async def release_content(services: EngineServices) -> None:
@@ -113,15 +122,22 @@ class RunContent:
         loader: reads what parts name.
         limits: of size and kind.
         owner: the run, and the user who may refer to what it holds.
+        caller: the content of the run that began this one, which it may pass on.
     """
 
     def __init__(
-        self, store: ContentStore, loader: ContentLoader, limits: ContentConfig, owner: ContentOwner
+        self,
+        store: ContentStore,
+        loader: ContentLoader,
+        limits: ContentConfig,
+        owner: ContentOwner,
+        caller: RunContent | None = None,
     ) -> None:
         self._store = store
         self._loader = loader
         self._limits = limits
         self._owner = owner
+        self._caller = caller
         self._known: dict[str, Content] = {}
 
     def know(self, parts: Iterable[Content]) -> None:
@@ -219,17 +235,31 @@ class RunContent:
             "content.release", self._store.release, None, self._owner.run_id, keep=self._limits.unheld_bytes
         )
 
+    def shown_in(self, text: str) -> tuple[Content, ...]:
+        """Return the stored parts of the run whose labels a text shows."""
+        if "sha256:" not in text:
+            return ()
+        return tuple([part for label, part in self._known.items() if part.digest and label in text])
+
     def _shown_in(self, message: UserMessage | ToolMessage, there: set[str]) -> list[Content]:
-        if "sha256:" not in message.content or is_summary(message):  # a summary has to stay short
+        if is_summary(message):  # which has to stay short
             return []
-        return [
-            part for label, part in self._known.items() if label not in there and label in message.content
-        ]
+        return [part for part in self.shown_in(message.content) if part.label not in there]
+
+    async def _stored(self, part: Content) -> Result[bytes | None, TakingErrors]:
+        """Return the bytes that a part refers to, which may be passed on by the caller."""
+        read = await call_service("content.read", self._store.read, None, part.digest, self._owner.user)
+        if isinstance(read, Failure) or read.unwrap() is not None:
+            return read
+        caller = self._caller
+        if caller is None or part.label not in caller._known:
+            return read
+        return await caller._stored(part)
 
     async def _filled(self, part: Content) -> Result[Content, TakingErrors]:
         if not part.is_stored:
             return Success(part)
-        read = await call_service("content.read", self._store.read, None, part.digest, self._owner.user)
+        read = await self._stored(part)
         if isinstance(read, Failure):
             return read
         data = read.unwrap()
@@ -296,7 +326,7 @@ class RunContent:
 
     async def _held(self, part: Content) -> Result[bytes, TakingErrors]:
         """Return the stored bytes that a part refers to, if the user may refer to them."""
-        read = await call_service("content.read", self._store.read, None, part.digest, self._owner.user)
+        read = await self._stored(part)
         if isinstance(read, Failure):
             return read
         data = read.unwrap()

@@ -288,6 +288,7 @@ class Caller:
         sub_runs: takes the runs that its tools began.
         events: of the run under way; its readers get theirs too.
         redactor: of its agent, for what is streamed to these.
+        content: finds its images, audio and documents, which it may pass on.
     """
 
     approver: Maybe[Approver]
@@ -298,6 +299,7 @@ class Caller:
     sub_runs: list[SubRun]
     events: RunEvents
     redactor: Redactor | None = None
+    content: Callable[[], RunContent | None] = lambda: None
 
     @property
     def run_id(self) -> RunId:

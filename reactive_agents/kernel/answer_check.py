@@ -20,6 +20,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.content import shows_content
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.announcements import (
     act_of,
@@ -115,12 +116,13 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     A figure is a number or an identifier with digits. It is supported when it stands in the task or in a
     result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
     Where the task asks for a total of few whole numbers, only sums and one operation count: from a few small
-    numbers two operations lead nearly everywhere.
+    numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
+    come from it.
     """
     shown = "\n".join((seen.task, seen.told, *seen.results))
     figures = islice(dict.fromkeys(_figures(answer)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not _occurs(figure, shown)]
-    if not unknown:
+    if not unknown or shows_content(shown):
         return ()
     if _asks_for_total(seen):
         known: _Known = _Totals("\n".join((seen.task, *seen.results)), seen.results)

@@ -4,17 +4,31 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
 from returns.result import Failure
 
-from reactive_agents import AgentError, Audio, Document, Image, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import (
+    AgentError,
+    Audio,
+    Document,
+    Image,
+    ReactiveAgent,
+    ReactiveAgents,
+    agent_tool,
+    tool,
+)
+from reactive_agents.adapters.llm.profiled_llm import adapted
 from reactive_agents.core.content import Content
+from reactive_agents.core.content import stored as stored_part
 from reactive_agents.core.errors import ContentRefused, ContentUnsupported, root_cause
+from reactive_agents.core.ids import CallId
 from reactive_agents.core.message_formats import messages_from_json, messages_to_json
-from reactive_agents.core.messages import ToolMessage, UserMessage
+from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 from tests.support import contents
@@ -164,6 +178,17 @@ async def test_texts_and_unlisted_models_pass() -> None:
         async with own.build() as agent:
             await agent.run([CAT])
     assert len(server.requests) == 2
+
+
+def test_a_server_without_tools_gets_content_of_results_with_their_texts() -> None:
+    said = AssistantMessage("", (ToolCall(CallId("a"), "draw"),))
+    result = ToolMessage(CallId("a"), "draw", f"Here: {CAT.label}", parts=(CAT,))
+    request = ModelRequest((UserMessage("Draw."), said, result, UserMessage("Go on.", (CAT,))))
+    finding = ProbeFinding("tool calls", "no", "", datetime(2026, 1, 1, tzinfo=UTC), "prompt")
+    *_, last = adapted(request, ModelProfile("m", "", (finding,))).messages
+    assert isinstance(last, UserMessage)
+    assert last.parts == (CAT, CAT)
+    assert CAT.label in last.content
 
 
 # --- in the run -----------------------------------------------------------------------------------------
@@ -394,3 +419,44 @@ async def test_a_run_that_fails_releases_its_content(tmp_path: Path) -> None:
     with sqlite3.connect(tmp_path / "s.db") as file:
         assert file.execute("SELECT count(*) FROM contents").fetchone() == (0,)
     assert not isinstance(await agent.run_effect([CAT], session="a"), Failure)
+
+
+async def test_other_agents_get_the_content_that_a_run_passes_on_to_them() -> None:
+    stored = stored_part(CAT, contents.PNG, media_type="image/png", tokens=1_600)
+    seer_model, seer = scripted(say("A cat."), say("Still a cat."))
+    seer_agent = seer.with_name("seer").build()
+
+    @tool
+    async def look_again() -> str:
+        """Look again."""
+        given = UserMessage(f"Look: {stored.label}", (stored,))
+        return str((await seer_agent.run("Again?", history=[given], user="somebody")).output)
+
+    _, base = scripted(call("see", task=f"Look at {CAT.label}"), call("look_again"), say("A cat, twice."))
+    async with base.with_tools(agent_tool(seer_agent, name="see"), look_again).build() as agent:
+        result = await agent.run(["What is it?", CAT], user="ada")
+    assert result.output == "A cat, twice."
+    for request in seer_model.requests:
+        assert [part.data for part in parts_of(request)] == [contents.PNG]
+    async with seer_agent:
+        refused = await refusal(seer_agent, "Again?", history=[UserMessage("Look", (stored,))], user="ada")
+    assert isinstance(refused, ContentRefused)
+
+
+@pytest.mark.parametrize("strategy", ["direct", "reactive"])
+async def test_figures_of_an_image_are_not_taken_for_invented(strategy: Any) -> None:
+    @tool
+    def look(day: str) -> str:
+        """Look a day up."""
+        return "Open from 9 to 17."
+
+    bill = "The total on the bill is 4711.50 euros, of 17 March 2024."
+    llm, base = scripted(call("look", day="Monday"), say(bill))
+    agent = base.with_tools(look).with_verification()
+    async with (agent.with_reasoning() if strategy == "reactive" else agent).build() as built:
+        result = await built.run(["What is the total?", CAT])
+    assert result.output == bill
+    assert len(llm.requests) == 2
+    assert result.verification is not None
+    assert [each for each in result.verification.findings if "4711" in each] == []
+    assert "were not checked" in result.verification.findings[0]

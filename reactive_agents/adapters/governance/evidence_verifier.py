@@ -17,6 +17,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.claims import Claim, Number, claims_of, observed_numbers, rounds_to
 from reactive_agents.core.codec import from_json
+from reactive_agents.core.content import shows_content
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import ClaimEvidence, Receipt, Verdict, VerificationReport
 from reactive_agents.core.json import Json, JsonObject, object_within
@@ -269,6 +270,7 @@ def look_for_file(path: str, workspace: Path) -> ClaimEvidence:
 
 DEFAULT_THRESHOLD = 0.7
 NEUTRAL_CONFIDENCE = 0.5
+_NOT_CHECKED = "Statements that may come from an image, a sound or a document were not checked."
 """Of an answer without claims that can be checked, such as a poem: nothing speaks for or against it."""
 CONFIDENCE_WITH_A_FILE_MISSING = 0.3
 """The most that an answer can have which names a file as written that is not there."""
@@ -327,6 +329,10 @@ class EvidenceVerifier:
             )
         made = [claim for claim in claims_of(answer) if not (claim.kind == "file" and claim.text in wanted)]
         claims = [await self._evidence(claim, observations) for claim in made]
+        if any(shows_content(seen.text) for seen in observations):
+            checked = [claim for claim in claims if claim.supported or claim.kind == "file"]
+            findings += [_NOT_CHECKED] if len(checked) < len(claims) else []
+            claims = checked
         findings += [_finding(claim) for claim in claims if not claim.supported]
         claims = delivered + claims
         figures = [confidence_of(claims)] if claims else []

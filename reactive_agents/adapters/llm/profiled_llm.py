@@ -16,6 +16,7 @@ from attrs import evolve
 from returns.result import Result
 
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
+from reactive_agents.core.content import Content
 from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from reactive_agents.core.model_profiles import ModelProfile
@@ -113,22 +114,24 @@ def _in_text(request: ModelRequest) -> tuple[Message, ...]:
 
 def _without_calls(messages: Sequence[Message]) -> Iterator[Message]:
     results: list[str] = []
+    parts: tuple[Content, ...] = ()
     for message in messages:
         if isinstance(message, ToolMessage):
             # a result that quotes the closing tag must not end its own fence
             content = _RESULT_TAG.sub("&lt;", message.content)
             results.append(f'<tool_result name="{message.tool_name}">\n{content}\n</tool_result>')
+            parts += message.parts
             continue
         if results and isinstance(message, UserMessage):  # some servers want the roles to alternate
-            yield UserMessage("\n".join([*results, message.content]))
-            results = []
+            yield UserMessage("\n".join([*results, message.content]), parts + message.parts)
+            results, parts = [], ()
             continue
         if results:
-            yield UserMessage("\n".join(results))
-            results = []
+            yield UserMessage("\n".join(results), parts)
+            results, parts = [], ()
         yield _written(message) if isinstance(message, AssistantMessage) else message
     if results:
-        yield UserMessage("\n".join(results))
+        yield UserMessage("\n".join(results), parts)
 
 
 def _written(message: AssistantMessage) -> AssistantMessage:

@@ -1,0 +1,99 @@
+"""The store of content: who holds what, and what goes."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.adapters.memory.contents import SqliteContent
+from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.core.content import Content, ContentOwner, Image, stored
+from reactive_agents.core.errors import ContentUnavailable
+from reactive_agents.core.ids import RunId
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+DAY_S = 24 * 3600
+
+
+def part(data: bytes) -> Content:
+    return stored(Image.from_bytes(data), data, media_type="image/png", tokens=1)
+
+
+def owner(run: str, user: str | None = None) -> ContentOwner:
+    return ContentOwner(RunId(run), user)
+
+
+async def put(store: SqliteContent, data: bytes, run: str, user: str | None = None) -> None:
+    (await attempt(store.put(part(data), data, owner(run, user)))).unwrap()
+
+
+async def read(store: SqliteContent, data: bytes, user: str | None = None) -> bytes | None:
+    return (await attempt(store.read(part(data).digest, user))).unwrap()
+
+
+async def release(store: SqliteContent, run: str, keep: int) -> None:
+    (await attempt(store.release(RunId(run), keep=keep))).unwrap()
+
+
+async def test_only_the_users_who_hold_bytes_read_them() -> None:
+    store = SqliteSessions(clock=FakeClock()).content
+    await put(store, b"a", "run-1", "ada")
+    assert await read(store, b"a", "ada") == b"a"
+    assert await read(store, b"a", "bob") is None
+    assert await read(store, b"a") is None
+    await put(store, b"a", "run-2")
+    assert await read(store, b"a") == b"a"
+    assert await read(store, b"a", "bob") is None
+
+
+async def test_what_ended_runs_leave_goes_oldest_first() -> None:
+    clock = FakeClock()
+    store = SqliteSessions(clock=clock).content
+    for number in range(5):
+        await put(store, bytes([number]) * 10, f"run-{number}")
+        clock.advance(1)
+    for number in range(4):
+        await release(store, f"run-{number}", 25)
+    kept = [await read(store, bytes([number]) * 10) is not None for number in range(5)]
+    assert kept == [False, False, True, True, True]
+    await release(store, "run-4", 0)
+    assert await read(store, bytes([4]) * 10) is None
+
+
+async def test_a_run_that_never_ended_holds_its_content_for_a_day() -> None:
+    clock = FakeClock()
+    store = SqliteSessions(clock=clock).content
+    await put(store, b"lost", "run-1")
+    await release(store, "run-2", 0)
+    assert await read(store, b"lost") == b"lost"
+    clock.advance(DAY_S + 1)
+    await release(store, "run-2", 0)
+    assert await read(store, b"lost") is None
+
+
+async def test_two_stores_share_a_file(tmp_path: Path) -> None:
+    clock = FakeClock()
+    one, two = (SqliteSessions(tmp_path / "s.db", clock=clock) for _ in range(2))
+    await put(one.content, b"a", "run-1")
+    await put(two.content, b"a", "run-2")
+    await release(one.content, "run-1", 0)
+    assert await read(one.content, b"a") == b"a"
+    await release(two.content, "run-2", 0)
+    assert await read(one.content, b"a") is None
+    await one.aclose()
+    await two.aclose()
+    with sqlite3.connect(tmp_path / "s.db") as file:
+        assert file.execute("SELECT count(*) FROM contents").fetchone() == (0,)
+
+
+async def test_a_file_that_cannot_be_written_is_a_typed_error(tmp_path: Path) -> None:
+    (tmp_path / "s.db").write_bytes(b"not a database, and long enough to be taken for one " * 50)
+    store = SqliteSessions(tmp_path / "s.db", clock=FakeClock()).content
+    failed = (await attempt(store.put(part(b"a"), b"a", owner("run-1")))).failure()
+    assert isinstance(failed, ContentUnavailable)
+    assert failed.operation == "put"
