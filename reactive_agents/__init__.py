@@ -26,6 +26,7 @@ if TYPE_CHECKING:
         read_config,
     )
     from reactive_agents.agent.multi_agent import handoff, without_tool_calls
+    from reactive_agents.agent.output_types import result_adapter
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
@@ -67,6 +68,7 @@ _HOMES = {
     "handoff": "reactive_agents.agent.multi_agent",
     "read_config": "reactive_agents.agent",
     "read_persona": "reactive_agents.agent.persona_config",
+    "result_adapter": "reactive_agents.agent.output_types",
     "tool": "reactive_agents.adapters.tools.decorator",
     "without_tool_calls": "reactive_agents.agent.multi_agent",
 }
@@ -100,6 +102,7 @@ __all__ = [
     "handoff",
     "read_config",
     "read_persona",
+    "result_adapter",
     "tool",
     "without_tool_calls",
 ]

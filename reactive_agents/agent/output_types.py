@@ -6,15 +6,17 @@ import inspect
 import json
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin
+from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, overload
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
+from typing_extensions import TypeForm
 
+from reactive_agents.agent.errors import AgentError
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
-from reactive_agents.core.tasks import TaskResult, TypedResult
+from reactive_agents.core.tasks import AgentResult, TaskResult, TypedResult
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.structured_output.schema import Shape
@@ -78,6 +80,36 @@ def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any
             return Failure(DecodeError(name, (problem,)))
 
     return read
+
+
+@overload
+def result_adapter() -> TypeAdapter[AgentResult]: ...
+
+
+@overload
+def result_adapter(output_type: TypeForm[T]) -> TypeAdapter[TypedResult[T]]: ...
+
+
+def result_adapter(output_type: Any = str) -> Any:
+    """Return the pydantic adapter of results: their JSON Schema, to JSON and back.
+
+    The text of ``result_adapter(City).dump_json(result)`` is read by ``validate_json``.
+
+    Args:
+        output_type: of the agent that gave the result; texts by default.
+
+    Raises:
+        AgentError: the type has no JSON form.
+    """
+    from pydantic import TypeAdapter
+
+    from reactive_agents.adapters.tools.schema import bridge_classes
+
+    shape = output_shape(output_type)
+    if not isinstance(shape, Success):
+        raise AgentError(shape.failure())
+    kind: Any = TaskResult
+    return TypeAdapter(kind[bridge_classes(output_type, {})])
 
 
 def _written(adapter: TypeAdapter[Any], value: Any) -> Json:

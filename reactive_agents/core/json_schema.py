@@ -6,15 +6,17 @@ A class is described by its docstring: its first sentence, and the ``Attributes`
 from __future__ import annotations
 
 import typing
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
+from enum import Enum
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin
+from typing import Any, Literal, cast, get_args, get_origin
 
 import attrs
+from returns.result import Success
 from typing_extensions import TypeVar
 
-from reactive_agents.core.codec import union_members
+from reactive_agents.core.codec import decode, encode, union_members
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.stored_forms import TAG, tag_of
 
@@ -23,6 +25,7 @@ _SCALARS: Mapping[Any, JsonObject] = {
     int: {"type": "integer"},
     float: {"type": "number"},
     str: {"type": "string"},
+    bytes: {"type": "string", "contentEncoding": "base64"},
     Path: {"type": "string"},
     datetime: {"type": "string", "format": "date-time"},
 }
@@ -46,6 +49,8 @@ def json_schema(kind: Any) -> JsonObject:
         return {}
     if attrs.has(kind):
         return _of_class(kind)
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return {"enum": [member.value for member in kind]}
     if get_origin(kind) is Literal:
         return {"enum": list(get_args(kind))}
     if members := union_members(kind):
@@ -115,3 +120,55 @@ def limits_of(validator: Any, *, of_text: bool) -> Iterator[tuple[str, Json]]:
     for name in ("min_length", "max_length"):
         if hasattr(validator, name):
             yield f"{name[:3]}{'Length' if of_text else 'Items'}", getattr(validator, name)
+
+
+# --- Results with an output of any type, for pydantic ---
+
+
+def pydantic_schema(kind: Any, root: Any, source: Any, handler: Any) -> Any:
+    """Return the schema by which pydantic reads and writes a result.
+
+    All but the output has the form of the codec; the output has that of its type.
+
+    Args:
+        kind: the class of the result, whose field ``output`` is generic.
+        root: its common base, which makes an instance of the class of the status.
+        source: the same with the type of the output, as in ``TypedResult[City]``; texts without.
+        handler: pydantic's, as of ``__get_pydantic_core_schema__``.
+    """
+    from pydantic_core import core_schema  # only pydantic calls this
+
+    (output,) = get_args(source) or (str,)
+
+    def read(data: Any, read_output: Callable[[Any], Any]) -> Any:
+        if isinstance(data, kind):
+            return data
+        if not isinstance(data, dict):
+            raise ValueError("expected an object with the fields of a result")
+        decoded = decode({**data, "output": None}, root)
+        if not isinstance(decoded, Success):
+            raise ValueError(decoded.failure().message)
+        result = decoded.unwrap()
+        if not isinstance(result, kind):
+            raise ValueError(f"status: got {result.status!r}, which is not that of a {kind.__name__}")
+        given = data.get("output")
+        if given is None and result.status != "completed":
+            return result
+        return attrs.evolve(result, output=read_output(given))
+
+    def write(result: Any, write_output: Callable[[Any], Any]) -> Any:
+        data = cast("JsonObject", encode(attrs.evolve(result, output=None), type(result)))
+        said = result.output is not None or result.status == "completed"
+        return {**data, "output": write_output(result.output)} if said else data
+
+    inner = handler.generate_schema(output)
+    writing = core_schema.wrap_serializer_function_ser_schema(write, schema=inner)
+    return core_schema.no_info_wrap_validator_function(read, inner, serialization=writing)
+
+
+def pydantic_json_schema(kind: Any, core_schema: Any, handler: Any) -> Any:
+    """Return the JSON Schema of a result, as pydantic's schema of it reads it."""
+    schema = json_schema(kind)
+    fields = cast("dict[str, Any]", schema["properties"])
+    fields["output"] = {"anyOf": [handler(core_schema["schema"]), {"type": "null"}]}
+    return schema

@@ -192,6 +192,20 @@ class TaskResult(Generic[Output]):
                 cls = _CLASSES.get(fields.get("status"), cls)
             return object.__new__(cls)
 
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        """Return the schema by which pydantic reads and writes results."""
+        from reactive_agents.core.json_schema import pydantic_schema
+
+        return pydantic_schema(cls, TaskResult, source, handler)
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, core_schema: Any, handler: Any) -> Any:
+        """Return the JSON Schema of results, for pydantic."""
+        from reactive_agents.core.json_schema import pydantic_json_schema
+
+        return pydantic_json_schema(cls, core_schema, handler)
+
     @property
     def text(self) -> str | None:
         """The answer as text, also where it is no value of the output type."""

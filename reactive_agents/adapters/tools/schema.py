@@ -200,7 +200,7 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
     Raises:
         ToolDefinitionError: a class contains itself, or an annotation in it cannot be resolved.
     """
-    if isinstance(annotation, type) and (attrs.has(annotation) or _is_foreign_typed_dict(annotation)):
+    if isinstance(annotation, type) and _is_unknown(annotation):
         if annotation in outer:
             raise ToolDefinitionError(
                 f"The class {annotation.__name__!r} contains itself: make it a dataclass instead."
@@ -223,6 +223,13 @@ def bridge_classes(annotation: Any, names: Mapping[str, Any], outer: tuple[type,
     if all(new is old for new, old in zip(bridged, arguments, strict=True)):
         return annotation
     return Union[bridged] if origin is types.UnionType else origin[bridged]  # noqa: UP007
+
+
+def _is_unknown(kind: type) -> bool:
+    """Return whether pydantic does not know a class that has fields."""
+    if hasattr(kind, "__get_pydantic_core_schema__"):
+        return False
+    return attrs.has(kind) or _is_foreign_typed_dict(kind)
 
 
 def _bridge_lazy(kind: type, item: Any) -> Any:
