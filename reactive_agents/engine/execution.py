@@ -174,6 +174,7 @@ class ExecutionEngine:
                 services.llm.budget,
                 (*agents_under_way(), self.settings.name),
                 handle.sub_runs,
+                handle.recorded,
                 events,
                 services.redactor,
                 lambda: handle.content,
@@ -358,6 +359,7 @@ class ExecutionEngine:
             ports = journal.recorded_ports(ports)
         handed = overrides.handed
         control = ExecutionControl(events, None if handed is None else handed.control)
+        events.above = None if handed is None else handed.answer
         account = UsageAccount(None if caller is None else caller.account)
         callers_budget = None if caller is None else caller.budget
         budget = None

@@ -37,6 +37,7 @@ from reactive_agents.kernel.context_window.tool_results import tool_of
 
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
+    from reactive_agents.kernel.streamed_answer import AnswerStream
 
 MOST_HANDOFFS = 5
 """Handoffs that models may ask for while one task is worked on."""
@@ -114,6 +115,7 @@ class HandedConversation:
         key_prefix: of the keys of the run's tool results, so that they differ from those before.
         seconds: that the run has at most; ``None`` for no limit.
         control: of the run that handed it over, which holds this one as well.
+        answer: the stream of its answer, which is the one of this run.
     """
 
     history: History
@@ -122,6 +124,7 @@ class HandedConversation:
     key_prefix: str
     seconds: float | None
     control: ExecutionControl
+    answer: AnswerStream | None
 
 
 # --- accepting one --------------------------------------------------------------------------------------
@@ -334,6 +337,7 @@ def _overrides(
             f"{prefix}{handoff.target.agent.replace(' ', '-')}.",
             left_s,
             services.handle.control,
+            services.events.answer,
         ),
     )
 

@@ -20,6 +20,7 @@ from reactive_agents.core.results import (
     deliverables_of,
 )
 from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
+from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext, next_agent_state
 from reactive_agents.engine.services import EngineServices, RunHandle
@@ -122,9 +123,29 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
         run_id=context.run_id,
         task_id=context.task_id,
         agent_id=context.agent_id,
-        models=services.llm.models,
+        models=_unrecorded(services),
         at=services.ports.clock.now(),
     )
+
+
+def _unrecorded(services: EngineServices) -> tuple[RunUsage, ...]:
+    """Return the usage that no run of its tools has recorded in the same place."""
+    recorded = services.handle.recorded.get(place_of_records(services), ())
+    if not recorded:
+        return services.llm.models
+    left = []
+    for each in services.llm.models:
+        total = total_usage(part for part in recorded if part.model == each.model)
+        rest = evolve(each.since(total), model=each.model)
+        if rest.calls > 0 or rest.cost_usd > 0 or rest.unreported_calls > 0:
+            left.append(rest)
+    return tuple(left)
+
+
+def place_of_records(services: EngineServices) -> object:
+    """Return what tells the records of cost trackers apart: file or object."""
+    tracker = services.ports.cost_tracker.value_or(None)
+    return getattr(tracker, "place", "") or tracker
 
 
 # --- Partial results ---
@@ -251,6 +272,11 @@ def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> 
         ended.metadata,
     )
     caller.sub_runs.extend((*services.handle.sub_runs, record))
+    recorded = dict(services.handle.recorded)
+    if services.handle.reached.get("cost-track") == "done" and services.ports.cost_tracker:
+        recorded[place_of_records(services)] = services.llm.models
+    for place, parts in recorded.items():
+        caller.recorded[place] = (*caller.recorded.get(place, ()), *parts)
 
 
 def _own_results(reasoning: ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:

@@ -21,6 +21,7 @@ from reactive_agents.core.run_context import ContextFunction, RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
@@ -185,6 +186,7 @@ class RunHandle:
         handoffs: names of the agents that the conversation was handed to.
         answered_by: name of the last of them.
         sub_runs: the runs that the tools of this one began and that have ended, and theirs.
+        recorded: the usage of those that cost trackers have recorded, by the place of the records.
         caller: the run whose tool began this one; ``None`` for none.
         session: the session in which the run has its turn, which it must end; ``None`` for none.
         content: the images, audio and documents of the run; ``None`` for a run of texts.
@@ -214,6 +216,7 @@ class RunHandle:
     handoffs: tuple[str, ...] = ()
     answered_by: str = ""
     sub_runs: list[SubRun] = field(factory=list)
+    recorded: dict[object, tuple[RunUsage, ...]] = field(factory=dict)
     caller: Caller | None = None
     content: RunContent | None = None
     start_entered: anyio.Event | None = None
@@ -286,6 +289,7 @@ class Caller:
         budget: what they reserve from, besides their own; ``None`` where there is none.
         agents: names of the agents of the runs from the first to this one.
         sub_runs: takes the runs that its tools began.
+        recorded: takes what was recorded of them.
         events: of the run under way; its readers get theirs too.
         redactor: of its agent, for what is streamed to these.
         content: finds its images, audio and documents, which it may pass on.
@@ -297,6 +301,7 @@ class Caller:
     budget: RunBudget | None
     agents: tuple[str, ...]
     sub_runs: list[SubRun]
+    recorded: dict[object, tuple[RunUsage, ...]]
     events: RunEvents
     redactor: Redactor | None = None
     content: Callable[[], RunContent | None] = lambda: None

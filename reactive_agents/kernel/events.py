@@ -68,6 +68,7 @@ class RunEvents:
     Attributes:
         readers: those for whom the run waits when they are slow.
         answer: the text of a streamed run that stands for its answer; ``None`` where nothing is streamed.
+        above: that of the run which has handed its conversation over to this one.
     """
 
     __slots__ = (
@@ -75,6 +76,7 @@ class RunEvents:
         "_clock",
         "_has_subscribers",
         "_sequence",
+        "above",
         "answer",
         "origin",
         "readers",
@@ -98,6 +100,7 @@ class RunEvents:
         self._sequence = 0
         self._bus = bus
         self.answer: AnswerStream | None = None
+        self.above: AnswerStream | None = None
         self.readers: tuple[EventReader, ...] = ()
         self.origin: Mapping[str, Any] = {"agent": agent, "parent_run_id": parent_run_id}
         self.run_id = run_id

@@ -418,7 +418,7 @@ class MeteredLLM:
         if streaming:
             from reactive_agents.kernel.streamed_answer import AnswerStream
 
-            events.answer = AnswerStream(events, redactor)
+            events.answer = AnswerStream(events, redactor, events.above)
         self.account = account or UsageAccount()
         self.answered_by = ""
         self.refusal: BudgetExceeded | BudgetUnavailable | None = None

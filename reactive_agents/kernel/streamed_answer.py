@@ -61,11 +61,16 @@ class AnswerStream:
     Args:
         events: where the deltas go.
         redactor: removes the secrets, also those that are split.
+        above: the stream of the run whose answer it is as well, after a handoff.
     """
 
-    def __init__(self, events: Publisher, redactor: Redactor | None) -> None:
+    def __init__(
+        self, events: Publisher, redactor: Redactor | None, above: AnswerStream | None = None
+    ) -> None:
         self._events = events
         self._redactor = redactor
+        self._above = above
+        self._numbers_above: dict[int, int] = {}
         self._standing: list[str] = []
         self._origin = (0, "")
         """The model call and the part of it that the standing text comes from."""
@@ -76,6 +81,8 @@ class AnswerStream:
     def begin_call(self) -> int:
         """Return the number of a model call that begins."""
         self._calls += 1
+        if self._above is not None:
+            self._numbers_above[self._calls] = self._above.begin_call()
         return self._calls
 
     def add(self, text: str, purpose: str, model_call: int, part: str = "text") -> None:
@@ -88,23 +95,31 @@ class AnswerStream:
         self._streaming = model_call
         self._standing.append(text)
         self._events.publish(ModelTextStreamed, purpose, text, model_call)
+        if self._above is not None:
+            self._above.add(text, purpose, self._numbers_above[model_call], part)
 
     def end_call(self, model_call: int) -> None:
         """Let another model call be streamed."""
         if self._streaming == model_call:
             self._streaming = 0
+        if self._above is not None:
+            self._above.end_call(self._numbers_above[model_call])
 
     def restart(self, purpose: str, reason: str, model_call: int) -> None:
         """Publish that a model call starts from the beginning."""
         if self._origin[0] == model_call:
             self._standing.clear()
         self._events.publish(ModelStreamRestarted, purpose, reason, model_call)
+        if self._above is not None:
+            self._above.restart(purpose, reason, self._numbers_above[model_call])
 
     def retract(self, policy: str) -> None:
         """Publish that the standing text is not the answer, if one stands."""
         if self._standing:
             self._standing.clear()
             self._events.publish(ModelTextRetracted, policy)
+            if self._above is not None:
+                self._above.retract(policy)
 
     def settle(self, text: str, otherwise: str = _BESIDE) -> None:
         """Bring what stands in line with the text of a turn, or the result of the run.
@@ -123,6 +138,8 @@ class AnswerStream:
             self._origin = (self._calls, otherwise)
             self._standing.append(shown)
             self._events.publish(ModelTextStreamed, otherwise, shown, self._calls)
+            if self._above is not None:
+                self._above.settle(text, otherwise)
 
 
 class ModelDeltas:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -9,13 +11,16 @@ from dependency_injector.providers import Object
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.models import TokenPrice
+from reactive_agents.effects import attempt
 from reactive_agents.engine.execution import MOST_NESTED_RUNS
 from reactive_agents.testing import (
     EventRecorder,
+    FakeClock,
     InMemoryBudget,
     ScriptedLLM,
     Turn,
@@ -371,3 +376,18 @@ async def test_approvals_of_a_sub_agent_count_for_the_caller() -> None:
     lead = ReactiveAgents.create().with_llm(llm).with_tools(agent_tool(clerk().build()))
     result = await lead.with_approval(lambda _: True).build().run("Tidy up.")
     assert (result.metadata.requests, result.sub_runs[0].metadata.requests) == (1, 1)
+
+
+async def test_agents_that_share_a_file_record_their_cost_once(tmp_path: Path) -> None:
+    path = tmp_path / "cost.db"
+    turns = (call("look", place="the drawer", cost_usd=0.1), answer("They are there.", cost_usd=0.2))
+    inner = worker(*turns, price=None).with_name("key finder").with_tools(look).with_reasoning()
+    model = ScriptedLLM(call("key-finder", task="Where?", cost_usd=0.01), forever(answer("In the drawer.")))
+    middle = worker().with_llm(model).with_reasoning().with_tools(agent_tool(inner.with_cost(path).build()))
+    model = ScriptedLLM(call("worker", task="All.", cost_usd=0.02), forever(answer("In the drawer.")))
+    lead = ReactiveAgents.create().with_name("lead").with_llm(model).with_reasoning()
+    async with lead.with_tools(agent_tool(middle.build())).with_cost(path).build() as agent:
+        result = await agent.run("Find my keys.")
+    assert result.metadata.cost_usd == pytest.approx(0.33)
+    totals = (await attempt(SqliteCostTracker(path, clock=FakeClock()).totals("agent"))).unwrap()
+    assert {each.name: round(each.cost_usd, 6) for each in totals} == {"key finder": 0.3, "lead": 0.03}

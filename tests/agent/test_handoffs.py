@@ -337,6 +337,9 @@ async def test_a_stream_has_the_events_of_both_agents() -> None:
     starts = [each for each in seen if isinstance(each, events.TaskStarted)]
     assert [each.agent for each in starts] == ["triage", "billing"]
     assert starts[1].parent_run_id == starts[0].run_id
+    own = [each for each in seen if isinstance(each, events.ModelTextStreamed) and each.agent == "triage"]
+    assert len(own) > 1
+    assert "".join(each.text for each in own) == "You owe 40 EUR."
 
 
 @frozen

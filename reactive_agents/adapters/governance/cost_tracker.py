@@ -107,6 +107,11 @@ class SqliteCostTracker:
         self._clock = clock
         self._file = sqlite.SqliteFile(path, COST, _failed, traced=True)
 
+    @property
+    def place(self) -> str:
+        """The file; empty for records that end with this object."""
+        return "" if str(self._file.path) == sqlite.IN_PROCESS else str(self._file.path.absolute())
+
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
         """Add what one run spent. A run that is recorded already stays as it is."""
