@@ -72,6 +72,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     ("with_sessions", ("",)),
     ("with_guardrails", ("", "", "judge_model")),
+    ("with_console", ("output",)),
     ("with_telemetry", ("tracer_provider", "meter_provider", "content")),
     ("with_logging", ()),
     ("with_durability", ("", "in_doubt", "recover")),

@@ -55,6 +55,7 @@ from reactive_agents.core.tasks import (
 from reactive_agents.core.tasks import AgentResult as AgentResult
 from reactive_agents.effects import Effect, Settled, attempt, effect
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler, RequestDesk, SessionStore
 
@@ -102,11 +103,13 @@ class ReactiveAgent(Generic[R, D]):
         name: str = "agent",
         present: Callable[[TaskResult], R] = _as_it_is,
         deps: TypeForm[D] | None = None,
+        reader: EventReader | None = None,
     ) -> None:
         self.container = container
         self.name = name
         self.present = present
         self.deps_type: Any = deps
+        self._reader = reader
         self._subscriptions = Subscriptions()
         self._runs: Runs[R] | None = None
 
@@ -666,7 +669,12 @@ class ReactiveAgent(Generic[R, D]):
         changes = run_changes(options, self.deps_type, lambda: self.container.settings().budget)
         if isinstance(changes, Failure):
             return Failure(errors.TaskError(changes.failure().message, ready.id))
-        return Success((ready, changes.unwrap()))
+        made_changes = changes.unwrap()
+        if self._reader is not None:
+            made_changes = evolve(
+                made_changes, overrides=evolve(made_changes.overrides, readers=(self._reader,))
+            )
+        return Success((ready, made_changes))
 
     def _first_task(self, text: str) -> Task | errors.ExecutionError:
         """Return a new task, or why there is none: a custom clock or source of ids failed."""

@@ -41,6 +41,7 @@ from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.agent.multi_agent import Handoff  # imported by agents that hand over
     from reactive_agents.engine.handoffs import HandoffTarget
 
@@ -118,21 +119,36 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
     Args:
         core: base providers of the core layer, such as a clock that several agents share.
     """
+    console = None if agent.components.console is None else agent.components.console()
+    subscribers = agent.components.subscribers
+    if console is not None:
+        subscribers = (*subscribers, console.show)
+        if console.can_ask:
+            asking = _asking(agent.components.desk, console)
+            agent = evolve(agent, components=evolve(agent.components, desk=asking))
     container = RuntimeContainer(
         agent.config.settings,
         agent.model,
         agent.tools,
         core={
             "patterns": Object(agent.config.redaction.patterns),
-            "subscribers": Object(agent.components.subscribers),
+            "subscribers": Object(subscribers),
             **core,
         },
         services=partial(_services, agent),
     )
     name, deps = agent.config.name, agent.components.deps
     if agent.shape is None:
-        return ReactiveAgent(container, name=name, deps=deps)
-    return ReactiveAgent(container, name=name, present=typed_results(agent.shape), deps=deps)
+        return ReactiveAgent(container, name=name, deps=deps, reader=console)
+    present = typed_results(agent.shape)
+    return ReactiveAgent(container, name=name, present=present, deps=deps, reader=console)
+
+
+def _asking(desk: DeskOptions, console: RunConsole) -> DeskOptions:
+    """Return the desk that asks the person at the console."""
+    if not desk.approves:
+        desk = evolve(desk, approves=True, approval_handler=console.ask)
+    return evolve(desk, question_handler=desk.question_handler or console.answer)
 
 
 def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) -> Mapping[str, Providers]:

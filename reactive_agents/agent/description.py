@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -29,6 +30,7 @@ from reactive_agents.reasoning import ReasoningController, Strategy
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.agent.multi_agent import (
         HandoffLike,  # imported by agents that hand over  # imported when guardrails are switched on
     )
@@ -80,6 +82,7 @@ class AgentComponents:
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
         deps: the type of the dependencies that each run is given; ``None`` for none.
         subscribers: handlers of the events of all runs.
+        console: makes the console that shows the runs of each agent that is built; ``None`` for none.
         instructions: functions whose texts follow the configured instructions.
         toolsets: tools that are chosen for each run.
         config_files: resolved paths of the files that configure the agent, which its file tools do not write.
@@ -103,6 +106,7 @@ class AgentComponents:
     config_files: tuple[Path, ...] = ()
     deps: Any = None
     subscribers: tuple[EventHandler, ...] = ()
+    console: Callable[[], RunConsole] | None = None
     instructions: tuple[ContextFunction, ...] = ()
     toolsets: tuple[ToolGroup, ...] = ()
 
@@ -177,6 +181,8 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
         return InvalidConfig("toolset", "tools chosen for each run", "the same for all, to be serialised")
     if components.deps is not None:
         return InvalidConfig("deps", type_name(components.deps), "none, to be serialised")
+    if components.console is not None:
+        return InvalidConfig("console", "a console", "none, to be serialised")
     if components.subscribers:
         return InvalidConfig("telemetry", "event handlers", "none, to be serialised")
     if components.controller is not None:

@@ -21,6 +21,7 @@ from reactive_agents.agent.validation import (
     read_options,
     wrong_embedder,
     wrong_functions,
+    wrong_object,
     wrong_path,
     wrong_value,
 )
@@ -29,10 +30,13 @@ from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.tools import ASK_USER
 
 if TYPE_CHECKING:
+    from typing import TextIO
+
     from opentelemetry.metrics import MeterProvider
     from opentelemetry.trace import TracerProvider
 
     from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments
     from reactive_agents.ports import Embedder, EventHandler
@@ -304,6 +308,27 @@ class ServiceOptions(AgentDescription):
             monthly_usd=monthly_usd,
             warn_at=warn_at,
         )._with_required("cost", on_failure)
+
+    def with_console(self, output: TextIO | None = None) -> Self:
+        """Show each run while it goes on: steps, tools, spending, and sub-agents.
+
+        On a terminal it is a live view, elsewhere there is a line for each step. On a terminal approvals and
+        questions of the model are asked there, unless ``with_approval`` says otherwise.
+
+        Args:
+            output: by default the standard error.
+        """
+        if output is not None:
+            wrong = wrong_object("console.output", output, "a text file", "write", "flush")
+            if wrong is not None:
+                return self._with_problem(wrong)
+
+        def make() -> RunConsole:
+            from reactive_agents.adapters.telemetry.console import RunConsole
+
+            return RunConsole(output)
+
+        return self._with_components(console=make)
 
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S

@@ -11,10 +11,10 @@ import anyio
 import typer
 from attrs import define, evolve
 
+from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
-from reactive_agents.cli.progress_view import SilentView, View, progress_view
 from reactive_agents.cli.run import (
     ConfigOption,
     IterationsOption,

@@ -10,7 +10,6 @@ commands run.
 from __future__ import annotations
 
 import json
-import re
 import sys
 from collections.abc import Collection, Sequence
 from enum import IntEnum
@@ -21,14 +20,10 @@ import typer
 from returns.result import Failure, Result
 
 from reactive_agents.core.json import Json
-
-LINE_CHARACTERS = 160
+from reactive_agents.core.printable import one_line as one_line
+from reactive_agents.core.printable import printable as printable
 
 _T = TypeVar("_T")
-
-_CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
-)
 
 
 class ExitCode(IntEnum):
@@ -122,18 +117,3 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
 def names(text: str | None) -> tuple[str, ...]:
     """Return the names of a list that commas separate."""
     return tuple(name.strip() for name in (text or "").split(",") if name.strip())
-
-
-def one_line(text: str) -> str:
-    """Return the text as one printable line of at most 160 characters."""
-    flat = printable(" ".join(text.split()))
-    return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - 1] + "…"
-
-
-def printable(text: str) -> str:
-    """Return the text without the control characters that could steer a terminal.
-
-    Those that turn the direction of a text, and invisible ones, are left out as well. Line breaks and tabs
-    stay.
-    """
-    return _CONTROL.sub("", text)

@@ -12,6 +12,7 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result
 
+from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import assemble_agent
@@ -19,7 +20,6 @@ from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
-from reactive_agents.cli.progress_view import SilentView, View, progress_view
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, RunCancelled, RuntimeErrors, root_cause

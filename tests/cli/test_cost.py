@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.telemetry.console import Line, describe
 from reactive_agents.cli.output import printable
-from reactive_agents.cli.progress_view import Line, describe
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import BudgetNotSettled, BudgetWarning, VerificationActed
 from reactive_agents.core.ids import RunId, TaskId

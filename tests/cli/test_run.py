@@ -12,9 +12,9 @@ from pathlib import Path
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.cli.live_view import STYLES, LiveView
+from reactive_agents.adapters.telemetry.console import KINDS, PlainView, describe, progress_view
+from reactive_agents.adapters.telemetry.live_console import STYLES, LiveView
 from reactive_agents.cli.output import one_line, printable
-from reactive_agents.cli.progress_view import KINDS, PlainView, describe, progress_view
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
 from tests.support.command_line import ENVIRONMENT, Terminal, command
 from tests.support.interrupts import heed_interrupts

@@ -14,7 +14,7 @@ from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.memory.records import SqliteEffectiveness
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli.progress_view import summary
+from reactive_agents.adapters.telemetry.console import summary
 from reactive_agents.core.config import AdaptiveConfig
 from reactive_agents.core.errors import MemoryUnavailable, ModelUnavailable, StrategyExecutionError
 from reactive_agents.core.events import ExecutionPhaseFailed, ReasoningStepCompleted, StrategySelected

@@ -10,10 +10,18 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from reactive_agents.cli.output import one_line
-from reactive_agents.cli.progress_view import KIND_WIDTH, LOOP_PHASES, Line, SilentView, describe
+from reactive_agents.adapters.telemetry.console import (
+    KIND_WIDTH,
+    LOOP_PHASES,
+    Line,
+    SilentView,
+    agent_of,
+    describe,
+    text_of,
+)
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.printable import one_line
 from reactive_agents.core.requests import QuestionRequest
 
 _KINDS_OF_STYLE = {
@@ -47,7 +55,7 @@ class LiveView(SilentView):
         self._phase = ""
         self._tokens = 0
         self._cost_usd = 0.0
-        self._text = ""
+        self._text = self._progress = ""
 
     def __enter__(self) -> LiveView:
         self._live.start()
@@ -61,20 +69,29 @@ class LiveView(SilentView):
     def show(self, event: events.AgentEvent) -> None:
         """Print the event's line and update the status line."""
         match event:
-            case events.ModelTextStreamed(text=text):
+            case events.ModelTextStreamed(text=text) | events.ModelThinkingStreamed(text=text):
                 self._text = (self._text + text)[-_TAIL_CHARACTERS:]
-            case events.ModelStreamRestarted():
+            case events.ModelStreamRestarted() | events.ModelTextRetracted():
                 self._text = ""
             case events.ModelCallCompleted() | events.ModelCallAbandoned():
                 self._text = ""
                 self._tokens += sum(each.usage.total_tokens for each in event.spent)
                 self._cost_usd += sum(each.cost_usd for each in event.spent)
-            case events.ExecutionPhaseEntered(phase=phase):
+            case events.ExecutionPhaseEntered(phase=phase, parent_run_id=None):
                 self._phase = phase
+            case events.ToolCallCompleted():
+                self._progress = ""
         line = describe(event)
-        if line is not None:
-            self._console.print(_styled(line))
+        if isinstance(event, events.ToolProgressed) and line is not None:
+            self._progress = text_of(line, agent_of(event))
+        elif line is not None:
+            self.write(line, agent_of(event))
         self._spinner.update(text=Text(self._status(), no_wrap=True, overflow="ellipsis"))
+
+    def write(self, line: Line, agent: str = "") -> None:
+        """Print a line above the status line."""
+        text = Text(f"{line.kind:<{KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
+        self._console.print(text.append(text_of(line, agent), style=STYLES[line.kind] or "default"))
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask with the status line hidden."""
@@ -94,10 +111,11 @@ class LiveView(SilentView):
 
     def _status(self) -> str:
         phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase
-        parts = (phase, f"{self._tokens} tokens", f"${self._cost_usd:.4f}", one_line(self._text))
+        parts = (
+            phase,
+            f"{self._tokens} tokens",
+            f"${self._cost_usd:.4f}",
+            self._progress,
+            one_line(self._text),
+        )
         return " · ".join(part for part in parts if part)
-
-
-def _styled(line: Line) -> Text:
-    text = Text(f"{line.kind:<{KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
-    return text.append(one_line(line.text), style=STYLES[line.kind] or "default")

@@ -7,18 +7,22 @@ has no line. A new event is given its line, if it needs one, here. The view of a
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Sequence
+from functools import cached_property
+from threading import Lock
 from types import TracebackType
 from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 
-import typer
 from attrs import frozen
 
-from reactive_agents.cli.output import one_line, printable
 from reactive_agents.core import events
+from reactive_agents.core.errors import root_cause
 from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
+from reactive_agents.core.printable import one_line, printable
 from reactive_agents.core.requests import QuestionRequest
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, Usage
@@ -105,6 +109,9 @@ def describe(event: events.AgentEvent) -> Line | None:
             return _step(event)
         case events.ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
             return Line("tool", f"{name} {'succeeded' if success else 'failed'} in {_duration(duration_ms)}")
+        case events.ToolProgressed(tool_name=name, progress=part, message=message):
+            done = "" if part is None else f" {part:.0%}"
+            return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
             waiting = f"{name} {_json(arguments)} ({risk} risk) waits for approval"
             return Line("approval", ". ".join((waiting, *copied)))
@@ -268,6 +275,10 @@ class View(Protocol):
         """Show an event, or ignore it."""
         ...
 
+    def write(self, line: Line, agent: str = "") -> None:
+        """Write a line, with the name of a sub-agent."""
+        ...
+
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask on the terminal whether a tool call may run.
 
@@ -294,9 +305,12 @@ class SilentView:
     def show(self, event: events.AgentEvent) -> None:
         """Ignore the event."""
 
+    def write(self, line: Line, agent: str = "") -> None:
+        """Ignore the line."""
+
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask on standard error, and read the answer from standard input."""
-        typer.echo(f"Run {request.described}? [y/N] ", nl=False, err=True)
+        _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
         return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def answer(self, question: QuestionRequest) -> str | None:
@@ -304,10 +318,10 @@ class SilentView:
 
         A number is the option with that number.
         """
-        typer.echo(printable(question.text), err=True)
+        _write(sys.stderr, printable(question.text))
         for number, option in enumerate(question.options, 1):
-            typer.echo(printable(f"  {number}. {option}"), err=True)
-        typer.echo("? ", nl=False, err=True)
+            _write(sys.stderr, printable(f"  {number}. {option}"))
+        _write(sys.stderr, "? ", end="")
         text = sys.stdin.readline().strip()
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
@@ -323,13 +337,100 @@ class PlainView(SilentView):
         """Write the event's line."""
         line = describe(event)
         if line is not None:
-            typer.echo(f"{line.kind:<{KIND_WIDTH}}  {one_line(line.text)}", file=self._output)
+            self.write(line, agent_of(event))
+
+    def write(self, line: Line, agent: str = "") -> None:
+        """Write a line, with the name of a sub-agent."""
+        _write(self._output, f"{line.kind:<{KIND_WIDTH}}  {text_of(line, agent)}")
+
+
+def text_of(line: Line, agent: str) -> str:
+    """Return the printable text of a line, with the name of a sub-agent."""
+    return one_line(f"[{agent}] {line.text}" if agent else line.text)
+
+
+def agent_of(event: events.AgentEvent) -> str:
+    """Return the name of the sub-agent of an event; empty for the agent itself."""
+    return event.agent if event.parent_run_id is not None else ""
 
 
 def progress_view(output: TextIO) -> View:
     """Return the live view when the output is a terminal, else the plain one."""
-    if not output.isatty():
+    if not _is_terminal(output) or os.environ.get("TERM") == "dumb":
         return PlainView(output)
-    from reactive_agents.cli.live_view import LiveView  # imports rich
+    from reactive_agents.adapters.telemetry.live_console import LiveView  # imports rich
 
     return LiveView(output)
+
+
+def _is_terminal(stream: object) -> bool:
+    """Whether a stream is a terminal; one that was closed is none."""
+    try:
+        return bool(stream.isatty())  # type: ignore[attr-defined]
+    except (AttributeError, ValueError):
+        return False
+
+
+def _write(output: TextIO, text: str, end: str = "\n") -> None:
+    try:
+        output.write(text + end)
+    except UnicodeEncodeError:  # as on a terminal that takes ASCII alone
+        encoding = output.encoding or "ascii"
+        output.write(text.encode(encoding, "replace").decode(encoding) + end)
+    output.flush()
+
+
+class RunConsole:
+    """Shows the runs of an agent, any number at once, in one view.
+
+    It is a reader of their events that no run waits for.
+
+    Args:
+        output: where to; by default the standard error, as it is at the first run.
+    """
+
+    is_behind = False
+
+    def __init__(self, output: TextIO | None = None) -> None:
+        self._output = output
+        self._showing = Lock()
+        self._running: set[RunId] = set()
+
+    @cached_property
+    def _view(self) -> View:
+        return progress_view(self._output or sys.stderr)
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether there is a person to ask: both ends are a terminal."""
+        return _is_terminal(sys.stdin) and _is_terminal(self._output or sys.stderr)
+
+    def show(self, event: events.AgentEvent) -> None:
+        """Show an event, from any thread."""
+        with self._showing:
+            first, ended = event.run_id not in self._running and event.parent_run_id is None, False
+            match event:
+                case events.TaskStarted() if first:
+                    if not self._running:
+                        self._view.__enter__()
+                    self._running.add(event.run_id)
+                case events.TaskCompleted() | events.TaskFailed():
+                    ended = event.run_id in self._running
+            self._view.show(event)
+            if isinstance(event, events.TaskFailed):
+                self._view.write(Line("failed", root_cause(event.error).message), agent_of(event))
+            if ended:
+                self._running.discard(event.run_id)
+                if not self._running:
+                    self._view.__exit__(None, None, None)
+
+    async def ready(self) -> None:
+        """Return at once."""
+
+    def ask(self, request: ApprovalRequest) -> bool:
+        """Ask whether a tool call may run."""
+        return self._view.ask(request)
+
+    def answer(self, question: QuestionRequest) -> str | None:
+        """Ask the question of the model."""
+        return self._view.answer(question)
