@@ -18,7 +18,7 @@ from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
-from reactive_agents.agent.tool_references import alike, find_tool, imported, wrong_tool_deps
+from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
 from reactive_agents.agent.validation import wrong_path
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
@@ -395,7 +395,12 @@ def _tool_settings(
     config: AgentConfig, components: AgentComponents, handoffs: tuple[Handoff, ...]
 ) -> Result[ToolSettings, InvalidConfig]:
     tools: dict[str, Tool] = {}
-    for source in (*components.tools, *(each.tool() for each in handoffs)):
+    described = [described_tool(each) for each in config.external_tools]
+    for wrong_tool in described:
+        if isinstance(wrong_tool, Failure):
+            return Failure(wrong_tool.failure())
+    external = (each.unwrap() for each in described)
+    for source in (*components.tools, *external, *(each.tool() for each in handoffs)):
         found = find_tool(source)
         if isinstance(found, Failure):
             return Failure(found.failure())

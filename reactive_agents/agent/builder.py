@@ -28,6 +28,7 @@ from reactive_agents.agent.tool_references import (
     find_tool,
     read_toolset,
     static_tools,
+    tool_description,
     tool_reference,
 )
 from reactive_agents.agent.validation import (
@@ -674,11 +675,24 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if live is not None:
             return Failure(live)
         names: list[str] = []
+        external = list(self.config.external_tools)
         for source in self.components.tools:
+            described = find_tool(source).map(tool_description).value_or(None)
+            if described is not None:
+                external.append(described)
+                continue
             reference = find_tool(source).bind(tool_reference)
             if isinstance(reference, Failure):
                 return Failure(reference.failure())
             names.append(reference.unwrap())
         model = evolve(self.config.model, api_key=None)
         handoffs = tuple(each for each in self.components.handoffs if isinstance(each, str))
-        return Success(evolve(self.config, model=model, tools=tuple(names), handoffs=handoffs))
+        return Success(
+            evolve(
+                self.config,
+                model=model,
+                tools=tuple(names),
+                handoffs=handoffs,
+                external_tools=tuple(external),
+            )
+        )

@@ -20,6 +20,7 @@ from reactive_agents.core.codec import abbreviated, decode, encode, from_json
 from reactive_agents.core.config import (
     AuditConfig,
     CostConfig,
+    ExternalToolConfig,
     GuardrailsConfig,
     MemoryConfig,
     ModelConfig,
@@ -42,6 +43,7 @@ class AgentConfig(RunSettings):
     Attributes:
         model: which model answers; its key is never written.
         tools: names of built-in tools, and ``module:function`` for custom ones.
+        external_tools: tools that other programs execute.
         handoffs: agents that a conversation may be handed to, as ``module:agent``.
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
@@ -52,6 +54,7 @@ class AgentConfig(RunSettings):
 
     model: ModelConfig = field(factory=ModelConfig)
     tools: tuple[str, ...] = ()
+    external_tools: tuple[ExternalToolConfig, ...] = ()
     handoffs: tuple[str, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None

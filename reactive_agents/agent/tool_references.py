@@ -14,6 +14,7 @@ from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.config import ExternalToolConfig
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.run_context import ContextFunction, context_function, is_subtype, type_name
 from reactive_agents.core.tools import RESERVED_NAMES
@@ -84,6 +85,33 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
         known = ", ".join(builtin)
         return Failure(InvalidConfig("tools", repr(source), f"one of {known}, or module:function"))
     return _imported(source)
+
+
+def described_tool(config: ExternalToolConfig) -> Result[Tool, InvalidConfig]:
+    """Return the external tool of a configuration."""
+    from reactive_agents.adapters.tools.external import external_tool
+
+    options = attrs.asdict(config, recurse=False)
+    try:
+        return Success(external_tool(options.pop("name"), options.pop("parameters"), **options))
+    except ToolDefinitionError as error:
+        return Failure(InvalidConfig("external_tools", repr(config.name), f"a tool (not: {error})"))
+
+
+def tool_description(tool: Tool) -> ExternalToolConfig | None:
+    """Return the configuration of an external tool; ``None`` for any other."""
+    schema = tool.given_schema
+    if schema is None:
+        return None
+    options = {each: getattr(tool, each) for each in ("requires_approval", "risk", "output", "idempotent")}
+    return ExternalToolConfig(
+        tool.name,
+        tool.definition.description,
+        schema.json_schema,
+        tool.timeout_s,
+        volatile=tool.volatile,
+        **options,
+    )
 
 
 def _builtin_tools() -> dict[str, Tool]:

@@ -14,9 +14,11 @@ from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.content import ContentKind
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.results import ReasoningStrategy
+from reactive_agents.core.tools import Risk
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
@@ -584,6 +586,29 @@ class RateLimit:
 
     requests_per_minute: int | None = field(default=None, validator=optional(_positive))
     tokens_per_minute: int | None = field(default=None, validator=optional(_positive))
+
+
+@frozen
+class ExternalToolConfig:
+    """A tool that another program executes.
+
+    Attributes:
+        name: letters, digits, ``_`` and ``-``, at most 64 characters.
+        description: for the model.
+        parameters: JSON Schema of the arguments, an object schema.
+        timeout_s: seconds that a call waits for its result, above 0; ``None`` for ``timeouts.answer_s``.
+        requires_approval, risk, output, idempotent, volatile: as of a tool.
+    """
+
+    name: str = field(validator=min_len(1))
+    description: str
+    parameters: JsonObject = field(factory=lambda: {"type": "object"})
+    timeout_s: float | None = field(default=None, validator=optional(gt(0.0)))
+    requires_approval: bool = False
+    risk: Risk = "low"
+    output: bool = False
+    idempotent: bool = False
+    volatile: bool = False
 
 
 @frozen

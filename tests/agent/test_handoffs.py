@@ -38,6 +38,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
+from tests.support.openai_server import Answer, Call, OpenAIServer
 from tests.support.plans import composite_step, plan
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import until
@@ -415,3 +416,55 @@ async def test_an_agent_that_works_as_a_tool_may_hand_over_too() -> None:
     assert observed(result) == ["You owe 40 EUR."]
     assert [each.agent for each in result.sub_runs] == ["billing", "triage"]
     assert result.metadata.cost_usd == pytest.approx(0.3)
+
+
+# --- configurations, and real servers -------------------------------------------------------------------
+
+configured = agent_named("billing", forever(answer("You owe nothing."))).build()
+
+
+async def test_agents_of_a_module_are_named_in_a_configuration() -> None:
+    named = "tests.agent.test_handoffs:configured"
+    read = ReactiveAgents.from_config({"handoffs": [named]}, allow_tools_from=["tests.agent.test_handoffs"])
+    assert read.with_model("offline").to_config().handoffs == (named,)
+    agent = read.with_llm(ScriptedLLM(TRANSFER)).build()
+    assert (await agent.run("What do I owe?")).agent == "billing"
+    with pytest.raises(AgentError, match=r"handoffs: got .tests\.agent\.test_handoffs:configured"):
+        ReactiveAgents.from_config({"handoffs": [named]}).with_model("offline").build()
+
+
+async def test_agents_on_two_servers_in_a_stream() -> None:
+    transfer = Answer(calls=(Call("transfer-to-billing", {"reason": "An invoice."}),))
+    done = Answer(calls=(Call("final-answer", {"answer": "You owe nothing at all."}, "call-b"),))
+    with OpenAIServer(transfer) as first, OpenAIServer(done) as second:
+
+        def on(server: OpenAIServer, name: str) -> ReactiveAgents:
+            builder = ReactiveAgents.create().with_name(name).with_reasoning().with_tools(look_up)
+            return builder.with_model(
+                "openai/gpt-4o-mini", base_url=server.base_url, api_key="sk-test", profiles=":memory:"
+            )
+
+        async with (
+            on(second, "billing").build() as inner,
+            on(first, "triage").with_handoffs(inner).build() as agent,
+        ):
+            seen = [event async for event in agent.stream("What do I owe?")]
+    last = seen[-1]
+    assert isinstance(last, events.TaskCompleted)
+    assert (last.result.output, last.result.agent) == ("You owe nothing at all.", "billing")
+    assert last.result.metadata.tokens_used == 36
+    assert [each["role"] for each in second.requests[0].body["messages"]][1:] == ["user", "assistant", "user"]
+
+
+async def test_a_durable_run_with_a_handoff_is_answered_from_its_record(tmp_path: Path) -> None:
+    inner = billing(call("look_up", what="x"), answer("You owe 40 EUR."))
+    agent = triage(inner).with_durability(tmp_path / "runs.db").build()
+    first = await agent.run("What do I owe?", run_id="order-1")
+    again = (
+        await triage(inner)
+        .with_durability(tmp_path / "runs.db")
+        .build()
+        .run("What do I owe?", run_id="order-1")
+    )
+    assert (again.output, again.agent, again.handoffs) == (first.output, "billing", ("billing",))
+    assert len(requests_of(inner)) == 2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -11,7 +12,7 @@ from dependency_injector import providers
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
-from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool, external_tool, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, external_tool, tool
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.core import events
 from reactive_agents.core.errors import RequestNotPending
@@ -29,6 +30,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
+from tests.support.openai_server import Answer, Call, OpenAIServer
 from tests.support.plans import plan, satisfied, tool_step
 from tests.support.virtual_time import LoopClock, in_virtual_time
 from tests.support.waiting import until
@@ -403,3 +405,48 @@ def test_a_desk_is_that_of_one_agent() -> None:
     assert desks[0] is not desks[1]
     assert all(isinstance(each, LocalRequestDesk) for each in desks)
     assert one.container.governance.approver().unwrap() is desks[0]
+
+
+# --- in a configuration -------------------------------------------------------------------------------------
+
+
+async def test_external_tools_and_ask_user_are_written_to_a_configuration_and_read_back(
+    tmp_path: Path,
+) -> None:
+    declared = external_tool("ship", SCHEMA, description="Ship an order.", risk="high", timeout_s=9)
+    builder = ReactiveAgents.create().with_model("offline").with_ask_user().with_tools(declared)
+    builder.to_config().save(tmp_path / "agent.toml")
+    read = ReactiveAgents.from_config(tmp_path / "agent.toml")
+    assert read.to_config() == builder.to_config()
+    model = ScriptedLLM(call("ship", order=7), forever(answer("On its way.")))
+    agent = read.with_llm(model).with_reasoning().build()
+    delivering(agent, "gone")
+    assert observed(await agent.run("Ship it.")) == ["gone"]
+    offered = {each.name: each for each in model.requests[0].tools}
+    assert (offered["ship"].risk, offered["ship"].timeout_s, "ask-user" in offered) == ("high", 9, True)
+
+
+def test_a_wrong_external_tool_of_a_configuration_is_named() -> None:
+    wrong = {"name": "ship", "description": "Ship.", "parameters": {"type": "array"}}
+    with pytest.raises(AgentError, match="external_tools: got 'ship'"):
+        ReactiveAgents.from_config({"external_tools": [wrong]}).with_model("offline").build()
+
+
+async def test_over_http_and_through_the_library_of_models() -> None:
+    asks = Answer(calls=(Call("ask-user", {"question": "Which?", "options": []}),))
+    ships = Answer(calls=(Call("ship", {"order": 7}, "call-b"),))
+    done = Answer(calls=(Call("final-answer", {"answer": "Shipped."}, "call-c"),))
+    with OpenAIServer(asks, ships, done) as server:
+        builder = ReactiveAgents.create().with_model(
+            "openai/gpt-4o-mini", base_url=server.base_url, api_key="sk-test", profiles=":memory:"
+        )
+        agent = builder.with_reasoning().with_tools(ship).with_ask_user(lambda _: "the red one").build()
+        delivering(agent, "gone")
+        async with agent:
+            result = await agent.run("Ship it.")
+    assert (result.output, observed(result)) == ("Shipped.", ["the red one", "gone"])
+    assert [each["function"]["name"] for each in server.requests[0].body["tools"]] == [
+        "ship",
+        "ask-user",
+        "final-answer",
+    ]
