@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import os
 import re
 import sys
 import time
-import weakref
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime
 from functools import cached_property, partial
@@ -21,8 +19,6 @@ from ulid_transform import bytes_to_ulid
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
-
-_log = logging.getLogger("reactive_agents")
 
 
 class SystemClock:
@@ -155,7 +151,10 @@ class CheckedRedactor(Redactor):
         if not self._logged:
             self._logged = True  # first: the log is redacted as well
             kind = type(self._custom).__name__
-            _log.warning("%s of the redactor %s %s: texts are withheld.", method, kind, problem)
+            import logging  # takes a while to import
+
+            log = logging.getLogger("reactive_agents")
+            log.warning("%s of the redactor %s %s: texts are withheld.", method, kind, problem)
         return WITHHELD
 
 
@@ -166,41 +165,3 @@ def checked_redactor(redactor: Redactor) -> Redactor:
     """Return a redactor that never fails: the same if it is this package's."""
     is_built_in = type(redactor).__module__.startswith("reactive_agents.")
     return redactor if is_built_in else CheckedRedactor(redactor)
-
-
-# --- redaction of the package's log ---------------------------------------------------------------------
-
-_formatter = logging.Formatter()
-
-
-class RedactingFilter(logging.Filter):
-    """Redacts the records of a logger, tracebacks included, while its redactor exists."""
-
-    def __init__(self, redactor: Redactor) -> None:
-        super().__init__()
-        self._redactor = weakref.ref(redactor)
-
-    def filter(self, record: logging.LogRecord) -> bool:
-        """Let every record pass, without its secrets."""
-        redactor = self._redactor()
-        if redactor is None:
-            return True
-        said = record.getMessage()
-        shown = redactor.redact(said)
-        if shown != said:
-            record.msg, record.args = shown, ()
-        if record.exc_info and not record.exc_text:
-            traceback = _formatter.formatException(record.exc_info)
-            shown = redactor.redact(traceback)
-            if shown != traceback:  # a handler that writes the exception by itself would show the secret
-                record.exc_info, record.exc_text = None, shown
-        elif record.exc_text:
-            record.exc_text = redactor.redact(record.exc_text)
-        return True
-
-
-def redact_log(redactor: Redactor) -> None:
-    """Redact the log ``reactive_agents`` as long as the redactor exists."""
-    added = RedactingFilter(redactor)
-    _log.addFilter(added)
-    weakref.finalize(redactor, _log.removeFilter, added)

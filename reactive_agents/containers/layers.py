@@ -20,10 +20,9 @@ from reactive_agents.adapters.system import (
     SystemClock,
     UlidSource,
     checked_redactor,
-    redact_log,
     state_directory,
 )
-from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
+from reactive_agents.adapters.telemetry.event_bus import LocalEventBus, redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, Toolsets
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer

@@ -90,6 +90,23 @@ class PlanStoreFailed(Event):
 
 
 @frozen
+class ToolWithheld(Event):
+    """A tool of an MCP server is not offered, or only with approval; once a run.
+
+    Attributes:
+        server: the name of the server.
+        tool: the name of the tool, as the server gives it.
+        reason: why, in a sentence: its texts look like orders, its schema is invalid, its definition changed.
+        needs_approval: whether it is offered, with approval for each call until one is approved.
+    """
+
+    server: str
+    tool: str
+    reason: str
+    needs_approval: bool = False
+
+
+@frozen
 class BudgetWarning(Event):
     """A budget is used up to a configured share; once a run, period and share.
 
@@ -840,6 +857,7 @@ RunEvent: TypeAlias = (
     | VerificationActed
     | BudgetWarning
     | BudgetNotSettled
+    | ToolWithheld
 )
 """What happens in a run."""
 

@@ -176,7 +176,8 @@ _TAGGED: Mapping[str, str] = {
         PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
         ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
         TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolCallStarted
-        ToolNeedsFound ToolProgressed VerificationActed
+        ToolNeedsFound
+        ToolWithheld ToolProgressed VerificationActed
     """,
     "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",

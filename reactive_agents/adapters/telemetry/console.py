@@ -154,6 +154,9 @@ def describe(event: events.AgentEvent) -> Line | None:
             )
         case events.VerificationActed(action=action, detail=detail):
             return Line("verify", f"{action}: {detail}")
+        case events.ToolWithheld(server=server, tool=tool, reason=reason, needs_approval=needs_approval):
+            outcome = "needs approval" if needs_approval else "is left out"
+            return Line("failure", f"the tool {tool} of the MCP server {server} {outcome}: {reason}")
         case events.BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
             return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
         case events.BudgetNotSettled(error=error):

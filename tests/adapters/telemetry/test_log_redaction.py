@@ -7,8 +7,7 @@ import logging
 
 import pytest
 
-from reactive_agents.adapters.system import redact_log
-from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
+from reactive_agents.adapters.telemetry.event_bus import LocalEventBus, redact_log
 from reactive_agents.core.redaction import Redactor
 
 LOG = logging.getLogger("reactive_agents")

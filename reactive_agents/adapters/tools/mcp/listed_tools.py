@@ -58,8 +58,21 @@ def _nothing(_: str) -> str:
     return ""
 
 
+@frozen
+class WithheldTool:
+    """A tool that is not offered, or with ``needs_approval`` only with approval."""
+
+    server: str
+    tool: str
+    reason: str
+    needs_approval: bool = False
+
+
 def define_tools(
-    listings: Sequence[Listing], taken: Collection[str], inspect: InspectText = _nothing
+    listings: Sequence[Listing],
+    taken: Collection[str],
+    inspect: InspectText = _nothing,
+    withheld: list[WithheldTool] | None = None,
 ) -> tuple[ListedTool, ...]:
     """Return the tools of all servers, in order, each under a unique name.
 
@@ -70,6 +83,7 @@ def define_tools(
     Args:
         taken: names that other tools of the agent have.
         inspect: looks at all texts of a tool's definition.
+        withheld: gets the tools that are left out.
     """
     offered = []
     for server, tools in listings:
@@ -80,7 +94,9 @@ def define_tools(
                     _inspect(tool, parameters, inspect)
                 offered.append((server, tool, parameters, ArgumentCheck(parameters)))
             except ValueError as error:
-                _leave_out(server, tool.name, error)
+                left_out = _leave_out(server, tool.name, error)
+                if withheld is not None:
+                    withheld.append(left_out)
     counts = Counter(valid_name(tool.name) for _, tool, _, _ in offered)
     plain = {name for name, count in counts.items() if count == 1}
     used = set(taken) | plain
@@ -160,13 +176,10 @@ class ListingFilter:
         return True
 
 
-def _leave_out(server: McpServer, name: object, error: Exception) -> None:
-    _log.warning(
-        "The tool %s of the MCP server %r is left out: %s",
-        shorten(name),
-        server.name,
-        shown(server, " ".join(str(error).split())),
-    )
+def _leave_out(server: McpServer, name: object, error: Exception) -> WithheldTool:
+    reason = shown(server, " ".join(str(error).split()))
+    _log.warning("The tool %s of the MCP server %r is left out: %s", shorten(name), server.name, reason)
+    return WithheldTool(server.name, str(name), reason)
 
 
 def _once(tools: Sequence[Tool]) -> list[Tool]:

@@ -27,7 +27,12 @@ from reactive_agents.adapters.sqlite import IN_PROCESS, DatabasePath
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.known_tools import KnownTools, SeenTool
-from reactive_agents.adapters.tools.mcp.listed_tools import InspectText, ListedTool, define_tools
+from reactive_agents.adapters.tools.mcp.listed_tools import (
+    InspectText,
+    ListedTool,
+    WithheldTool,
+    define_tools,
+)
 from reactive_agents.adapters.tools.mcp.schema_cost import CHECKS_ON_LOOP
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import (
@@ -38,6 +43,7 @@ from reactive_agents.core.errors import (
     ToolNotFound,
     ToolTimedOut,
 )
+from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
@@ -76,6 +82,7 @@ class _Fleet:
         self.loop.start()
         self.entries: dict[str, _Entry] = {}
         self.definitions: tuple[ToolDefinition, ...] = ()
+        self.withheld: tuple[WithheldTool, ...] = ()
         self._servers = servers
         self._taken = taken
         self._inspect = inspect
@@ -121,7 +128,8 @@ class _Fleet:
     async def _define(self, listings: Sequence[Sequence[Tool]]) -> None:
         by_name = {connection.server.name: connection for connection in self._connections}
         listings_of = tuple(zip(self._servers, listings, strict=True))
-        listed = define_tools(listings_of, self._taken, self._inspect)
+        withheld: list[WithheldTool] = []
+        listed = define_tools(listings_of, self._taken, self._inspect, withheld)
         entries = {}
         for server in self._servers:
             tools = [tool for tool in listed if tool.server is server]
@@ -129,7 +137,9 @@ class _Fleet:
                 entry = _Entry(tool, by_name[server.name], notice)
                 if notice:
                     _log.warning("The tool %s needs approval. %s", tool.definition.name, notice)
+                    withheld.append(WithheldTool(server.name, tool.name, notice, needs_approval=True))
                 entries[tool.definition.name] = entry
+        self.withheld = tuple(withheld)
         self.entries = entries
         self.definitions = tuple(entries[tool.definition.name].definition for tool in listed)
 
@@ -159,6 +169,8 @@ class _Fleet:
             name = entry.tool.definition.name
             self.entries = {**self.entries, name: evolve(entry, notice="")}
             self.definitions = tuple(each.definition for each in self.entries.values())
+            approved = entry.tool.server.name, entry.tool.name
+            self.withheld = tuple(each for each in self.withheld if (each.server, each.tool) != approved)
 
     def _path(self, server: McpServer) -> str:
         return os.fspath(self._known_tools if server.known_tools is None else server.known_tools)
@@ -227,6 +239,8 @@ class McpTools:
             raise
         if isinstance(opened, Failure):
             await self._end(fleet)
+        elif fleet.withheld:
+            _publish(fleet.withheld)
         return opened
 
     async def aclose(self) -> None:
@@ -343,6 +357,17 @@ class McpTools:
             except LoopStopped:
                 return
             await anyio.to_thread.run_sync(fleet.loop.stop)
+
+
+def _publish(withheld: Sequence[WithheldTool]) -> None:
+    """Publish in the run under way, if there is one, why tools are missing."""
+    publish = PUBLISH.get()
+    if publish is None:
+        return
+    from reactive_agents.core.events import ToolWithheld
+
+    for each in withheld:
+        publish(ToolWithheld, each.server, each.tool, each.reason, each.needs_approval)
 
 
 def _is_alive(token: anyio.lowlevel.EventLoopToken) -> bool:

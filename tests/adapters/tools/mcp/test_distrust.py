@@ -14,7 +14,7 @@ from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.mcp.listed_tools import define_tools
 from reactive_agents.containers.layers import find_orders
 from reactive_agents.core.errors import ToolFailed, ToolNotApproved
-from reactive_agents.core.events import ApprovalRequested
+from reactive_agents.core.events import ApprovalRequested, ToolWithheld
 from reactive_agents.testing import EventRecorder, FixedApprover, ScriptedLLM, call, say
 from tests.adapters.tools.mcp.servers import failure, old, opened, program, run, value
 
@@ -58,6 +58,38 @@ async def test_an_agent_offers_no_tool_whose_description_gives_orders() -> None:
     names = {tool.name for tool in llm.requests[0].tools}
     assert "echo" in names
     assert "described" not in names
+
+
+async def test_each_run_has_an_event_for_a_tool_that_is_missing(tmp_path: Path) -> None:
+    recorder = EventRecorder()
+    server = program("far", env={"TEST_DESCRIPTION": ORDER}, known_tools=":memory:")
+    llm = ScriptedLLM(say("Done."), say("Done."))
+    async with ReactiveAgents.create().with_llm(llm).with_mcp(server).build() as agent:
+        agent.subscribe(recorder)
+        for _ in range(2):
+            await agent.run("Do it.")
+    told = recorder.of(ToolWithheld)
+    assert [(each.server, each.tool, each.needs_approval) for each in told] == [
+        ("far", "described", False)
+    ] * 2
+    assert len({each.run_id for each in told}) == 2
+    assert "looks like orders to the model" in told[0].reason
+
+
+async def test_a_tool_that_changed_is_an_event_until_it_is_approved(tmp_path: Path) -> None:
+    recorder, path = EventRecorder(), str(tmp_path / "tools.db")
+    async with opened(program("far", env={"TEST_DESCRIPTION": "Says it."}, known_tools=path)):
+        pass
+    llm = ScriptedLLM(call("described", text="a"), say("Done."), say("Done."))
+    changed = program("far", env={"TEST_DESCRIPTION": "Shouts it."}, known_tools=path)
+    builder = ReactiveAgents.create().with_llm(llm).with_mcp(changed).with_approval(lambda _: True)
+    async with builder.build() as agent:
+        agent.subscribe(recorder)
+        for _ in range(2):
+            await agent.run("Say a.")
+    (told,) = recorder.of(ToolWithheld)
+    assert (told.tool, told.needs_approval) == ("described", True)
+    assert "from 'Says it.' to 'Shouts it.'" in told.reason
 
 
 # --- changes ----------------------------------------------------------------------------------------------
