@@ -39,7 +39,6 @@ from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.json import Json
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_profiles import ModelProfile
@@ -540,9 +539,14 @@ class ReactiveAgent(Generic[R, D]):
         once; awaiting what it returns gives the result as well.
 
         Fails with ``RequestNotPending`` when no such question waits, as when it was answered already.
+
+        Raises:
+            TypeError: the answer is no text.
         """
+        if not isinstance(text, str):
+            raise TypeError(f"text: got {type(text).__name__}, expected the answer as a text")
         desk = self._desk
-        if desk is None or not isinstance(text, str):
+        if desk is None:
             return Settled(Failure(errors.RequestNotPending(run_id, question_id)))
         return Settled(desk.answer(run_id, question_id, text))
 
@@ -552,19 +556,22 @@ class ReactiveAgent(Generic[R, D]):
         return () if desk is None else desk.calls()
 
     def deliver(
-        self, run_id: RunId, tool_call_id: RequestId, result: Json = None, *, error: str = ""
+        self, run_id: RunId, tool_call_id: RequestId, result: object = None, *, error: str = ""
     ) -> Settled[errors.RequestNotPending]:
         """Deliver the result of the ``ExternalCallRequested`` with this id.
 
         Otherwise as :meth:`answer`.
 
         Args:
+            result: whatever a tool may return.
             error: why the call failed, for the model; then there is no result.
         """
+        from reactive_agents.adapters.tools.json_value import to_json_value
+
         desk = self._desk
         if desk is None:
             return Settled(Failure(errors.RequestNotPending(run_id, tool_call_id)))
-        return Settled(desk.deliver(run_id, tool_call_id, result, error=error))
+        return Settled(desk.deliver(run_id, tool_call_id, to_json_value(result), error=error))
 
     async def probe(self, *, longest_prompt: int | None = None) -> ModelProfile:
         """Probe the agent's model with a dozen short requests, and store its profile.

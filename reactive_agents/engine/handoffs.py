@@ -9,9 +9,11 @@ possible is an error of the call, which the model reads and goes on from.
 from __future__ import annotations
 
 import inspect
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+import anyio
 import anyio.to_thread
 from attrs import evolve, field, frozen
 from returns.maybe import Some
@@ -25,7 +27,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
 from reactive_agents.effects import attempt
 from reactive_agents.engine.audit import append_or_report, redacted_arguments
 from reactive_agents.engine.context import ExecutionContext
@@ -145,7 +147,7 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
             f"it was handed over {MOST_HANDOFFS} times already ({course}). Answer, or say what is missing"
         )
     else:
-        refusal = target.problem()
+        refusal = _required_first(services) or _too_deep(services) or target.problem()
     if refusal:
         return _refused(call, refusal)
     handle.claimed_handoff = target.agent
@@ -161,7 +163,8 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
     )
     try:
         if target.on_handoff is not None:
-            await _told(target.on_handoff, info)
+            with anyio.fail_after(services.settings.timeouts.tool_call_s):
+                await _told(target.on_handoff, info)
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code
         handle.claimed_handoff = ""
         return _refused(call, f"{type(error).__name__}: {error}")
@@ -205,6 +208,25 @@ def holder_path(agent: str, handoffs: Sequence[str]) -> tuple[str, ...]:
         else:
             path.append(name)
     return tuple(path)
+
+
+def _required_first(services: EngineServices) -> str:
+    """Return which required calls of this agent are still to be made; empty for none."""
+    worked = Counter(each.tool_name for each in services.handle.tool_results if each.success)
+    known = {*services.ports.handoffs, FINAL_ANSWER}
+    missing = [
+        each.name
+        for each in services.settings.required_tools
+        if each.name not in known and worked[each.name] < each.min_calls
+    ]
+    return f"this is required first: {', '.join(missing)}" if missing else ""
+
+
+def _too_deep(services: EngineServices) -> str:
+    from reactive_agents.engine.execution import MOST_NESTED_RUNS, agents_under_way, too_deep
+
+    agents = agents_under_way()
+    return too_deep((*agents, "another")) if len(agents) >= MOST_NESTED_RUNS else ""
 
 
 async def _told(handler: HandoffHandler, info: HandoffInfo) -> None:
@@ -255,7 +277,7 @@ async def hand_over(
         return Failure(evolve(error, task_id=context.task_id) if hasattr(error, "task_id") else error)
     answered = outcome.unwrap()
     handle.handoffs = (handoff.target.agent, *answered.handoffs)
-    handle.answered_by = answered.agent
+    handle.answered_by = answered.agent if answered.handoffs else handoff.target.agent
     return await guard_output(_with_answer(own, said, answered), services)
 
 

@@ -34,6 +34,7 @@ from reactive_agents.core.events import (
     ExecutionPhaseFailed,
     ExecutionPhaseSkipped,
 )
+from reactive_agents.core.messages import ToolCall, ToolMessage
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import (
     AGENT_STATES,
@@ -250,7 +251,14 @@ async def _step_with_hooks(
         shown = await hooks.run(phase, "after", before, events, strict=services.settings.strict_hooks)
         if not (isinstance(shown, Success) and shown.unwrap() is before):
             return _with_hook_changes(following, before, shown, services)
+    if handle.handoff is not None and _has_result_of(handle.handoff.call, following):
+        await _end_loop(handle)
     return outcome
+
+
+def _has_result_of(call: ToolCall | None, state: KernelState) -> bool:
+    messages = state.messages if call is not None else ()
+    return any(isinstance(each, ToolMessage) and call and each.call_id == call.id for each in messages)
 
 
 async def _end_loop(handle: RunHandle) -> None:

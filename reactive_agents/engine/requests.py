@@ -7,6 +7,7 @@ stands still; and every request has its end, also when the run is cancelled mean
 
 from __future__ import annotations
 
+import json
 from collections.abc import Awaitable, Callable, Coroutine
 from copy import deepcopy
 from functools import partial
@@ -194,6 +195,10 @@ async def request_reply(
         return Failure(ToolNotAnswered(call.name, reason))
     if reply.error:
         return Failure(ToolFailed(call.name, reply.error))
+    try:
+        json.dumps(reply.value)
+    except (TypeError, ValueError) as error:
+        return Failure(ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
     took_ms = (clock.monotonic() - started) * 1000
     return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
 

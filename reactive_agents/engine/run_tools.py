@@ -177,7 +177,10 @@ class RunTools:
         if not text.strip():
             return value, ""
         # what a person answers is an input, as the task is; what another program returns is a result
-        stage: GuardrailStage = "input" if call.name == ASK_USER else "tool-result"
+        asked = call.name == ASK_USER and any(
+            each.external for each in self.definitions() if each.name == ASK_USER
+        )
+        stage: GuardrailStage = "input" if asked else "tool-result"
         checked = await check_text(text, stage, self._services, call_id=call.id)
         if not isinstance(checked, Success):
             return None, "The result was withheld: it could not be checked by the guardrail."

@@ -39,7 +39,7 @@ from reactive_agents.testing import (
     say,
 )
 from tests.support.openai_server import Answer, Call, OpenAIServer
-from tests.support.plans import composite_step, plan
+from tests.support.plans import composite_step, plan, tool_step
 from tests.support.virtual_time import in_virtual_time
 from tests.support.waiting import until
 
@@ -148,7 +148,7 @@ async def test_options_of_a_handoff() -> None:
     )
     agent.container.governance.audit.override(providers.Object(Some(log)))
     result = await agent.run("What do I owe?", user="ada")
-    assert result.output == "You owe 40 EUR."
+    assert (result.output, result.agent, result.handoffs) == ("You owe 40 EUR.", "money", ("money",))
     assert [(each.agent, each.to_agent, each.reason, each.user) for each in told] == [
         ("triage", "money", "An invoice.", "ada")
     ]
@@ -195,6 +195,35 @@ async def test_a_handoff_that_a_page_suggests_in_its_text_is_none() -> None:
     turns = (call("page"), quoted, forever(answer("It says nothing.")))
     result = await triage(billing(), turns=turns).with_tools(page).build().run("What does the page say?")
     assert result.agent == "triage"
+
+
+async def test_required_tools_come_before_a_handoff() -> None:
+    turns = (TRANSFER, call("look_up", what="name"), call("transfer-to-billing"))
+    agent = triage(billing(), turns=turns).with_required_tools("look_up").build()
+    result = await agent.run("What do I owe?")
+    assert observed(result)[0] == "Not handed over: this is required first: look_up."
+    assert result.agent == "billing"
+
+
+@in_virtual_time
+async def test_a_handler_that_hangs_prevents_the_handoff() -> None:
+    async def hang(_: HandoffInfo) -> None:
+        await anyio.sleep(1_000)
+
+    turns = (TRANSFER, forever(answer("Billing does not answer.")))
+    agent = triage(handoff(billing(), on_handoff=hang), turns=turns).with_timeout(tool_call=5).build()
+    assert "Not handed over: TimeoutError" in observed(await agent.run("What do I owe?"))[0]
+
+
+async def test_a_handoff_that_is_a_step_of_a_plan_asks_the_planning_model_nothing_more() -> None:
+    model = ScriptedLLM(
+        plan(tool_step("transfer-to-billing", reason="An invoice."), tool_step("look_up", what="x"))
+    )
+    builder = (
+        ReactiveAgents.create().with_llm(model).with_tools(look_up).with_reasoning("plan-execute-reflect")
+    )
+    result = await builder.with_handoffs(billing()).build().run("What do I owe?")
+    assert (result.agent, len(model.requests)) == ("billing", 1)
 
 
 # --- strategies -----------------------------------------------------------------------------------------

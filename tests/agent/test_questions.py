@@ -9,16 +9,18 @@ from typing import Any
 import anyio
 import pytest
 from dependency_injector import providers
+from returns.future import FutureResult
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, external_tool, tool
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.core import events
-from reactive_agents.core.errors import RequestNotPending
+from reactive_agents.core.errors import RequestNotPending, ServiceFailed
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import RequestId, RunId, TaskId
-from reactive_agents.core.requests import QuestionRequest
+from reactive_agents.core.requests import QuestionRequest, Reply
+from reactive_agents.effects import Effect
 from reactive_agents.testing import (
     EventRecorder,
     RecordingAuditLog,
@@ -346,6 +348,25 @@ async def test_a_desk_that_breaks_its_contract_is_no_answer() -> None:
     agent.container.governance.desk.override(providers.Object(Some(Broken())))
     (seen,) = observed(await agent.run("Paint it."))
     assert "The requests service Broken returned int" in seen
+
+
+async def test_what_is_delivered_becomes_json_and_what_a_desk_gives_has_to_be(tmp_path: Path) -> None:
+    agent = asking(call("ship", order=7), answer("Done.")).with_tools(ship).build()
+    delivering(agent, {"when": tmp_path, "tags": {"b", "a"}})
+    assert observed(await agent.run("Ship it.")) == [f'{{"when": "{tmp_path}", "tags": ["a", "b"]}}']
+
+    class Odd:
+        def reply(self, _: object) -> Effect[Reply, ServiceFailed]:
+            return FutureResult.from_value(Reply(object()))  # type: ignore[arg-type]
+
+        def handles(self, _: object) -> bool:
+            return True
+
+    odd = asking(call("ship", order=7), answer("Done.")).with_tools(ship).build()
+    odd.container.governance.desk.override(providers.Object(Some(Odd())))
+    assert "What was delivered is no JSON" in observed(await odd.run("Ship it."))[0]
+    with pytest.raises(TypeError, match="expected the answer as a text"):
+        agent.answer(RunId("r"), RequestId("q"), 7)  # type: ignore[arg-type]
 
 
 # --- sub-agents, plans and the time of tools ------------------------------------------------------------
