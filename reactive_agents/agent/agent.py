@@ -152,7 +152,7 @@ class ReactiveAgent(Generic[R, D]):
         outcome = await attempt(conducting)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata)
+            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
         return (changes.present or self.present)(outcome.unwrap())
 
     @overload

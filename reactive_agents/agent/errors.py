@@ -15,6 +15,7 @@ from reactive_agents.core.errors import (
     ServiceFailed,
     SessionErrors,
 )
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResultMetadata
 
@@ -28,6 +29,7 @@ class AgentError(Exception):
         error: the typed error.
         steps: of the run until it failed.
         metadata: its usage and cost until then; ``None`` when there was no run.
+        run_id: of the run, which its events carry; likewise.
     """
 
     def __init__(
@@ -43,11 +45,13 @@ class AgentError(Exception):
         ),
         steps: tuple[ReasoningStep, ...] = (),
         metadata: TaskResultMetadata | None = None,
+        run_id: RunId | None = None,
     ) -> None:
-        super().__init__(error, steps, metadata)
+        super().__init__(error, steps, metadata, run_id)
         self.error = error
         self.steps = steps
         self.metadata = metadata
+        self.run_id = run_id
 
     def __str__(self) -> str:
         """Return the message of the typed error."""

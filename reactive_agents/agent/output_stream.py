@@ -79,14 +79,14 @@ class OutputStream(Generic[T]):
             return
         if not isinstance(self._outcome, Success):
             failed = self._outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata)
+            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
         result = self._outcome.unwrap()
         self.result = self._present(result)
         if self.result.output is None:
             calls = max(1, result.metadata.model_calls)
             missing = StructuredOutputError("output", result.reason, calls)
             error = ExecutionError(missing.message, result.task_id, "complete", missing)
-            raise AgentError(error, result.steps, result.metadata)
+            raise AgentError(error, result.steps, result.metadata, result.run_id)
         yield self.result.output
 
     def _read(self, text: str) -> Any:

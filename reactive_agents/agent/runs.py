@@ -101,7 +101,7 @@ class Runs(Generic[R]):
         outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata)
+            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
         return self._present(outcome.unwrap())
 
     async def recover(self, *, deps: Any = None) -> dict[RunId, Result[R, errors.RuntimeErrors]]:
@@ -130,7 +130,7 @@ class Runs(Generic[R]):
             raise AgentError(outcome)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata)
+            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
         return self._present(outcome.unwrap())
 
     # --- a queue ------------------------------------------------------------------------------------------

@@ -67,7 +67,6 @@ app = typer.Typer(
     help="Run and inspect agents.",
     epilog="Exit codes: 0 completed, 1 failed, 2 bad usage, 3 partial result, 4 abstained, 130 interrupted.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,
 )

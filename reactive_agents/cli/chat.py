@@ -5,11 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 from datetime import datetime
+from pathlib import Path
 from typing import Annotated
 
 import anyio
 import typer
 from attrs import define, evolve
+from returns.result import Failure
 
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
@@ -17,14 +19,19 @@ from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli.run import (
     ConfigOption,
+    FileOption,
     IterationsOption,
+    McpOption,
     ModelOption,
+    PromptOption,
     StrategyOption,
     ToolsOption,
     WorkspaceOption,
     build_agent,
     override,
     read_config_file,
+    with_files,
+    with_mcp_servers,
 )
 from reactive_agents.cli.sessions import SessionsOption, UserOption, default_sessions_file
 from reactive_agents.core.config import IN_PROCESS, SessionsConfig
@@ -53,6 +60,9 @@ def chat(
     workspace: WorkspaceOption = None,
     max_iterations: IterationsOption = None,
     config: ConfigOption = None,
+    system_prompt: PromptOption = None,
+    mcp: McpOption = None,
+    file: FileOption = None,
     allow_tools_from: output.AllowedModules = None,
     session: Annotated[
         str | None,
@@ -71,14 +81,16 @@ def chat(
     Messages are read from standard input, answers go to standard output, all else to standard error.
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
-    built = (
+    built_agent = (
         read_config_file(config, allow_tools_from)
-        .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations))
+        .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .bind(lambda known: with_mcp_servers(known, mcp or ()))
         .map(lambda known: _with_file(known, str(sessions) if sessions is not None else None))
         .bind(lambda known: build_agent(known, view, config))
     )
+    built = with_files("", file or ()).bind(lambda _: built_agent)
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
-    talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet)
+    talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
     talk.tell(f"Session {talk.session}. /help shows what can be done.")
     try:
         code = _until_the_end(talk)
@@ -136,13 +148,18 @@ def _read_message(prompt: str) -> str | None:
 
 @define
 class _Talk:
-    """The state of a chat: its agent and the current conversation."""
+    """The state of a chat: its agent and the current conversation.
+
+    Attributes:
+        files: those that go with the next message.
+    """
 
     agent: ReactiveAgent
     session: str
     user: str | None
     view: View
     is_quiet: bool = False
+    files: tuple[Path, ...] = ()
 
     def tell(self, text: str) -> None:
         """Print a text to standard error, unless the chat is quiet."""
@@ -152,10 +169,15 @@ class _Talk:
     def answer(self, message: str) -> output.ExitCode:
         """Print the answer to a message, or why there is none."""
         ends: list[TaskCompleted | TaskFailed] = []
+        given = with_files(message, self.files)
+        if isinstance(given, Failure):
+            typer.echo(output.printable(f"error: {given.failure().message}"), err=True)
+            return output.ExitCode.FAILED
+        task, self.files = given.unwrap(), ()
 
         async def run() -> None:
             with cancel_on_sigterm(), self.view:
-                async for event in self.agent.stream(message, session=self.session, user=self.user):
+                async for event in self.agent.stream(task, session=self.session, user=self.user):
                     self.view.show(event)
                     if isinstance(event, TaskCompleted | TaskFailed):
                         ends.append(event)

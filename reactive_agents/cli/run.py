@@ -2,31 +2,40 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import sys
+from collections.abc import Mapping, Sequence
+from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
+from urllib.parse import urlsplit
 
 import anyio
 import attrs
 import typer
 from attrs import evolve
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
+from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
+from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
-from reactive_agents.core.errors import ConfigErrors, RunCancelled, RuntimeErrors, root_cause
+from reactive_agents.core.content import Audio, ContentKind, Document, Image, kind_of, media_type_of
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.kernel.prompt import fence
 
 DEFAULT_MODEL = "offline"
 
@@ -104,14 +113,47 @@ ConfigOption = Annotated[
 ]
 
 
+PromptOption = Annotated[
+    str | None,
+    output.option("--system-prompt", metavar="TEXT", help="The agent's instructions."),
+]
+McpOption = Annotated[
+    list[str] | None,
+    output.option(
+        "--mcp",
+        metavar="SERVER",
+        help="An MCP server whose tools the agent has: a command, or an http address; NAME=… names it. May "
+        "be given several times.",
+    ),
+]
+FileOption = Annotated[
+    list[Path] | None,
+    output.option(
+        "--file",
+        "-f",
+        metavar="FILE",
+        help="A file that is put into the task: a text, an image, audio or a document. May be given several "
+        "times.",
+    ),
+]
+
+
 def run(
-    task: Annotated[str, typer.Argument(help="The task for the agent.", show_default=False)],
+    task: Annotated[
+        str | None,
+        typer.Argument(
+            help="The task for the agent; '-', or none, reads it from standard input.", show_default=False
+        ),
+    ] = None,
     model: ModelOption = None,
     strategy: StrategyOption = None,
     tools: ToolsOption = None,
     workspace: WorkspaceOption = None,
     max_iterations: IterationsOption = None,
     config: ConfigOption = None,
+    system_prompt: PromptOption = None,
+    mcp: McpOption = None,
+    file: FileOption = None,
     allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
@@ -120,12 +162,99 @@ def run(
 
     Progress goes to standard error, the answer to standard output.
     """
-    configured = read_config_file(config, allow_tools_from).map(
-        lambda known: override(known, model, strategy, tools, workspace, max_iterations)
+    configured = (
+        read_config_file(config, allow_tools_from)
+        .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .bind(lambda known: with_mcp_servers(known, mcp or ()))
     )
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
-    built = configured.bind(lambda known: build_agent(known, view, config))
-    raise typer.Exit(run_task(built, task, view, as_json=as_json))
+    given = task_text(task).bind(lambda text: with_files(text, file or ()))
+    built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
+    raise typer.Exit(run_task(built, given.value_or(""), view, as_json=as_json))
+
+
+def task_text(task: str | None) -> Result[str, ConfigErrors]:
+    """Return the task, from standard input for ``-`` and where there is none.
+
+    Fails for a blank one, and where standard input is a terminal.
+    """
+    if task is None and sys.stdin.isatty():
+        return Failure(InvalidConfig("task", "none", "a task, or one on standard input"))
+    text = sys.stdin.read() if task in (None, "-") else task
+    if text is None or not text.strip():
+        return Failure(InvalidConfig("task", repr(text or ""), "a task that is not blank"))
+    return Success(text)
+
+
+_LARGEST_TEXT: Final = 1_000_000
+
+
+def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErrors]:
+    """Return a task with the texts of files, and with other files as its parts."""
+    parts: list[Image | Audio | Document] = []
+    for path in files:
+        try:
+            data = path.read_bytes()
+        except OSError as error:
+            return Failure(InvalidConfig("--file", repr(str(path)), f"a readable file ({error.strerror})"))
+        kind = None if (said := _text_of(data)) is not None else kind_of(media_type_of(data))
+        if said is not None and len(said) <= _LARGEST_TEXT:
+            text = f"{text}\n\nThe file {path.name}:\n{fence('file', said)}"
+        elif kind is not None:
+            parts.append(_PARTS[kind].from_bytes(data, name=path.name))
+        else:
+            expected = f"a text of at most {_LARGEST_TEXT} characters, an image, audio or a document"
+            return Failure(InvalidConfig("--file", repr(str(path)), expected))
+    return Success([text, *parts] if parts else text)
+
+
+_PARTS: Final[Mapping[ContentKind, type[Image | Audio | Document]]] = {
+    "image": Image,
+    "audio": Audio,
+    "document": Document,
+}
+
+
+def _text_of(data: bytes) -> str | None:
+    """Return a text in UTF-8, or ``None``."""
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return None
+    return None if "\0" in text or data.startswith(b"%PDF") else text
+
+
+_NAMED: Final = re.compile(r"([A-Za-z0-9_-]{1,32})=(.+)", re.DOTALL)
+
+
+def with_mcp_servers(config: AgentConfig, servers: Sequence[str]) -> Result[AgentConfig, ConfigErrors]:
+    """Return the configuration with MCP servers by their commands or addresses."""
+    known = list(config.mcp_servers)
+    for given in servers:
+        named = _NAMED.fullmatch(given)
+        name, place = (named[1], named[2]) if named is not None else ("", given)
+        try:
+            if re.match("https?://", place):
+                shown = (urlsplit(place).hostname or "server").partition(".")[0]
+                server = McpServer(name or _free_name(shown, known), url=place)
+            else:
+                program, *arguments = shlex.split(place)
+                made = name or _free_name(Path(program).stem, known)
+                server = McpServer(made, command=program, args=tuple(arguments))
+        except ValueError as error:  # the value is not shown: an address may hold a key
+            expected = f"a command, or an http address ({error})"
+            return Failure(InvalidConfig("--mcp", f"a text of {len(given)} characters", expected))
+        if any(each.name == server.name for each in known):
+            return Failure(InvalidConfig("--mcp", repr(server.name), "each server name once"))
+        known.append(server)
+    return Success(evolve(config, mcp_servers=tuple(known)))
+
+
+def _free_name(wanted: str, known: Sequence[McpServer]) -> str:
+    base = re.sub("[^A-Za-z0-9_-]+", "-", wanted).strip("-")[:28] or "server"
+    taken = {each.name for each in known}
+    names = (base if number == 1 else f"{base}-{number}" for number in count(1))
+    return next(name for name in names if name not in taken)
 
 
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
@@ -141,6 +270,7 @@ def override(
     tools: str | None = None,
     workspace: Path | None = None,
     max_iterations: int | None = None,
+    system_prompt: str | None = None,
 ) -> AgentConfig:
     """Return the configuration with the given options.
 
@@ -158,6 +288,8 @@ def override(
         changes["workspace"] = str(workspace)
     if max_iterations is not None:
         changes["max_iterations"] = max_iterations
+    if system_prompt is not None:
+        changes["system_prompt"] = system_prompt
     return evolve(config, **changes)
 
 
@@ -176,7 +308,7 @@ def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[Re
 
 
 def run_task(
-    built: Result[ReactiveAgent, ConfigErrors], task: str, view: View, *, as_json: bool
+    built: Result[ReactiveAgent, ConfigErrors], task: TaskInput, view: View, *, as_json: bool
 ) -> output.ExitCode:
     """Run the task on the agent, print its outcome and return the exit code."""
     if isinstance(built, Failure):

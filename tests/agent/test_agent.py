@@ -88,6 +88,7 @@ async def test_run_raises_the_typed_error_with_what_was_done_and_spent() -> None
     assert [step.type for step in error.steps] == ["action", "observation"]
     assert error.metadata is not None
     assert error.metadata.tokens_used == 15
+    assert error.run_id
 
 
 @pytest.mark.anyio

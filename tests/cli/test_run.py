@@ -99,7 +99,7 @@ def test_a_failure_in_json_has_the_same_fields() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        ((), "Missing argument"),
+        ((), "task: got '', expected a task"),
         (("task", "--no-such-option"), "--no-such-option"),
         (("task", "--model", ""), "model: got 'none', expected a model"),
         (("task", "--max-iterations", "0"), "--max-iterations"),

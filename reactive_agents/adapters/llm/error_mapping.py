@@ -106,10 +106,15 @@ def diagnose(
         message = f"The request to {model} holds characters that cannot be sent: {detail}"
         return FailedAttempt(RequestRejected(message, model, status))
     if _NO_PROVIDER in text:
+        provider, slash, _ = model.partition("/")
         message = f"There is no provider for the model {model!r}: name it as provider/model."
+        if slash:
+            message = f"There is no provider {provider!r}, as the model {model!r} names it."
         return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
     if status == 404 and "model" in text.casefold():
         message = f"The provider of {model} refused the model: {detail.rstrip('.')}."
+        if headers is None:  # it was not asked: these are litellm's words about its own routes
+            message = f"There is no model {model!r}, as far as the list of known models says."
         return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
     refused = headers is not None and status is not None and status >= 400
     if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):

@@ -32,7 +32,7 @@ def test_an_unknown_provider_is_one_sentence_with_near_matches() -> None:
     run = command("run", "Hello", "--model", "antropic/claude-sonnet-5", "--quiet")
     assert (run.exit_code, run.stdout) == (1, "")
     assert run.stderr == (
-        "error: There is no provider for the model 'antropic/claude-sonnet-5': name it as provider/model. "
+        "error: There is no provider 'antropic', as the model 'antropic/claude-sonnet-5' names it. "
         "Did you mean anthropic/claude-sonnet-5?\n"
     )
 
