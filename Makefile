@@ -81,6 +81,7 @@ lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes d
 
 bench: $(DEVELOPMENT) ## Measure what the framework costs beside a bare loop; writes bench.json
 	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python -m tests.benchmarks.durable
 
 bench-peers: $(DEVELOPMENT) ## Measure it beside Agno, which is installed into .venv-peers
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers

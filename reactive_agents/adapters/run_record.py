@@ -18,11 +18,12 @@ import socket
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterable
+from base64 import b64decode, b64encode, urlsafe_b64decode
+from collections.abc import Callable, Iterable
 from datetime import datetime
 from functools import cache, partial
 from secrets import token_hex
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import anyio
 from attrs import define, evolve
@@ -79,6 +80,82 @@ _T = TypeVar("_T")
 _log = logging.getLogger("reactive_agents")
 
 
+RecordKey: TypeAlias = bytes | str | Callable[[], bytes | str]
+"""32 bytes, the same as URL-safe base64, or a function that returns these."""
+
+KEY_VARIABLE = "REACTIVE_AGENTS_RUNS_KEY"
+"""The environment variable of a key in base64."""
+
+_SEALED = "sealed:"
+
+
+class Seal:
+    """Encrypts texts with AES-256-GCM; those that are not encrypted stay readable.
+
+    Args:
+        key: ``None`` encrypts nothing.
+    """
+
+    def __init__(self, key: RecordKey | None) -> None:
+        self._key = key
+        self._cipher: Any = None
+
+    def close(self, text: str) -> str:
+        """Return the encrypted text.
+
+        Raises:
+            ValueError: the key is not one of 32 bytes, or the extra ``durable`` is not installed.
+        """
+        if self._key is None or not text:
+            return text
+        nonce = os.urandom(12)
+        sealed = nonce + self._ready().encrypt(nonce, text.encode(errors="surrogatepass"), None)
+        return _SEALED + b64encode(sealed).decode()
+
+    def open(self, text: str) -> str:
+        """Return the text of an encrypted one.
+
+        Raises:
+            ValueError: there is no key, or it does not fit.
+        """
+        if not text.startswith(_SEALED):
+            return text
+        if self._key is None:
+            raise ValueError(f"it is encrypted, and there is no key: see {KEY_VARIABLE}")
+        sealed = b64decode(text.removeprefix(_SEALED))
+        cipher = self._ready()
+        from cryptography.exceptions import InvalidTag
+
+        try:
+            opened: bytes = cipher.decrypt(sealed[:12], sealed[12:], None)
+        except InvalidTag:
+            raise ValueError("it is encrypted with another key") from None
+        return opened.decode(errors="surrogatepass")
+
+    def entries(self, entries: Iterable[RunEntry]) -> tuple[RunEntry, ...]:
+        """Return entries with encrypted bodies."""
+        if self._key is None:
+            return tuple(entries)
+        return tuple(evolve(each, body=self.close(each.body)) for each in entries)
+
+    def _ready(self) -> Any:
+        if self._cipher is None:
+            try:
+                from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+            except ImportError as error:
+                raise ValueError(f"encryption needs the extra 'durable' ({error})") from None
+            key = self._key() if callable(self._key) else self._key
+            if isinstance(key, str):
+                key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
+            if not isinstance(key, bytes) or len(key) != 32:
+                raise ValueError("its key is none of 32 bytes")
+            self._cipher = AESGCM(key)
+        return self._cipher
+
+
+PLAIN = Seal(None)
+
+
 @define(eq=False)
 class _Held:
     """A run that this process holds."""
@@ -93,6 +170,8 @@ class SqliteRunRecord:
     Args:
         path: an SQLite file, made when it is not there.
         clock: tells until when a lease is valid.
+        key: encrypts tasks, answers and results: 32 bytes, the same as URL-safe base64, or what returns
+            these; ``None`` stores them as they are.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
     """
@@ -102,11 +181,13 @@ class SqliteRunRecord:
         path: sqlite.DatabasePath,
         *,
         clock: Clock,
+        key: RecordKey | None = None,
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
         self._file = sqlite.SqliteFile(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
         self._clock = clock
+        self._seal = PLAIN if key is None else Seal(key)
         self._held: dict[str, _Held] = {}
         self._changing = threading.Lock()
         self._renewing: threading.Thread | None = None
@@ -122,7 +203,9 @@ class SqliteRunRecord:
     async def claim(self, run: RecordedRun, on_order: OrderHandler) -> Result[RunClaim, RecordErrors]:
         """Begin a run, or continue it where no other process does; return whose it is now."""
         holder = new_holder()
-        work = partial(_claim, run=run, holder=holder, now=self._now(), until=self._valid_until())
+        work = partial(
+            _claim, run=run, seal=self._seal, holder=holder, now=self._now(), until=self._valid_until()
+        )
         claimed = await self._file.write("claim", work)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
             self._hold(holder, run.run_id, on_order)
@@ -131,12 +214,12 @@ class SqliteRunRecord:
     @effect
     async def entries(self, run_id: RunId) -> Result[tuple[RunEntry, ...], RecordErrors]:
         """Return the entries of a run in order, with those that it shares."""
-        return await self._file.read("entries", partial(_entries, run_id=run_id))
+        return await self._file.read("entries", partial(_entries, run_id=run_id, seal=self._seal))
 
     @effect
     async def entry(self, run_id: RunId, key: str) -> Result[RunEntry | None, RecordErrors]:
         """Return one entry of a run by its key."""
-        return await self._file.read("entry", partial(_entry, run_id=run_id, key=key))
+        return await self._file.read("entry", partial(_entry, run_id=run_id, key=key, seal=self._seal))
 
     @effect
     async def append(
@@ -146,7 +229,10 @@ class SqliteRunRecord:
         write = self._file.write if durable else self._file.write_soon
         return _lease(
             run_id,
-            await write("append", partial(_append, holder=holder, entries=entries, now=self._now())),
+            await write(
+                "append",
+                partial(_append, holder=holder, entries=self._seal.entries(entries), now=self._now()),
+            ),
         )
 
     @effect
@@ -155,7 +241,7 @@ class SqliteRunRecord:
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
         self._let_go(holder)
-        work = partial(_end, holder=holder, status=status, result=result, now=self._now())
+        work = partial(_end, holder=holder, status=status, result=self._seal.close(result), now=self._now())
         return _lease(run_id, await self._file.write("end", work)).map(_nothing)
 
     @effect
@@ -174,7 +260,9 @@ class SqliteRunRecord:
     @effect
     async def answer(self, run_id: RunId, entry: RunEntry) -> Result[bool, RecordErrors]:
         """Add the answer to a question, from any process; ``False`` for a second one."""
-        return await self._file.write("answer", partial(_answer, run_id=run_id, entry=entry, now=self._now()))
+        (sealed,) = self._seal.entries((entry,))
+        work = partial(_answer, run_id=run_id, entry=sealed, now=self._now())
+        return await self._file.write("answer", work)
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
@@ -185,17 +273,17 @@ class SqliteRunRecord:
     @effect
     async def find(self, run_id: RunId) -> Result[RecordedRun | None, RecordErrors]:
         """Return a run, or ``None``."""
-        return await self._file.read("find", partial(_find, run_id=run_id, now=self._now()))
+        return await self._file.read("find", partial(_find, run_id=run_id, now=self._now(), seal=self._seal))
 
     @effect
     async def runs(self, chosen: RunFilter) -> Result[tuple[RecordedRun, ...], RecordErrors]:
         """Return the runs that fit, the latest first."""
-        return await self._file.read("runs", partial(_runs, chosen=chosen, now=self._now()))
+        return await self._file.read("runs", partial(_runs, chosen=chosen, now=self._now(), seal=self._seal))
 
     @effect
     async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
         """Add a run that nobody has begun; ``False`` when there is one of its id."""
-        return await self._file.write("add", partial(_add, run=run, now=self._now()))
+        return await self._file.write("add", partial(_add, run=run, now=self._now(), seal=self._seal))
 
     @effect
     async def waiting(self, agent_id: AgentId, queue: str | None) -> Result[tuple[RunId, ...], RecordErrors]:
@@ -206,7 +294,7 @@ class SqliteRunRecord:
     @effect
     async def questions(self, run_id: RunId | None = None) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
         """Return the questions that wait for an answer, oldest first."""
-        return await self._file.read("questions", partial(_questions, run_id=run_id))
+        return await self._file.read("questions", partial(_questions, run_id=run_id, seal=self._seal))
 
     @effect
     async def delete(
@@ -271,15 +359,17 @@ _COLUMNS = (
 )
 
 
-def _claim(file: sqlite3.Connection, *, run: RecordedRun, holder: str, now: int, until: int) -> RunClaim:
+def _claim(
+    file: sqlite3.Connection, *, run: RecordedRun, seal: Seal, holder: str, now: int, until: int
+) -> RunClaim:
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
     if row is None:
-        _insert(file, run, now)
+        _insert(file, run, now, seal)
         row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
         state = "new"
     else:
         state = "taken"
-    known = _run_of(file, row, now)
+    known = _run_of(file, row, now, seal)
     if known.status not in ("open", "queued"):
         return RunClaim(known, "ended")
     if known.is_held:
@@ -293,7 +383,7 @@ def _claim(file: sqlite3.Connection, *, run: RecordedRun, holder: str, now: int,
     return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
 
 
-def _insert(file: sqlite3.Connection, run: RecordedRun, now: int) -> None:
+def _insert(file: sqlite3.Connection, run: RecordedRun, now: int, seal: Seal) -> None:
     origin = None
     if run.origin is not None:
         (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
@@ -309,9 +399,9 @@ def _insert(file: sqlite3.Connection, run: RecordedRun, now: int) -> None:
             run.parent,
             origin,
             run.origin_entries,
-            run.changes,
+            seal.close(run.changes),
             run.status,
-            to_json(run.task),
+            seal.close(to_json(run.task)),
             json.dumps(dict(run.definition)),
             run.queue,
             run.priority,
@@ -327,7 +417,7 @@ def _is_held(row: tuple[Any, ...], now: int) -> bool:
     return bool(holder) and lease_until >= now and not is_gone(holder)
 
 
-def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int) -> RecordedRun:
+def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
     status, wanted = row[7], row[14]
     state = status
     if status == "open":
@@ -352,15 +442,15 @@ def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int) -> Recorde
     return RecordedRun(
         RunId(row[1]),
         row[2],
-        _task_of(row[8]),
+        _task_of(seal.open(row[8])),
         json.loads(row[9]),
         status,
         parent=row[3],
         origin=origin,
         origin_entries=row[5],
-        changes=row[6],
+        changes=seal.open(row[6]),
         attempt=row[11],
-        result=row[10],
+        result=seal.open(row[10]),
         created_at=sqlite.moment_of(row[18]),
         updated_at=sqlite.moment_of(row[19]),
         state=state,
@@ -380,7 +470,7 @@ def _task_of(text: str) -> Task:
     return read.unwrap()
 
 
-def _entries(file: sqlite3.Connection, *, run_id: RunId) -> tuple[RunEntry, ...]:
+def _entries(file: sqlite3.Connection, *, run_id: RunId, seal: Seal) -> tuple[RunEntry, ...]:
     row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     parts: list[tuple[RunEntry, ...]] = []
     last = 2**62
@@ -390,23 +480,23 @@ def _entries(file: sqlite3.Connection, *, run_id: RunId) -> tuple[RunEntry, ...]
             " ORDER BY number",
             (row[0], last),
         )
-        parts.append(tuple(_entry_of(*each) for each in rows))
+        parts.append(tuple(_entry_of(seal, *each) for each in rows))
         last = min(last, row[2])
         row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (row[1],)).fetchone()
     return tuple(each for part in reversed(parts) for each in part)
 
 
-def _entry_of(key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
-    return RunEntry(key, kind, sqlite.moment_of(at_us), body, number)
+def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
+    return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
 
 
-def _entry(file: sqlite3.Connection, *, run_id: RunId, key: str) -> RunEntry | None:
+def _entry(file: sqlite3.Connection, *, run_id: RunId, key: str, seal: Seal) -> RunEntry | None:
     row = file.execute(
         "SELECT key, kind, at_us, body, number FROM run_entries WHERE key = ?"
         " AND run = (SELECT id FROM runs WHERE run_id = ?)",
         (key, run_id),
     ).fetchone()
-    return None if row is None else _entry_of(*row)
+    return None if row is None else _entry_of(seal, *row)
 
 
 def _append(
@@ -495,12 +585,12 @@ def _order(file: sqlite3.Connection, *, run_id: RunId, order: RunOrder, now: int
     return True
 
 
-def _find(file: sqlite3.Connection, *, run_id: RunId, now: int) -> RecordedRun | None:
+def _find(file: sqlite3.Connection, *, run_id: RunId, now: int, seal: Seal) -> RecordedRun | None:
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    return None if row is None else _run_of(file, row, now)
+    return None if row is None else _run_of(file, row, now, seal)
 
 
-def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int) -> tuple[RecordedRun, ...]:
+def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
     conditions, values = ["1"], list[object]()
     fields = {"agent": chosen.agent_id, "user": chosen.user, "queue": chosen.queue}
     for column, value in fields.items():
@@ -518,7 +608,7 @@ def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int) -> tuple[Rec
     )
     found: list[RecordedRun] = []
     for row in rows:
-        run = _run_of(file, row, now)
+        run = _run_of(file, row, now, seal)
         if chosen.state in (None, run.state):
             found.append(run)
             if len(found) == chosen.limit:
@@ -537,10 +627,10 @@ def _renew(file: sqlite3.Connection, *, holders: tuple[str, ...], until: int) ->
     return orders
 
 
-def _add(file: sqlite3.Connection, *, run: RecordedRun, now: int) -> bool:
+def _add(file: sqlite3.Connection, *, run: RecordedRun, now: int, seal: Seal) -> bool:
     if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
         return False
-    _insert(file, run, now)
+    _insert(file, run, now, seal)
     return True
 
 
@@ -557,7 +647,7 @@ def _waiting(
     )
 
 
-def _questions(file: sqlite3.Connection, *, run_id: RunId | None) -> tuple[OpenQuestion, ...]:
+def _questions(file: sqlite3.Connection, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:
     rows = file.execute(
         "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
         " WHERE kind = 'question' AND status = 'open' AND run_id = coalesce(?, run_id) AND NOT EXISTS"
@@ -566,7 +656,7 @@ def _questions(file: sqlite3.Connection, *, run_id: RunId | None) -> tuple[OpenQ
     )
     found: list[OpenQuestion] = []
     for name, key, at_us, text in rows:
-        body = json.loads(text)
+        body = json.loads(seal.open(text))
         found.append(OpenQuestion(RunId(name), key, body["kind"], sqlite.moment_of(at_us), body["request"]))
     return tuple(found)
 

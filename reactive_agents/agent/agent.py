@@ -419,7 +419,7 @@ class ReactiveAgent(Generic[R, D]):
         return store
 
     async def forget(self, *, user: str) -> int:
-        """Delete the sessions and memories of a user, and return how many there were.
+        """Delete the sessions, recorded runs and memories of a user; return their number.
 
         Those of other agents in the same files are deleted as well. Records of cost and the audit log stay.
 
@@ -427,6 +427,10 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: a store failed, is missing, or cannot forget.
         """
         forgotten = value_or_raise(await attempt(self._session_store().forget(user)))
+        record = self.container.memory.record().value_or(None)
+        if record is not None:
+            deleted: int = value_or_raise(await attempt(record.delete(user=user)))
+            forgotten += deleted
         memory = self.container.memory.memory().value_or(None)
         if memory is None:
             return forgotten

@@ -158,7 +158,7 @@ def _services(agent: ResolvedAgent, runtime: RuntimeContainer, core: CoreLayer) 
         "memory": {
             **memory_services(core, runtime.model_config, config.memory, embedder=components.embedder),
             **sessions_service(core, config.sessions),
-            **record_service(core, config.durability),
+            **record_service(core, config.durability, components.record_key),
         },
         "governance": {
             **_desk(components.desk),

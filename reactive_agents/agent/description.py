@@ -30,6 +30,7 @@ from reactive_agents.reasoning import ReasoningController, Strategy
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.run_record import RecordKey  # by durable agents
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.agent.multi_agent import (
         HandoffLike,  # imported by agents that hand over  # imported when guardrails are switched on
@@ -80,6 +81,7 @@ class AgentComponents:
         checks: functions that guardrails ask besides the configured checks, at every stage.
         embedder: turns texts into vectors for memory, instead of a model by name.
         signing_key: private Ed25519 key of 32 bytes that signs the audit log.
+        record_key: encrypts the record of durable runs.
         deps: the type of the dependencies that each run is given; ``None`` for none.
         subscribers: handlers of the events of all runs.
         console: makes the console that shows the runs of each agent that is built; ``None`` for none.
@@ -103,6 +105,7 @@ class AgentComponents:
     checks: tuple[Check, ...] = ()
     embedder: Embedder | None = None
     signing_key: bytes | None = field(default=None, repr=False)
+    record_key: RecordKey | None = field(default=None, repr=False)
     config_files: tuple[Path, ...] = ()
     deps: Any = None
     subscribers: tuple[EventHandler, ...] = ()
@@ -195,6 +198,8 @@ def unserializable_component(components: AgentComponents) -> InvalidConfig | Non
         return InvalidConfig("memory.embedder", kind, "an embedding_model, to be serialised")
     if components.signing_key is not None:
         return InvalidConfig("audit", "a signing key", "none, to be serialised")
+    if components.record_key is not None:
+        return InvalidConfig("durability", "a key", "none, to be serialised")
     if components.compaction_function is not None:
         name = repr(components.compaction_function)
         return InvalidConfig("compaction_function", name, "module:function, to be serialised")

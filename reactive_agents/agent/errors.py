@@ -63,7 +63,9 @@ class AgentError(Exception):
         return deliverables_of(self.steps)
 
 
-def value_or_raise(outcome: Result[_A, MemoryErrors | SessionErrors | ContentErrors | ServiceFailed]) -> _A:
+def value_or_raise(
+    outcome: Result[_A, MemoryErrors | SessionErrors | ContentErrors | RecordErrors | ServiceFailed],
+) -> _A:
     """Return the value of a store's outcome.
 
     Raises:

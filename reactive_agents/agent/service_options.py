@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
     from reactive_agents.core.settings import UntrustedArguments
@@ -108,7 +109,12 @@ class ServiceOptions(AgentDescription):
         return self._switched_on(config.SessionsConfig, "sessions", path=os.fspath(path))
 
     def with_durability(
-        self, path: str | Path, *, in_doubt: config.InDoubt = "tell", recover: bool = True
+        self,
+        path: str | Path,
+        *,
+        in_doubt: config.InDoubt = "tell",
+        recover: bool = True,
+        key: RecordKey | None = None,
     ) -> Self:
         """Record runs, so that they go on after their process was killed.
 
@@ -120,13 +126,15 @@ class ServiceOptions(AgentDescription):
             in_doubt: what is done about a tool call that may have taken effect before a crash: ``tell`` the
                 model, ``ask`` the approver, or ``fail``: stop the run until the call is settled.
             recover: ``async with agent`` continues interrupted runs of the agent.
+            key: encrypts what the record holds: 32 bytes, the same as URL-safe base64, or a function that
+                returns these; by default that of ``REACTIVE_AGENTS_RUNS_KEY``. Needs the extra ``durable``.
         """
         wrong = wrong_path("durability.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(
             config.DurabilityConfig, "durability", path=os.fspath(path), in_doubt=in_doubt, recover=recover
-        )
+        )._with_components(record_key=key)
 
     def with_telemetry(
         self,

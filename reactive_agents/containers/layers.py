@@ -77,6 +77,7 @@ from reactive_agents.reasoning import ReasoningController, ReasoningService, Str
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.sqlite import DatabasePath
     from reactive_agents.engine.handoffs import HandoffTarget
 
@@ -315,11 +316,16 @@ def open_sessions(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> Ses
     return sessions
 
 
-def open_run_record(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> RunRecord:
-    """Return the record of durable runs in a file."""
-    from reactive_agents.adapters.run_record import SqliteRunRecord  # by agents with durability
+def open_run_record(
+    path: DatabasePath, key: RecordKey | None, clock: Clock, lifetimes: Lifetimes
+) -> RunRecord:
+    """Return the record of durable runs in a file.
 
-    record = SqliteRunRecord(path, clock=clock)
+    Without a key that of the environment encrypts it, if there is one.
+    """
+    from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
+
+    record = SqliteRunRecord(path, clock=clock, key=key or os.environ.get(KEY_VARIABLE))
     lifetimes.add(record.aclose)
     return record
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
-from dependency_injector.providers import Callable, Provider
+from dependency_injector.providers import Callable, Object, Provider
 
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Singleton
@@ -25,6 +25,7 @@ from reactive_agents.ports import Clock, Embedder, IdSource
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.memory.factory import MemoryServices  # imported when memory is switched on
+    from reactive_agents.adapters.run_record import RecordKey
 
 
 def memory_services(
@@ -54,11 +55,13 @@ def sessions_service(core: CoreLayer, config: SessionsConfig) -> dict[str, Provi
     return {"sessions": Singleton(open_sessions, config.path, core.clock, core.lifetimes)}
 
 
-def record_service(core: CoreLayer, config: DurabilityConfig | None) -> dict[str, Provider[Any]]:
+def record_service(
+    core: CoreLayer, config: DurabilityConfig | None, key: RecordKey | None
+) -> dict[str, Provider[Any]]:
     """Return the base provider of the record of runs; none without a configuration."""
     if config is None:
         return {}
-    return {"record": Singleton(open_run_record, config.path, core.clock, core.lifetimes)}
+    return {"record": Singleton(open_run_record, config.path, Object(key), core.clock, core.lifetimes)}
 
 
 def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64encode
+from contextlib import aclosing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -11,8 +13,8 @@ import pytest
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.core.errors import RunCancelled, RunRefused, ServiceMissing
-from reactive_agents.core.events import ApprovalRequested, ExecutionPaused
+from reactive_agents.core.errors import RecordFailed, RunCancelled, RunRefused, ServiceMissing
+from reactive_agents.core.events import ApprovalRequested, ExecutionPaused, ModelCallCompleted, TaskCompleted
 from reactive_agents.core.ids import RunId
 from reactive_agents.testing import ScriptedLLM, answer, call
 
@@ -238,3 +240,49 @@ async def test_without_durability_there_are_no_recorded_runs() -> None:
     with pytest.raises(AgentError) as missing:
         _ = plain.runs
     assert isinstance(missing.value.error, ServiceMissing)
+
+
+async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
+    path, key = tmp_path / "r.db", bytes(range(32))
+
+    def keyed(llm: ScriptedLLM, key: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning()
+        return described.with_durability(path, recover=False, key=key).build()
+
+    await keyed(ScriptedLLM(*[answer("The code is 4711.")] * 2), key).run(
+        "Tell the secret code.", run_id="r1"
+    )
+    stored = b"".join([await each.read_bytes() async for each in anyio.Path(tmp_path).iterdir()])
+    assert b"4711" not in stored
+    assert b"secret code" not in stored
+    opened = keyed(ScriptedLLM(), lambda: urlsafe_b64encode(key).decode())
+    assert (await opened.runs.wait("r1")).output == "The code is 4711."
+    assert (await opened.runs.replay("r1")).difference == ""
+    for wrong in (None, bytes(32), b"short"):
+        with pytest.raises(AgentError) as refused:
+            await keyed(ScriptedLLM(), wrong).runs.find("r1")
+        assert isinstance(refused.value.error, RecordFailed)
+
+
+async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:
+    one = agent(tmp_path / "r.db", ScriptedLLM(*[answer("Hello there.")] * 2))
+    await one.run("Greet me.", run_id="r1", user="Ann")
+    await one.run("Greet me.", run_id="r2", user="Bob")
+    assert await one.forget(user="Ann") == 1
+    assert [run.run_id for run in await one.runs.list()] == ["r2"]
+
+
+async def test_a_stream_that_is_left_interrupts_a_durable_run(tmp_path: Path) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), step)
+    async with aclosing(one.stream("Do it.", run_id="r1")) as events:
+        async for event in events:
+            if isinstance(event, ModelCallCompleted):
+                break
+    assert (await one.runs.find("r1")).state == "interrupted"
+    work.may_end.set()
+    later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step)
+    last = [event async for event in later.stream("Do it.", run_id="r1")][-1]
+    assert isinstance(last, TaskCompleted)
+    assert last.result.output == "Did 1."
