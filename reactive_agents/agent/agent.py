@@ -112,6 +112,14 @@ class ReactiveAgent(Generic[R, D]):
         self._subscriptions = Subscriptions()
         self._runs: Runs[R] | None = None
 
+    def __repr__(self) -> str:
+        """Return the agent in a line: its name, model and tools."""
+        given = self.container.tool_settings()
+        tools = [each.name for each in given.tools]
+        servers = [f"{each.name}-*" for each in given.servers]
+        model = self.container.model_config().model or "a model object"
+        return f"ReactiveAgent({self.name!r}, model={model!r}, tools={tools + servers})"
+
     @overload
     async def run(
         self: ReactiveAgent[R, None], task: TaskInput | Task, **options: Unpack[RunOptions]

@@ -136,7 +136,7 @@ Output = TypeVar("Output", covariant=True, default=str)
 """The type of the answers: ``str`` without an output type."""
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class TaskResult(Generic[Output]):
     """The result of a run that did not fail.
 
@@ -206,6 +206,18 @@ class TaskResult(Generic[Output]):
 
         return pydantic_json_schema(cls, core_schema, handler)
 
+    def __repr__(self) -> str:
+        """Return the result in a line."""
+        from reactive_agents.core.result_display import line_of  # imported by those that print results
+
+        return line_of(self)
+
+    def _repr_html_(self) -> str:
+        """Return the result as notebooks show it."""
+        from reactive_agents.core.result_display import html_of
+
+        return html_of(self)
+
     @property
     def text(self) -> str | None:
         """The answer as text, also where it is no value of the output type."""
@@ -224,7 +236,7 @@ class TaskResult(Generic[Output]):
         return self.history + self.new_messages
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class CompletedResult(TaskResult[Output]):
     """The result of a run that has its answer: ``output`` is never ``None``."""
 
@@ -234,7 +246,7 @@ class CompletedResult(TaskResult[Output]):
         status: Literal["completed"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class PartialResult(TaskResult[Output]):
     """The result of a run that ended early: ``reason`` says what is missing.
 
@@ -246,7 +258,7 @@ class PartialResult(TaskResult[Output]):
         status: Literal["partial", "failed"]
 
 
-@frozen(kw_only=True)
+@frozen(kw_only=True, repr=False)
 class AbstainedResult(TaskResult[Output]):
     """The result of a run that found its task impossible: ``reason`` says why."""
 
