@@ -6,14 +6,14 @@ import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
 from attrs import evolve, field, frozen
 from dependency_injector.providers import Object, Provider
 from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
-from typing_extensions import Unpack
+from typing_extensions import TypeVar, Unpack
 
 from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
@@ -41,6 +41,7 @@ from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PlanTemplate
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
@@ -54,6 +55,8 @@ from reactive_agents.persona import (
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
 
+_Deps = TypeVar("_Deps")
+
 
 @frozen
 class DomainComponents:
@@ -63,11 +66,13 @@ class DomainComponents:
         agent: those of the domain's agent; ``None`` for the configured tools.
         describe: makes the task's description from an event.
         deliver: delivers answers.
+        deps: the dependencies of the domain's runs.
     """
 
     agent: AgentComponents | None = None
     describe: Describe | None = None
     deliver: Deliver | None = None
+    deps: Any = field(default=None, repr=False)
 
 
 @frozen(eq=False)
@@ -124,6 +129,9 @@ def _resolve_domain(
         problem = template_problem(template)
         if problem is not None:
             return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
+    wrong = wrong_deps(None if components.agent is None else components.agent.deps, components.deps)
+    if wrong is not None:
+        return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
     own = evolve(own, config_files=(*own.config_files, *config_files))
@@ -206,7 +214,14 @@ def _domains(
     for agent in agents:
         lifetimes.add(agent.aclose)
     return tuple(
-        PersonaDomain(each.name, engine, each.components.describe, each.components.deliver, each.templates)
+        PersonaDomain(
+            each.name,
+            engine,
+            each.components.describe,
+            each.components.deliver,
+            each.templates,
+            each.components.deps,
+        )
         for each, engine in zip(domains, engines, strict=True)
     )
 
@@ -418,11 +433,35 @@ class Personas:
         """Use a custom model object for all domains, such as a ``ScriptedLLM``."""
         return evolve(self, llm=llm)
 
+    @overload
     def with_domain(
         self,
         name: str,
-        agent: ReactiveAgents | None = None,
+        agent: ReactiveAgents[Any, None] | None = None,
         *,
+        describe: Describe | None = None,
+        deliver: Deliver | None = None,
+        templates: Sequence[PlanTemplate] = (),
+    ) -> Personas: ...
+
+    @overload
+    def with_domain(
+        self,
+        name: str,
+        agent: ReactiveAgents[Any, _Deps],
+        *,
+        deps: _Deps,
+        describe: Describe | None = None,
+        deliver: Deliver | None = None,
+        templates: Sequence[PlanTemplate] = (),
+    ) -> Personas: ...
+
+    def with_domain(
+        self,
+        name: str,
+        agent: ReactiveAgents[Any, Any] | None = None,
+        *,
+        deps: Any = None,
         describe: Describe | None = None,
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
@@ -431,6 +470,7 @@ class Personas:
 
         Args:
             agent: the builder of the agent that executes steps; by default one that reasons, without tools.
+            deps: the dependencies of all of its runs, where the agent is created with ``deps``.
             describe: makes the task's description from an event.
             deliver: delivers answers; without it they are in the outcome alone.
             templates: plans for known kinds of events; the first that matches is used.
@@ -440,7 +480,10 @@ class Personas:
         config = evolve(
             self.config, domains=(*others, DomainConfig(name, described.config, tuple(templates)))
         )
-        components = {**self.components, name: DomainComponents(described.components, describe, deliver)}
+        components = {
+            **self.components,
+            name: DomainComponents(described.components, describe, deliver, deps),
+        }
         return evolve(
             self, config=config, components=components, problems=(*self.problems, *described.problems)
         )

@@ -209,7 +209,7 @@ class RunChanges:
     run_id: RunId | None = None
 
 
-_NONE = RunChanges()
+_AS_THE_AGENT: Result[RunChanges, InvalidConfig] = Success(RunChanges())
 _Budget: TypeAlias = Callable[[], BudgetConfig]
 
 
@@ -224,6 +224,8 @@ def run_changes(
         deps_type: of the agent; ``None`` for no dependencies.
         budget: returns the agent's.
     """
+    if not options and deps_type is None:
+        return _AS_THE_AGENT
     deps = options.get("deps")
     if deps_type is not None or deps is not None:
         wrong = wrong_deps(deps_type, deps)
@@ -231,7 +233,7 @@ def run_changes(
             return Failure(wrong)
     given = {name: value for name, value in options.items() if name in _CHANGES and value is not None}
     if not given and deps is None:
-        return Success(_NONE)
+        return _AS_THE_AGENT
     changes = RunChanges(RunOverrides(deps))
     for name, value in given.items():
         changed = _CHANGES[name](changes, value, budget)

@@ -11,7 +11,7 @@ import inspect
 import types
 import typing
 from collections.abc import Awaitable, Callable, Generator, Mapping
-from typing import Any, Generic, Protocol, TypeAlias
+from typing import Any, Generic, TypeAlias
 
 from attrs import field, frozen
 from typing_extensions import TypeVar
@@ -82,14 +82,6 @@ class RunContext(Generic[Deps]):
             message: what is being done, such as "page 12".
         """
         return NO_REPORT if self._report is None else self._report(progress, message)
-
-
-class RunContexts(Protocol):
-    """Makes the contexts of one run."""
-
-    def __call__(self, *, tool_call_id: str | None = None, retry: int = 0) -> RunContext[Any]:
-        """Return the context as it is now."""
-        ...
 
 
 # --- functions that may take the context -------------------------------------------------------------------

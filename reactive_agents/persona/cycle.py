@@ -24,6 +24,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
 from reactive_agents.kernel.policies.abstentions import ABSTENTION
 from reactive_agents.persona.domain import PersonaDomain
@@ -200,7 +201,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
     A partial run, one that abstained and one that timed out are failures.
     """
-    services, engine = cycle.services, cycle.domain.engine
+    services, domain, engine = cycle.services, cycle.domain, cycle.domain.engine
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s
     run_id = RunId(services.ids.new())
@@ -211,7 +212,8 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         services.clock.now(),
         type=plan.domain,
     )
-    ended, timed_out = await _run_with_timeout(engine, task, run_id, limit)
+    overrides = NO_OVERRIDES if domain.deps is None else RunOverrides(domain.deps)
+    ended, timed_out = await _run_with_timeout(engine, task, run_id, limit, overrides)
     error: errors.StepErrors | None = None
     output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
     match ended:
@@ -249,7 +251,7 @@ def is_abstention(outcome: personas.StepOutcome) -> bool:
 
 
 async def _run_with_timeout(
-    engine: ExecutionEngine, task: Task, run_id: RunId, limit: float
+    engine: ExecutionEngine, task: Task, run_id: RunId, limit: float, overrides: RunOverrides
 ) -> tuple[Result[TaskResult, TaskFailed | errors.ExecutionError], bool]:
     """Run the task; return its result and whether it timed out.
 
@@ -268,7 +270,7 @@ async def _run_with_timeout(
     async with anyio.create_task_group() as group:
         group.start_soon(cancel_later)
         try:
-            ended = await attempt(engine.conduct(task, run_id=run_id))
+            ended = await attempt(engine.conduct(task, run_id=run_id, overrides=overrides))
         except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
             ended = Failure(errors.ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
         group.cancel_scope.cancel()

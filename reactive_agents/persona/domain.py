@@ -6,9 +6,9 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core import personas
 from reactive_agents.core.errors import InvalidConfig
@@ -40,6 +40,7 @@ class PersonaDomain:
         describe: makes the task's description from an event; ``None`` for the standard sentence.
         deliver: delivers answers; ``None`` leaves them to the caller.
         templates: plans for known kinds of events; the first that matches is used.
+        deps: the dependencies of the runs of the steps.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -50,6 +51,7 @@ class PersonaDomain:
     describe: Describe | None = None
     deliver: Deliver | None = None
     templates: tuple[personas.PlanTemplate, ...] = ()
+    deps: Any = field(default=None, repr=False)
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
