@@ -35,6 +35,7 @@ from reactive_agents.agent.run_options import (
 from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
+from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.governance import ApprovalRequest
@@ -108,6 +109,10 @@ class ReactiveAgent(Generic[R, D]):
         self.name = name
         self.present = present
         self.deps_type: Any = deps
+        if not container.tooling.tools.overridden:
+            wrong = wrong_deps_of(container.tool_settings().tools, deps)
+            if wrong is not None:
+                raise AgentError(wrong)
         self._reader = reader
         self._subscriptions = Subscriptions()
         self._runs: Runs[R] | None = None

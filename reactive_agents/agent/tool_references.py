@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from types import CodeType
 from typing import Any, Protocol
 
@@ -216,6 +216,14 @@ def _source(tools: object) -> Result[tuple[Tool, ...] | ContextFunction, Invalid
         expected = "a list of tools, or a function that takes a RunContext or nothing and returns one"
         return Failure(InvalidConfig("toolset", abbreviated(tools), expected))
     return Success(function)
+
+
+def wrong_deps_of(tools: Iterable[Tool], deps: Any) -> InvalidConfig | None:
+    """Return the problem of the first tool that takes other dependencies."""
+    try:
+        return next(filter(None, (wrong_tool_deps(tool, deps) for tool in tools)), None)
+    except ToolDefinitionError:  # the error of the service that is made of them
+        return None
 
 
 def wrong_tool_deps(tool: Tool, deps: Any) -> InvalidConfig | None:

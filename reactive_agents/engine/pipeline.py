@@ -40,7 +40,7 @@ from reactive_agents.engine.run_records import CLOSING
 from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import call_service, definitions_of
 
 Stage: TypeAlias = Callable[
     [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, errors.RuntimeErrors]]
@@ -220,11 +220,11 @@ async def prepare_run(services: EngineServices) -> Result[EngineServices, errors
     """Return the services of a run with its own instructions and tools.
 
     Fails with ``ExecutionError`` when a function raises, returns something else or takes until the deadline,
-    and when two tools have one name.
+    when two tools have one name, and when the run's own budget names a tool that it does not have.
     """
-    ports, added = services.ports, services.overrides.tools
+    ports, overrides = services.ports, services.overrides
     dynamic = ports.toolsets is not None and ports.toolsets.is_dynamic
-    if not (ports.instructions or dynamic or added):
+    if not (ports.instructions or dynamic or overrides.tools or overrides.settings):
         return Success(services)
     context = services.handle.context
     late = errors.ServiceFailed(
@@ -249,9 +249,9 @@ async def _prepared(
         settings = evolve(services.settings, system_prompt="\n\n".join(parts))
         services = evolve(services, settings=settings)
     toolsets = ports.toolsets
-    if toolsets is None:
-        return Failure(errors.ServiceMissing("toolsets", "tooling.toolsets")) if added else Success(services)
-    if toolsets.is_dynamic or added:
+    if toolsets is None and added:
+        return Failure(errors.ServiceMissing("toolsets", "tooling.toolsets"))
+    if toolsets is not None and (toolsets.is_dynamic or added):
         every = ports.tools.value_or(None)
         made = await call_service(
             "toolsets.tools_of", toolsets.tools_of, Maybe, services.run_context(), added, every
@@ -259,7 +259,20 @@ async def _prepared(
         if not isinstance(made, Success):
             return Failure(made.failure())
         services = evolve(services, ports=evolve(ports, tools=made.unwrap()))
-    return Success(services)
+    wrong = _wrong_limit(services)
+    return Success(services) if wrong is None else Failure(wrong)
+
+
+def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
+    """Return the problem of the first limit of this run for a tool that it lacks."""
+    if "budget" not in services.overrides.settings:
+        return None
+    known = [tool.name for tool in services.ports.tools.map(definitions_of).value_or(())]
+    for limit in services.settings.budget.calls:
+        if limit.name not in known:
+            expected = f"one of the run's tools: {', '.join(known) or 'it has none'}"
+            return errors.InvalidConfig("budget.calls", repr(limit.name), expected)
+    return None
 
 
 @effect

@@ -4,16 +4,34 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol, runtime_checkable
+from typing import Annotated, Any, Literal, Protocol, cast, runtime_checkable
 
 import attrs
 import pytest
+from returns.result import Failure
 
-from reactive_agents import AgentError, ReactiveAgents, RunContext, ToolContext, agent_tool, tool
+from reactive_agents import (
+    AgentError,
+    Personas,
+    ReactiveAgent,
+    ReactiveAgents,
+    RunContext,
+    ToolContext,
+    agent_tool,
+    create_runtime,
+    tool,
+)
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.tools.decorator import as_tool
+from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
-from reactive_agents.core.errors import TaskError
+from reactive_agents.core.errors import TaskError, ToolFailed
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.tools import ToolScope
 from reactive_agents.effects import attempt
-from reactive_agents.testing import ScriptedLLM, Turn, answer, call, calls
+from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, Turn, answer, call, calls, forever, say
+from tests.support.personas import assessed, planned
 
 pytestmark = pytest.mark.anyio
 
@@ -236,3 +254,44 @@ async def test_an_agent_as_a_tool_is_given_the_dependencies_of_its_caller() -> N
     optional = agent_tool(agent_with(answer("Nothing needed."), deps=Shop | None)[0])
     caller, _ = agent_with(call("agent", task="Say it."), answer("It."), tools=(optional,), deps=None)
     assert (await caller.run("Ask.")).tool_results == {"agent-1": "Nothing needed."}
+
+
+async def test_a_container_with_a_tool_of_other_dependencies_makes_no_agent() -> None:
+    runtime = create_runtime(agent_id="clerk", provider="offline", model="offline", tools=[in_thread])
+    with pytest.raises(AgentError, match=r"'in_thread', which takes RunContext\[Shop\]"):
+        ReactiveAgent(runtime)
+    runtime.models.llm.override(ScriptedLLM(call("in_thread", item="tea"), say("Four.")))
+    result = await ReactiveAgent(runtime, deps=Shop).run("How much?", deps=SHOP)
+    assert "in_thread-1" in result.tool_results
+
+
+async def test_a_tool_service_of_the_container_refuses_other_dependencies() -> None:
+    runtime = create_runtime(agent_id="clerk", provider="offline", model="offline")
+    runtime.models.llm.override(
+        ScriptedLLM(call("on_loop", item="tea"), forever(say("I could not find it out.")))
+    )
+    service = LocalToolService([as_tool(on_loop)], workspace=Path("/"), clock=SystemClock())
+    runtime.tooling.tools.override(service)
+    result = await ReactiveAgent(runtime).run("How much?")
+    (seen,) = [step.content for step in result.steps if step.type == "observation"]
+    assert seen == (
+        "The tool 'on_loop' failed: it takes RunContext[Shop], "
+        "and the dependencies of the run are a NoneType."
+    )
+
+
+async def test_the_runs_of_a_personas_domain_have_its_dependencies() -> None:
+    llm = ScriptedLLM(planned("Count."), call("left", item="tea"), answer("Four."), assessed())
+    agent = ReactiveAgents.create(deps=Shop).with_reasoning().with_tools(SHOP.left)
+    described = Personas.create("Ada").with_llm(llm).with_store(InMemoryPersonaStore())
+    async with described.with_domain("chat", agent, deps=SHOP).build() as ada:
+        assert (await ada.send("How much tea is left?")).answer == "Four."
+    with pytest.raises(AgentError, match=r"domains\.chat\.deps: got nothing, expected a Shop"):
+        cast(Any, described).with_domain("chat", agent).build()
+
+
+async def test_a_context_outside_of_an_agent_is_refused() -> None:
+    service = LocalToolService([as_tool(on_loop)], workspace=Path("/"), clock=SystemClock())
+    scope = ToolScope(RunId("r"), TaskId("t"), AgentId("a"), SessionId("s"), "r-1.0")
+    made = await attempt(service.execute(ToolCall(CallId("c"), "on_loop", {"item": "tea"}), scope))
+    assert made == Failure(ToolFailed("on_loop", "it takes a RunContext, which only an agent's runs have."))

@@ -249,6 +249,15 @@ async def test_a_budget_takes_the_place_of_the_limits_that_it_names() -> None:
     assert (short.status, short.metadata.terminated_by, len(model.requests)) == ("partial", "budget", 1)
 
 
+async def test_a_limit_for_a_tool_that_the_run_lacks_is_refused() -> None:
+    builder, model = builder_with(answer("Done."))
+    agent = builder.with_tools("calculator").build()
+    failed = (await attempt(agent.run_effect("Go.", budget={"calls": {"calculatr": 1}}))).failure()
+    assert failed.message == "budget.calls: got 'calculatr', expected one of the run's tools: calculator."
+    assert model.requests == []
+    assert (await agent.run("Go.", budget={"calls": {"pay": 1}}, tools=[pay])).output == "Done."
+
+
 async def test_the_budget_of_a_run_holds_for_the_runs_that_its_tools_begin() -> None:
     inner = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Much.", cost_usd=2.0))))
     builder, _ = builder_with(*(call("agent", task="Say much."), answer("Done.")) * 2)

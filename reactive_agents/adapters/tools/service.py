@@ -23,6 +23,7 @@ from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.tools import (
     ANSWER_TIMEOUT_S,
     ToolContext,
@@ -42,6 +43,7 @@ class _Entry:
     schema: ArgumentSchema
     context_parameter: str | None
     run_parameter: str | None
+    deps_type: Any
     definition: ToolDefinition
     on_loop: bool
     was_done: WasDone | None = None
@@ -92,6 +94,7 @@ class LocalToolService:
                 tool.schema,
                 tool.context_parameter,
                 tool.run_parameter,
+                tool.deps_type,
                 definition,
                 on_loop,
                 tool.was_done,
@@ -157,6 +160,13 @@ class LocalToolService:
     async def _run(
         self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
     ) -> Result[ToolResult, ToolErrors]:
+        known: RunContext[Any] | None = None
+        if entry.run_parameter is not None and scope.run_context is not None:
+            known = attrs.evolve(scope.run_context(), idempotency_key=scope.call_key, report=scope.report)
+            if not is_of_type(known.deps, entry.deps_type):
+                has, wants = type(known.deps).__name__, type_name(entry.deps_type)
+                detail = f"it takes RunContext[{wants}], and the dependencies of the run are a {has}."
+                return Failure(ToolFailed(call.name, detail))
         thread = None
         if not entry.on_loop:
             thread = await take_thread(self._remaining_s(scope))
@@ -169,8 +179,7 @@ class LocalToolService:
         parameter = entry.context_parameter
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
-        if entry.run_parameter is not None and scope.run_context is not None:
-            known = attrs.evolve(scope.run_context(), idempotency_key=scope.call_key, report=scope.report)
+        if entry.run_parameter is not None:
             arguments[entry.run_parameter] = known
         try:
             outcome, usage = await run_function(
