@@ -3,6 +3,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPMENT := $(VENV)/.installed-dev
+AUDIT := .venv-audit
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
@@ -69,12 +70,26 @@ types: $(DEVELOPMENT) ## Check types
 lock: $(DEVELOPMENT) ## Write the versions and hashes of the development environment to requirements-dev.lock
 	$(BIN)/python -m tests.lock_file
 
-audit: $(DEVELOPMENT) ## Write build/sbom.json, and compare the lock with known vulnerabilities
-	test -x .venv-audit/bin/python || $(PYTHON) -m venv .venv-audit
-	.venv-audit/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+audit: $(AUDIT)/.installed ## Write build/sbom.json, and compare the lock with known vulnerabilities; OFFLINE=yes compares nothing
 	mkdir -p build
-	.venv-audit/bin/cyclonedx-py requirements requirements-dev.lock --pyproject pyproject.toml -o build/sbom.json
-	.venv-audit/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes -r requirements-dev.lock
+	$(AUDIT)/bin/cyclonedx-py requirements requirements-dev.lock --pyproject pyproject.toml -o build/sbom.json
+ifdef OFFLINE
+	@echo "NOT COMPARED with known vulnerabilities, as OFFLINE=yes asks: build/sbom.json alone was written."
+else
+	@rm -f build/vulnerabilities.json; status=0; \
+	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
+	    --format json --output build/vulnerabilities.json -r requirements-dev.lock || status=$$?; \
+	if ! test -s build/vulnerabilities.json; then \
+	    echo "NOT COMPARED: no answer of the database of vulnerabilities (pip-audit ended with $$status)." >&2; \
+	    exit 2; \
+	fi; \
+	exit $$status
+endif
+
+$(AUDIT)/.installed: $(DEVELOPMENT)
+	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+	@touch $@
 
 lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes docs/weak-models.md
 	$(BIN)/python -m tests.lab --write

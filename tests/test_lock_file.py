@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+import subprocess
 import tomllib
+from pathlib import Path
 from typing import Any
 
+import pytest
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
@@ -58,3 +61,44 @@ def test_the_lock_has_no_more_than_an_installation_of_files() -> None:
         ]
     }
     assert lock_of(report).splitlines()[1:] == ["a-b-c==1 --hash=sha256:0"]
+
+
+# --- make audit -------------------------------------------------------------------------------------------
+
+
+def audit(folder: Path, pip_audit: str, *options: str) -> subprocess.CompletedProcess[str]:
+    """Run ``make audit`` with other tools in the place of the installed ones."""
+    tools = folder / "tools"
+    (tools / "bin").mkdir(parents=True)
+    (tools / ".installed").touch()
+    for name, script in (("pip-audit", pip_audit), ("cyclonedx-py", "exit 0")):
+        tool = tools / "bin" / name
+        tool.write_text(f"#!/bin/sh\n{script}\n")
+        tool.chmod(0o755)
+    command = ["make", "-f", str(ROOT / "Makefile"), "audit", f"AUDIT={tools}", "DEVELOPMENT=", *options]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+
+
+FOUND = "echo '{}' > build/vulnerabilities.json; exit"
+
+
+@pytest.mark.parametrize(
+    ("pip_audit", "passes", "compared"),
+    [
+        (f"{FOUND} 0", True, True),
+        (f"{FOUND} 1", False, True),
+        ("exit 1", False, False),
+        ("exit 0", False, False),
+    ],
+)
+def test_an_audit_that_compared_nothing_never_passes(
+    pip_audit: str, passes: bool, compared: bool, tmp_path: Path
+) -> None:
+    done = audit(tmp_path, pip_audit)
+    assert (done.returncode == 0) == passes
+    assert ("NOT COMPARED" not in done.stderr) == compared
+
+
+def test_an_audit_without_the_network_says_what_it_leaves_out(tmp_path: Path) -> None:
+    done = audit(tmp_path, "exit 1", "OFFLINE=yes")
+    assert (done.returncode, "NOT COMPARED" in done.stdout) == (0, True)

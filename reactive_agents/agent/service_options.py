@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
@@ -187,6 +187,7 @@ class ServiceOptions(AgentDescription):
         self,
         *checks: str | config.CheckConfig | Check,
         judge_model: str | None = None,
+        classifier: Callable[[str], float] | None = None,
         untrusted_arguments: UntrustedArguments | None = None,
     ) -> Self:
         """Check tasks, tool results and answers: block, redact, or warn.
@@ -196,11 +197,21 @@ class ServiceOptions(AgentDescription):
                 which check every text. By default prompt injection, which blocks, and personal data, which is
                 redacted. They are rules: much that is reworded passes them.
             judge_model: a model that judges each text as well; its calls count for the run.
+            classifier: a function from a task or tool result to the probability, 0 to 1, that it is an
+                attack, called in a worker thread; 0.8 and more are blocked, and so is a text that it fails
+                on. For other options pass a ``ClassifierCheck`` as a check.
             untrusted_arguments: what is done about a call of high risk with an argument that was copied from
                 a tool result or a recalled note: ``ask`` an approver, ``block`` the call, or ``allow`` it. By
                 default an approver is asked where there is one.
         """
         functions = tuple(each for each in checks if callable(each))
+        if classifier is not None:
+            if not callable(classifier):
+                expected = "a function from a text to a probability"
+                return self._with_problem(InvalidConfig("guardrails.classifier", repr(classifier), expected))
+            from reactive_agents.adapters.governance.guardrails.checks import ClassifierCheck
+
+            functions = (*functions, ClassifierCheck(classifier))
         described = [
             {"name": each} if isinstance(each, str) else each for each in checks if not callable(each)
         ]

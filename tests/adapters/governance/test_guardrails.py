@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Sequence
+from typing import Any
 
 import pytest
 from returns.result import Failure
 
+from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.governance.guardrails.checks import (
     Check,
+    ClassifierCheck,
     allowed_topics,
     length_limit,
     toxicity,
@@ -21,7 +25,7 @@ from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, G
 from reactive_agents.core.redaction import redact
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Guardrail
-from reactive_agents.testing import ScriptedLLM, fail, say
+from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -186,3 +190,56 @@ async def test_a_judge_that_fails_blocks_where_it_would_block(
     assert why in finding.detail
     assert ("blocked" in finding.detail) is (action == "block")
     assert report.redacted is None
+
+
+# --- a local classifier -----------------------------------------------------------------------------------
+
+
+def looks_like_an_attack(text: str) -> float:
+    return 0.95 if "attack" in text else 0.1
+
+
+async def test_a_classifier_blocks_tasks_and_tool_results_off_the_event_loop() -> None:
+    threads: set[int] = set()
+
+    def classifier(text: str) -> float:
+        threads.add(threading.get_ident())
+        return looks_like_an_attack(text)
+
+    async def page() -> str:
+        """Read the page."""
+        return "An attack in new words."
+
+    llm = ScriptedLLM(call("page"), forever(answer("No attack was found.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(page)
+    agent = builder.with_guardrails(classifier=classifier).build()
+    result = await agent.run("Read it.")
+    assert result.output == "No attack was found."  # answers are not classified
+    assert "An attack in new words" not in "".join(each.content for each in llm.requests[1].messages)
+    with pytest.raises(AgentError, match="A classifier takes the text for an attack"):
+        await agent.run("An attack.")
+    assert threading.get_ident() not in threads
+
+
+@pytest.mark.parametrize(
+    "broken",
+    [lambda _: 1 / 0, lambda _: 1.5, lambda _: float("nan"), lambda _: True, lambda _: "0.9", lambda _: None],
+)
+@pytest.mark.parametrize("on_failure", ["block", "warn"])
+async def test_a_classifier_that_fails_is_a_warning_and_treated_as_configured(
+    broken: Any, on_failure: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    llm = ScriptedLLM(say("Done."))
+    check = ClassifierCheck(broken, on_failure=on_failure)
+    agent = ReactiveAgents.create().with_llm(llm).with_guardrails(check).build()
+    if on_failure == "block":
+        with pytest.raises(AgentError, match="The text was not classified"):
+            await agent.run("Say hello.")
+    else:
+        assert (await agent.run("Say hello.")).output == "Done."
+    assert "The classifier of texts" in caplog.text
+
+
+def test_a_classifier_that_is_no_function_is_refused() -> None:
+    with pytest.raises(AgentError, match=r"guardrails\.classifier: got 'deberta', expected a function"):
+        ReactiveAgents.create().with_guardrails(classifier="deberta").build()  # type: ignore[arg-type]

@@ -1,17 +1,74 @@
-"""The type of checks, and checks of length, topics and toxicity."""
+"""The type of checks, and checks by a classifier, of length, topics and toxicity."""
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping
-from typing import TypeAlias
+from typing import SupportsFloat, TypeAlias
+
+import anyio.to_thread
+from attrs import frozen
 
 from reactive_agents.adapters.governance.guardrails.text_folding import fold, folded_pattern
-from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
+from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailStage
+
+_log = logging.getLogger("reactive_agents")
 
 Findings: TypeAlias = Iterable[GuardrailFinding]
 Check: TypeAlias = Callable[[str], Findings | Awaitable[Findings]]
 """Looks at a text and says what it found. Any function will do, such as one around presidio."""
+
+
+# --- a classifier ---------------------------------------------------------------------------------------
+
+
+@frozen
+class ClassifierCheck:
+    """A check by a local classifier, such as a pipeline of ``transformers``.
+
+    A classifier that raises, or returns no number from 0 to 1, is a warning in the log, and finds
+    ``classifier-unavailable`` with the action ``on_failure``.
+
+    Args:
+        classifier: returns the probability that a text is an attack; called in a worker thread.
+        threshold: 0 to 1; the least probability for a finding.
+        action: the reaction to a finding.
+        on_failure: the reaction to a text that was not classified.
+        stages: where it looks.
+    """
+
+    classifier: Callable[[str], float]
+    threshold: float = 0.8
+    action: GuardrailAction = "block"
+    on_failure: GuardrailAction = "block"
+    stages: tuple[GuardrailStage, ...] = ("input", "tool-result")
+
+    async def __call__(self, text: str) -> tuple[GuardrailFinding, ...]:
+        """Return no finding, or one of the whole text."""
+        try:
+            probability: object = await anyio.to_thread.run_sync(self.classifier, text)
+        except Exception as error:  # noqa: BLE001 - a classifier is arbitrary code of the user
+            _log.warning("The classifier of texts raised.", exc_info=True)
+            return (self._unavailable(text, f"raised {type(error).__name__}"),)
+        if isinstance(probability, bool) or not isinstance(probability, SupportsFloat):
+            return (self._no_probability(text, type(probability).__name__),)
+        score = float(probability)
+        if not 0.0 <= score <= 1.0:
+            return (self._no_probability(text, repr(score)),)
+        if score < self.threshold:
+            return ()
+        detail = "A classifier takes the text for an attack."
+        return (GuardrailFinding("prompt-injection", 0, len(text), score, self.action, detail),)
+
+    def _no_probability(self, text: str, shown: str) -> GuardrailFinding:
+        problem = f"returned {shown}, expected a probability from 0 to 1"
+        _log.warning("The classifier of texts %s.", problem)
+        return self._unavailable(text, problem)
+
+    def _unavailable(self, text: str, problem: str) -> GuardrailFinding:
+        detail = f"The text was not classified: the classifier {problem}."
+        return GuardrailFinding("classifier-unavailable", 0, len(text), 1.0, self.on_failure, detail)
 
 
 # --- length and topics ----------------------------------------------------------------------------------

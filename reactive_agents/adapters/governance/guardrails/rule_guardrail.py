@@ -13,6 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.guardrails.checks import (
     Check,
+    ClassifierCheck,
     allowed_topics,
     length_limit,
     toxicity,
@@ -215,8 +216,13 @@ def build_guardrail(
             return Failure(InvalidConfig(option, repr(each.name), f"an installed check. {problem}"))
         for stage in each.stages if each.stages is not None else _STAGES.get(each.name, ALL_STAGES):
             by_stage[stage] = (*by_stage.get(stage, ()), check.unwrap())
+    for function in functions:
+        if isinstance(function, ClassifierCheck):
+            for stage in function.stages:
+                by_stage[stage] = (*by_stage.get(stage, ()), function)
+    everywhere = tuple(each for each in functions if not isinstance(each, ClassifierCheck))
     judges = (ModelJudge(model=config.judge_model),) if config.judge_model is not None else ()
-    return Success(RuleGuardrail((*functions, *judges), by_stage))
+    return Success(RuleGuardrail((*everywhere, *judges), by_stage))
 
 
 def _wrong_option(config: CheckConfig, option: str) -> InvalidConfig | None:
