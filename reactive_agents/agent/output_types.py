@@ -72,7 +72,7 @@ def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any
 
     def read(data: Json) -> Result[Any, DecodeError]:
         try:
-            return Success(adapter.validate_json(json.dumps(data)))
+            return Success(adapter.validate_json(json.dumps(data, allow_nan=False)))
         except ValidationError as error:
             return Failure(DecodeError(name, _problems(error)))
         except Exception as error:  # noqa: BLE001 - the validators of the type are the user's code

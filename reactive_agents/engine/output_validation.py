@@ -24,6 +24,8 @@ from reactive_agents.reasoning.structured_output.output_type import TEXT, answer
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 SERVICE = "output validators.accept"
+LONGEST_REASON = 4_000
+"""Characters of a validator's reason that the model is shown."""
 
 
 def form_of_answers(services: EngineServices) -> AnswerForm | None:
@@ -92,7 +94,8 @@ class _Judge:
                     OutputValidatorFailed(validator.name, f"raised {type(error).__name__}: {error}")
                 )
             if isinstance(returned, ModelRetry):
-                return Success(JudgedAnswer(text, str(returned).strip() or f"{validator.name} refused it."))
+                reason = str(returned).strip() or f"{validator.name} refused it."
+                return Success(JudgedAnswer(text, reason[:LONGEST_REASON]))
             value = value if returned is None else returned
             after = self._text(value)
             problem = "it has no JSON form" if after is None else self.form.problem_in(after)

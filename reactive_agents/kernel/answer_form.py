@@ -88,7 +88,7 @@ def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> s
     """
     if rejected:
         return f"{problem} Missing: an answer that is accepted."
-    return f"The answer could not be made a {name}: {problem} Missing: a {name}."
+    return f"The answer could not be made a {name}: {problem.rstrip('.')}. Missing: a {name}."
 
 
 def answer_tool(parameters: JsonObject) -> ToolDefinition:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import dataclass, field
 from datetime import date
 from enum import Enum
 from typing import Annotated, Any, Literal, NotRequired
@@ -73,6 +74,12 @@ class Apology(BaseModel):
     could_not: str
 
 
+@dataclass
+class Node:
+    name: str
+    inner: list[Node] = field(default_factory=list)
+
+
 ROME = City("Rome", 2_800_000)
 FIELDS: dict[str, Any] = {"name": "Rome", "people": 2_800_000}
 LOOK = call("look", city="Rome")
@@ -132,6 +139,11 @@ async def test_the_model_fills_in_the_fields() -> None:
         (dict[str, City], {"value": {"it": FIELDS}}, {"it": ROME}),
         (Annotated[list[int], MinLen(1)], {"value": [1]}, [1]),
         (Reply, {"answer": "So.", "sure": 0.5}, Reply(answer="So.", sure=0.5)),
+        (Any, {"value": {"a": 1}}, {"a": 1}),
+        (dict, {"value": {"a": {"b": 1}}}, {"a": {"b": 1}}),
+        (dict[str, int] | None, {"value": None}, None),
+        (Node, {"value": {"name": "a", "inner": [{"name": "b"}]}}, Node("a", [Node("b")])),
+        (Node, {"name": "a", "inner": [{"name": "b"}]}, Node("a", [Node("b")])),
         (Apology, {"could_not": "It is late, sorry."}, Apology(could_not="It is late, sorry.")),
     ],
 )
@@ -216,6 +228,19 @@ async def test_retries_are_bounded() -> None:
     result = await built.run("How many people live in Rome?")
     assert (result.metadata.model_calls, result.metadata.terminated_by) == (4, "output_type")
     assert json.loads(result.text) == {"name": "Rome"}
+
+
+@pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e400"])
+async def test_numbers_that_are_not_finite_are_refused(number: str) -> None:
+    turn = malformed_call(FINAL_ANSWER, f'{{"answer": "So.", "sure": {number}}}')
+    result = await agent(Reply, LOOK, forever(turn)).run("How many people live in Rome?")
+    assert (result.status, result.output) == ("partial", None)
+
+
+async def test_a_key_that_is_named_twice_has_its_last_value() -> None:
+    turn = malformed_call(FINAL_ANSWER, '{"answer": "No.", "answer": "So.", "sure": 1}')
+    result = await agent(Reply, LOOK, turn).run("How many people live in Rome?")
+    assert result.output == Reply(answer="So.", sure=1)
 
 
 async def test_a_text_is_asked_for_with_its_fields_once() -> None:

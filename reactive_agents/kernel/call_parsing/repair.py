@@ -52,21 +52,30 @@ def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", dep
     if depth > _MAX_DEPTH or fits(value, schema, root):
         return value
     alternatives = branches(schema, root)
+    insides: dict[int, Json] = {}  # each is made once: twice a level would double the work with each level
+
+    def inside(branch: JsonObject) -> Json:
+        if id(branch) not in insides:
+            insides[id(branch)] = _inside(value, branch, root, depth)
+        return insides[id(branch)]
+
     for conversions in (_converted, _wrapped):
         found: list[Json] = []
         for branch in alternatives:
             found.extend(
                 candidate
-                for candidate in conversions(value, branch, root, name, depth)
+                for candidate in conversions(value, branch, root, name, depth, inside)
                 if fits(candidate, branch, root) and fits(candidate, schema, root)
             )
         if found:
             same = all(type_of(found[0]) == type_of(each) and found[0] == each for each in found)
             return found[0] if same else value
-    return _inside(value, alternatives[0], root, depth) if len(alternatives) == 1 else value
+    return inside(alternatives[0]) if len(alternatives) == 1 else value
 
 
-def _converted(value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int) -> list[Json]:
+def _converted(
+    value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int, inside: Callable[..., Json]
+) -> list[Json]:
     wanted = types_of(schema)
     found: list[Json] = []
     if isinstance(value, str):
@@ -78,7 +87,7 @@ def _converted(value: Json, schema: JsonObject, root: JsonObject, name: str, dep
     elif "string" in wanted and isinstance(value, dict | list) and name.casefold() in _TEXTS:
         found = [json.dumps(value, ensure_ascii=False)]
     elif isinstance(value, dict | list):
-        found = [_inside(value, schema, root, depth)]
+        found = [inside(schema)]
     return found
 
 
@@ -106,7 +115,9 @@ def _from_text(text: str, schema: JsonObject, root: JsonObject, depth: int) -> l
     return found
 
 
-def _wrapped(value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int) -> list[Json]:
+def _wrapped(
+    value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int, _: Callable[..., Json]
+) -> list[Json]:
     if "array" not in types_of(schema) or isinstance(value, list) or value in (None, ""):
         return []
     return [[coerce(value, schema.get("items", True), root, depth=depth + 1)]]

@@ -51,10 +51,11 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
     one that says that there is no JSON.
     """
     best: DecodeError | None = None
-    prose = parse_calls(text, ()).prose
+    prose = text if _is_json(text) else parse_calls(text, ()).prose
     forms = (_candidates(prose, shape), _other_forms(prose, shape))
     # Without required fields any object is of the shape, also one around another.
-    for candidate in chain(*(forms if required_of(shape.schema) else reversed(forms))):
+    any_object = bool(properties_of(shape.schema)) and not required_of(shape.schema)
+    for candidate in chain(*(reversed(forms) if any_object else forms)):
         read = shape.read(fitted_to_schema(candidate.value, shape.schema, shape.schema))
         if isinstance(read, Success):
             return Success(ReadAnswer(read.unwrap(), candidate.repaired))
@@ -65,6 +66,13 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
         return Failure(best)
     nothing = NO_VALUE if text.strip() else "it is empty"
     return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
+
+
+def _is_json(text: str) -> bool:
+    """Return whether a text is one JSON value, whose texts are no thinking."""
+    whole = text.strip()
+    found = decode(whole) if whole[:1] in ("{", "[", '"') else None
+    return found is not None and found.end == len(whole)
 
 
 def fitted_to_schema(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Json:

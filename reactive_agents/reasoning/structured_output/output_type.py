@@ -101,8 +101,8 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
     if COULD_NOT in arguments and COULD_NOT not in properties_of(shape.schema):
         fields = {name: value for name, value in arguments.items() if name != COULD_NOT}
     if not _has_fields(shape.schema):
-        value = fields[WRAPPED] if fields.keys() == {WRAPPED} else None
-        return json.dumps(fields, ensure_ascii=False) if value is None else _text_of(value, shape)
+        lone = fields.keys() == {WRAPPED}
+        return _text_of(fields[WRAPPED], shape) if lone else json.dumps(fields, ensure_ascii=False)
     (inner,) = fields.values() if len(fields) == 1 else (None,)
     if isinstance(inner, str) and inner.lstrip()[:1] == "{":  # JSON inside of JSON, under the name of a field
         found = structured_output.read_answer(inner, shape).map(lambda _: inner)

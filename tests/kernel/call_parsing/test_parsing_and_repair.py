@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,6 +14,7 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing import parse_calls, repair_call
+from reactive_agents.kernel.call_parsing.repair import coerce
 
 ROOT = Path(__file__).parents[3]
 SEARCH = ToolDefinition(
@@ -73,3 +75,38 @@ def test_the_library_for_repairs_is_loaded_when_something_is_broken() -> None:
         [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, check=False
     )
     assert (done.stdout, done.stderr) == ("False True\n", "")
+
+
+def test_the_work_on_nested_values_that_fit_nothing_grows_with_their_depth() -> None:
+    schema: Any = {
+        "$defs": {
+            "Node": {
+                "type": "object",
+                "properties": {
+                    "name": {"type": "string"},
+                    "inner": {"type": "array", "items": {"$ref": "#/$defs/Node"}},
+                },
+                "required": ["name"],
+            }
+        },
+        "$ref": "#/$defs/Node",
+    }
+
+    def functions_called(depth: int) -> int:
+        value: Any = {"name": None}
+        for _ in range(depth):
+            value = {"name": "x", "inner": [value]}
+        called = 0
+
+        def count(_frame: object, event: str, _: object) -> None:
+            nonlocal called
+            called += event == "call"
+
+        sys.setprofile(count)
+        try:
+            coerce(value, schema, schema)
+        finally:
+            sys.setprofile(None)
+        return called
+
+    assert functions_called(6) < 6 * functions_called(3)
