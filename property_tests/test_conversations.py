@@ -28,6 +28,7 @@ from reactive_agents.core.messages import (
     ToolMessage,
     UserMessage,
 )
+from reactive_agents.engine.handoffs import holder_path
 from reactive_agents.kernel.context_window.history import fit_history
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -156,3 +157,21 @@ def test_memories_reach_the_prompts_of_their_owners_alone(
         others = {owners[index] for index in seen if index != number}
         whose = {owners[number], "agent"} if anonymous == "agent" else {owners[number]} - {"agent"}
         assert others <= whose
+
+
+# --- who has a conversation -------------------------------------------------------------------------------
+
+agents = st.sampled_from(["a", "b", "c", "d"])
+
+
+@given(agents, st.lists(agents, max_size=8))
+def test_the_way_to_the_agent_that_has_a_conversation_is_short_and_ends_with_it(
+    first: str, handoffs: list[str]
+) -> None:
+    path = holder_path(first, handoffs)
+    assert (path[-1] if path else first) == (handoffs[-1] if handoffs else first)
+    assert len(set(path)) == len(path)
+    assert first not in path
+    steps = set(zip([first, *handoffs], handoffs, strict=False))
+    assert set(zip((first, *path), path, strict=False)) <= steps
+    assert holder_path(first, path) == path

@@ -240,15 +240,16 @@ async def _awaited(
     for timeout in timeouts:
         timeout.stop()
     try:
-        settled = await wait
-        if isinstance(settled, Success):
-            settled = await settle(settled.unwrap())
+        outcome = await wait
+        if isinstance(outcome, Success):
+            outcome = await settle(outcome.unwrap())
+        settled = outcome
     finally:  # also when the wait is cancelled: every request has an end
         handle.waiting -= 1
         for timeout in timeouts:
             timeout.go_on()
         end(settled)
-    return settled
+    return outcome
 
 
 async def _settled(

@@ -413,10 +413,11 @@ async def test_the_time_of_a_tool_stands_still_while_people_are_waited_for() -> 
         (question,) = outer.pending_questions()
         outer.answer(question.run_id, question.question_id, "blue").unwrap()
 
+    results: list[Any] = []
     async with anyio.create_task_group() as group:
         group.start_soon(answer_late)
-        result = await outer.run("Paint it.")
-    assert observed(result) == ["Blue it is."]
+        results.append(await outer.run("Paint it."))
+    assert observed(results[0]) == ["Blue it is."]
 
 
 def test_a_desk_is_that_of_one_agent() -> None:
@@ -463,8 +464,8 @@ async def test_over_http_and_through_the_library_of_models() -> None:
         )
         agent = builder.with_reasoning().with_tools(ship).with_ask_user(lambda _: "the red one").build()
         delivering(agent, "gone")
-        async with agent:
-            result = await agent.run("Ship it.")
+        result = await agent.run("Ship it.")
+        await agent.aclose()
     assert (result.output, observed(result)) == ("Shipped.", ["the red one", "gone"])
     assert [each["function"]["name"] for each in server.requests[0].body["tools"]] == [
         "ship",

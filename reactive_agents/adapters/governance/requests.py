@@ -34,7 +34,7 @@ QuestionHandler: TypeAlias = Callable[[QuestionRequest], str | Awaitable[str | N
 
 DEFAULT_TIMEOUT_S = 300.0
 
-_Request = TypeVar("_Request", ApprovalRequest, QuestionRequest, ExternalCallRequest)
+_Request = TypeVar("_Request", bound=ApprovalRequest | PersonRequest)
 _Decision = TypeVar("_Decision", ApprovalDecision, Reply)
 
 

@@ -44,6 +44,7 @@ LineKind: TypeAlias = Literal[
     "guidance",
     "guard",
     "approval",
+    "handoff",
     "question",
     "external",
     "verify",
@@ -118,6 +119,8 @@ def describe(event: events.AgentEvent) -> Line | None:
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
             return Line("approval", f"{name} {verdict}")
+        case events.HandedOff(to_agent=to_agent, reason=reason):
+            return Line("handoff", f"to {to_agent}{f': {reason}' if reason else ''}")
         case events.QuestionAsked(text=question):
             return Line("question", f"{question} (waits for an answer)")
         case events.QuestionAnswered(answered=answered, answer=given, reason=reason):

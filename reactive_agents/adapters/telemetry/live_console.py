@@ -28,7 +28,7 @@ _KINDS_OF_STYLE = {
     "dim": "phase strategy model tool",
     "blue": "plan step",
     "": "thought",
-    "yellow": "critique review guidance approval question external budget",
+    "yellow": "critique review guidance approval handoff question external budget",
     "cyan": "action",
     "green": "result",
     "bold yellow": "guard partial abstain",

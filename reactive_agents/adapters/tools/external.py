@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from attrs import evolve
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
@@ -22,7 +24,7 @@ def external_tool(
     output: bool = False,
     idempotent: bool = False,
     volatile: bool = False,
-) -> Tool:
+) -> Tool[..., Any, object]:
     """Return a tool that another program executes.
 
     Each call is checked here, and waits for ``agent.deliver``. Where a Python function describes the
