@@ -100,10 +100,15 @@ async def call_function(function: Callable[..., Any], *args: Any) -> Any:
     An ``async`` function runs here; a plain one in a worker thread, since it may block. There it goes on by
     itself when this is cancelled.
     """
-    if inspect.iscoroutinefunction(function):
-        return await function(*args)
-    (value,) = await anyio.to_thread.run_sync(partial(_called, function, args), abandon_on_cancel=True)
-    return await value if inspect.isawaitable(value) else value
+    try:
+        if inspect.iscoroutinefunction(function):
+            return await function(*args)
+        (value,) = await anyio.to_thread.run_sync(partial(_called, function, args), abandon_on_cancel=True)
+        return await value if inspect.isawaitable(value) else value
+    except anyio.get_cancelled_exc_class() as error:
+        if is_cancelled():
+            raise
+        raise RuntimeError("something that it waited for was cancelled") from error
 
 
 def _called(function: Callable[..., Any], args: tuple[Any, ...]) -> tuple[Any]:

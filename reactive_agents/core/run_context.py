@@ -35,6 +35,8 @@ class _NoReport:
 NO_REPORT: Awaitable[None] = _NoReport()
 """Of progress that goes nowhere."""
 
+_NO_RUN, _NO_TASK = RunId(""), TaskId("")
+
 Deps = TypeVar("Deps", covariant=True, default=Any)
 """The type of the dependencies of a run."""
 
@@ -42,6 +44,8 @@ Deps = TypeVar("Deps", covariant=True, default=Any)
 @frozen(eq=False)
 class RunContext(Generic[Deps]):
     """The run that a function is called for; hidden from the model.
+
+    A test of such a function makes its own: ``RunContext(Shop(), user="ada")``.
 
     Attributes:
         deps: the dependencies that the run was given with ``run(task, deps=…)``; ``None`` without.
@@ -58,8 +62,8 @@ class RunContext(Generic[Deps]):
     """
 
     deps: Deps = field(repr=False)
-    run_id: RunId
-    task_id: TaskId
+    run_id: RunId = _NO_RUN
+    task_id: TaskId = _NO_TASK
     user: str | None = None
     session: str | None = None
     usage: RunUsage = RunUsage()

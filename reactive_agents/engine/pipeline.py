@@ -10,6 +10,7 @@ in ``run_records.py``.
 
 from __future__ import annotations
 
+import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
 from operator import attrgetter
@@ -41,6 +42,8 @@ from reactive_agents.engine.run_result import as_partial, complete, partial_resu
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of
+
+_log = logging.getLogger("reactive_agents")
 
 Stage: TypeAlias = Callable[
     [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, errors.RuntimeErrors]]
@@ -295,6 +298,7 @@ async def _text_of(function: ContextFunction, services: EngineServices) -> Resul
             return Success((text or "").strip())
         problem = f"returned {abbreviated(text)}, expected a text"
     except Exception as error:  # noqa: BLE001 - a function of the program
+        _log.warning("The instructions %r raised.", function.name, exc_info=error)
         problem = f"raised {type(error).__name__}: {error}"
     message = f"The instructions {function.name!r} {problem}."
     return Failure(errors.ServiceFailed(message, "instructions", function.name))

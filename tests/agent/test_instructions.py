@@ -89,11 +89,20 @@ def no_text() -> Any:
     return 3
 
 
+async def cancelled() -> str:
+    """Wait for a task that was cancelled."""
+    raise anyio.get_cancelled_exc_class()
+
+
 @pytest.mark.parametrize(
     ("function", "message"),
     [
         (raising, "The instructions 'raising' raised KeyError: 'Acme'."),
         (no_text, "The instructions 'no_text' returned 3, expected a text."),
+        (
+            cancelled,
+            "The instructions 'cancelled' raised RuntimeError: something that it waited for was cancelled.",
+        ),
     ],
 )
 async def test_a_function_that_raises_fails_the_run_by_its_name(function: Any, message: str) -> None:

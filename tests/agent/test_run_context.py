@@ -138,8 +138,9 @@ def test_a_tool_has_one_context_of_each_kind() -> None:
         _ = tool(two).definition
 
 
-def test_dependencies_are_in_no_text_of_a_context() -> None:
-    context = RunContext(deps={"password": "hunter2"}, run_id=Any, task_id=Any)  # type: ignore[arg-type]
+def test_a_test_of_a_tool_makes_its_context_and_its_text_has_no_dependencies() -> None:
+    context = RunContext(Shop("hunter2", {"tea": 4}), user="ada")
+    assert Price()(context, "tea") == "hunter2 sells tea for 3"
     assert "hunter2" not in repr(context)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import inspect
+import logging
 import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -31,6 +32,8 @@ from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_
 from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
+
+_log = logging.getLogger("reactive_agents")
 
 _Listings: TypeAlias = tuple[tuple[ToolDefinition, ...], ...]
 
@@ -290,6 +293,7 @@ async def _made(
     except ToolDefinitionError as error:
         return Failure(_failed(function.name, f"returned what cannot be a tool: {error}"))
     except Exception as error:  # noqa: BLE001 - a function of the program
+        _log.warning("The toolset function %r raised.", function.name, exc_info=error)
         return Failure(_failed(function.name, f"raised {type(error).__name__}: {error}"))
 
 
@@ -304,10 +308,11 @@ async def _filtered(
     name = getattr(keeps, "__qualname__", type(keeps).__qualname__).rpartition("<locals>.")[2]
     try:
         if inspect.iscoroutinefunction(keeps):
-            kept = [await keeps(context, tool.definition) for tool in tools]
+            kept = [await call_function(keeps, context, tool.definition) for tool in tools]
         else:
             kept = await call_function(lambda: [keeps(context, tool.definition) for tool in tools])
     except Exception as error:  # noqa: BLE001 - a function of the program
+        _log.warning("The toolset function %r raised.", name, exc_info=error)
         return Failure(_failed(name, f"raised {type(error).__name__}: {error}"))
     wrong = [each for each in kept if not isinstance(each, bool)]
     if wrong:
