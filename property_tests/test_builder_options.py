@@ -75,6 +75,7 @@ CALLS: tuple[tuple[str, tuple[str, ...]], ...] = (
     ("with_console", ("output",)),
     ("with_telemetry", ("tracer_provider", "meter_provider", "content")),
     ("with_logging", ()),
+    ("with_run_log", ("", "keep_days", "keep_runs")),
     ("with_durability", ("", "in_doubt", "recover")),
     ("with_redaction", ("", "")),
     ("with_verification", ("threshold", "action", "judge_model", "self_consistency", "deliverables")),

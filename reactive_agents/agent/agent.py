@@ -432,18 +432,20 @@ class ReactiveAgent(Generic[R, D]):
         return store
 
     async def forget(self, *, user: str) -> int:
-        """Delete the sessions, recorded runs and memories of a user; return their number.
+        """Delete the sessions, memories and runs of a user; return their number.
 
         Those of other agents in the same files are deleted as well. Records of cost and the audit log stay.
 
         Raises:
             AgentError: a store failed, is missing, or cannot forget.
         """
-        forgotten = value_or_raise(await attempt(self._session_store().forget(user)))
+        forgotten: int = value_or_raise(await attempt(self._session_store().forget(user)))
         record = self.container.memory.record().value_or(None)
         if record is not None:
-            deleted: int = value_or_raise(await attempt(record.delete(user=user)))
-            forgotten += deleted
+            forgotten += value_or_raise(await attempt(record.delete(user=user)))
+        run_log = self.container.core.run_log().value_or(None)
+        if run_log is not None:
+            forgotten += value_or_raise(await attempt(run_log.forget(user)))
         memory = self.container.memory.memory().value_or(None)
         if memory is None:
             return forgotten

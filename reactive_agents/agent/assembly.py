@@ -133,6 +133,7 @@ def compose_agent(agent: ResolvedAgent, core: Providers = EMPTY) -> ReactiveAgen
         core={
             "patterns": Object(agent.config.redaction.patterns),
             "subscribers": Object(subscribers),
+            "run_log_config": Object(agent.config.run_log),
             **core,
         },
         services=partial(_services, agent),
@@ -315,6 +316,7 @@ def _check_paths(config: AgentConfig) -> Result[None, InvalidConfig]:
         "cost.path": config.cost,
         "audit.path": config.audit,
         "durability.path": config.durability,
+        "run_log.path": config.run_log,
     }
     for option, store in stores.items():
         wrong = None if store is None else wrong_path(option, store.path)

@@ -25,6 +25,7 @@ from reactive_agents.core.config import (
     MemoryConfig,
     ModelConfig,
     RedactionConfig,
+    RunLogConfig,
     SessionsConfig,
 )
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
@@ -48,6 +49,7 @@ class AgentConfig(RunSettings):
         mcp_servers: servers whose tools the agent has besides; their environment and headers are written.
         workspace: the directory that file tools are held inside; ``None`` for the current one.
         sessions: where conversations are kept; in the process by default.
+        run_log: where the events of runs are kept; ``None`` for nowhere.
         memory: switches memory on, as the others switch on their services.
         redaction: patterns of secrets, besides the known ones, to keep out of events, logs, memory and audit.
     """
@@ -59,6 +61,7 @@ class AgentConfig(RunSettings):
     mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
     sessions: SessionsConfig = field(factory=SessionsConfig)
+    run_log: RunLogConfig | None = None
     memory: MemoryConfig | None = None
     guardrails: GuardrailsConfig | None = None
     cost: CostConfig | None = None

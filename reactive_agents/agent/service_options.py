@@ -136,6 +136,27 @@ class ServiceOptions(AgentDescription):
             config.DurabilityConfig, "durability", path=os.fspath(path), in_doubt=in_doubt, recover=recover
         )._with_components(record_key=key)
 
+    def with_run_log(
+        self, path: str | Path, *, keep_days: float | None = 30.0, keep_runs: int | None = None
+    ) -> Self:
+        """Keep the events of runs in a file, to be read by ``reactive-agents runs``.
+
+        They are written beside the run, in batches: of a run that is killed, all but the last moment is
+        there. Secrets are redacted, tasks and answers are not left out.
+
+        Args:
+            path: an SQLite file, made when it is not there; it may be that of another store, as of
+                ``with_durability``.
+            keep_days: days after which a run is deleted, above 0; ``None`` for never.
+            keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
+        """
+        wrong = wrong_path("run_log.path", path)
+        if wrong is not None:
+            return self._with_problem(wrong)
+        return self._switched_on(
+            config.RunLogConfig, "run_log", path=os.fspath(path), keep_days=keep_days, keep_runs=keep_runs
+        )
+
     def with_telemetry(
         self,
         tracer_provider: TracerProvider | None = None,

@@ -23,6 +23,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
     "chat": ("chat", "Talk with an agent; the conversation is kept."),
     "sessions": ("sessions", "List, show and delete conversations."),
+    "runs": ("runs", "List, show, follow and export runs."),
     "models": ("models", "List the model providers, or probe a model."),
     "persona": ("persona", "Send events to a persona."),
     "plan": ("persona_records", "Show a persona's plan and the state of its steps."),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
 import sys
@@ -17,6 +18,7 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.system import state_directory
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -28,12 +30,13 @@ from reactive_agents.agent.run_options import TaskInput
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
-from reactive_agents.core.config import ModelConfig, ReasoningConfig
+from reactive_agents.core.config import ModelConfig, ReasoningConfig, RunLogConfig
 from reactive_agents.core.content import Audio, ContentKind, Document, Image, kind_of, media_type_of
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.run_log import RUN_LOG_FILE
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
 
@@ -296,11 +299,16 @@ def override(
 def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent; on a terminal, its user is asked for approvals and answers.
 
+    Its runs are logged in the user's state directory, unless the configuration names another file or
+    ``REACTIVE_AGENTS_RUN_LOG`` is ``off``.
+
     Args:
         config: of the agent.
         view: asks the user.
         file: the one of the configuration, which no tool of the agent may write.
     """
+    if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
+        config = evolve(config, run_log=RunLogConfig(str(state_directory(os.environ) / RUN_LOG_FILE)))
     there = sys.stdin.isatty()
     desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
     files = () if file is None else (file.resolve(),)

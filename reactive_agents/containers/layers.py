@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from attrs import field, frozen
 from dependency_injector.providers import Object, Provider
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure
 
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
@@ -37,7 +37,7 @@ from reactive_agents.containers.composition import (
     Singleton,
 )
 from reactive_agents.containers.lifetimes import Lifetimes
-from reactive_agents.core.config import IN_PROCESS, ModelConfig
+from reactive_agents.core.config import IN_PROCESS, ModelConfig, RunLogConfig
 from reactive_agents.core.model_profiles import PROFILES_FILE, ModelProfile
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
@@ -79,26 +79,43 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 if TYPE_CHECKING:
     from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.sqlite import DatabasePath
+    from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
     from reactive_agents.engine.handoffs import HandoffTarget
 
 _log = logging.getLogger("reactive_agents")
 
 
-def build_events(redactor: Redactor, subscribers: tuple[EventHandler, ...] = ()) -> EventBus:
+def build_events(
+    redactor: Redactor,
+    subscribers: tuple[EventHandler, ...] = (),
+    run_log: Maybe[EventHandler] = Nothing,
+) -> EventBus:
     """Return a bus with redacted events, and redact the package's log as well."""
     redactor = checked_redactor(redactor)
     redact_log(redactor)
     bus = LocalEventBus(redactor)
-    for handler in subscribers:
+    log = run_log.value_or(None)
+    for handler in subscribers if log is None else (*subscribers, log):
         bus.subscribe(handler)
     return bus
+
+
+def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRunLog | None:
+    """Return the run log of a file; ``None`` without a configuration."""
+    if config is None:
+        return None
+    from reactive_agents.adapters.telemetry.run_log import SqliteRunLog  # by agents with a run log
+
+    run_log = SqliteRunLog(config.path, keep_days=config.keep_days, keep_runs=config.keep_runs)
+    lifetimes.add(run_log.aclose)
+    return run_log
 
 
 class CoreLayer(Layer):
     """Provides ``clock``, ``ids``, ``redactor``, ``events`` and ``lifetimes``.
 
     ``patterns`` and ``secrets`` are what the redactor looks for besides what it knows by itself;
-    ``subscribers`` are handlers of the events of all runs.
+    ``subscribers`` are handlers of the events of all runs, and ``run_log`` keeps them in a file.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
@@ -111,10 +128,14 @@ class CoreLayer(Layer):
             EnvironmentRedactor, patterns=self.patterns, secrets=self.secrets
         )
         self.subscribers: Provider[tuple[EventHandler, ...]] = given.get("subscribers") or Object(())
-        self.events: Provider[EventBus] = given.get("events") or Singleton(
-            build_events, self.redactor, self.subscribers
-        )
         self.lifetimes: Provider[Lifetimes] = given.get("lifetimes") or Singleton(Lifetimes)
+        self.run_log: Provider[Maybe[SqliteRunLog]] = OptionalService(
+            given.get("run_log")
+            or Singleton(open_run_log, given.get("run_log_config") or Object(None), self.lifetimes)
+        )
+        self.events: Provider[EventBus] = given.get("events") or Singleton(
+            build_events, self.redactor, self.subscribers, self.run_log
+        )
 
 
 # --- The language model ---

@@ -23,6 +23,7 @@ from reactive_agents.core.tools import Risk
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
 _dollars = and_(ge(0.0), le(1e9))
+_days = and_(gt(0.0), le(36500.0))
 
 
 IN_PROCESS = ":memory:"
@@ -63,6 +64,24 @@ class SessionsConfig:
     """
 
     path: str = field(default=IN_PROCESS, validator=min_len(1))
+
+
+@frozen
+class RunLogConfig:
+    """Where the events of runs are kept, to be read afterwards.
+
+    Attributes:
+        path: an SQLite file, created if needed.
+        keep_days: days after which a run is deleted, above 0; ``None`` for never.
+        keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
+    """
+
+    path: str = field(validator=min_len(1))
+    keep_days: float | None = field(
+        default=30.0,
+        validator=optional(_days),  # type: ignore[arg-type]  # attrs takes the type of the default
+    )
+    keep_runs: int | None = field(default=None, validator=optional(ge(1)))
 
 
 InDoubt: TypeAlias = Literal["tell", "ask", "fail"]

@@ -673,6 +673,14 @@ class RecordFailed:
 
 
 @frozen
+class RunLogFailed:
+    """The run log cannot be read or written. ``operation``: the failed one."""
+
+    message: str
+    operation: str
+
+
+@frozen
 class LeaseLost:
     """A run belongs to another process now, or was removed from its record."""
 

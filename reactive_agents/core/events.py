@@ -12,8 +12,8 @@ from reactive_agents.core.event_base import Event as Event
 from reactive_agents.core.event_base import Stamp as Stamp
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
-from reactive_agents.core.json import JsonObject
-from reactive_agents.core.models import Usage
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.models import ModelRequest, Usage
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolRequirement
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
@@ -235,12 +235,19 @@ CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
 
 @frozen
 class TaskStarted(Event):
-    """A run begins. ``metadata``: the data that ``run(task, metadata=…)`` gave."""
+    """A run begins.
+
+    Attributes:
+        metadata: the data that ``run(task, metadata=…)`` gave.
+        session: the conversation that it continues, and ``user`` whose task it is, as the program names them.
+    """
 
     agent_id: AgentId
     input: str
     tags: tuple[str, ...] = ()
     metadata: JsonObject = field(factory=dict)
+    session: str | None = None
+    user: str | None = None
 
 
 @frozen
@@ -422,6 +429,7 @@ class ToolCallCompleted(Event):
         duration_ms: wall-clock milliseconds.
         error: empty when it worked.
         origin: whether the tool was run for this call, or its result comes from elsewhere.
+        result: the full result; the model may have been shown a part of it.
     """
 
     tool_name: str
@@ -430,6 +438,7 @@ class ToolCallCompleted(Event):
     duration_ms: float
     error: str = ""
     origin: CallOrigin = "executed"
+    result: Json = None
 
 
 @frozen
@@ -648,10 +657,12 @@ class ModelCallStarted(Event):
     Attributes:
         purpose: why.
         model: as in the request.
+        request: what it is sent, apart from the bytes of images, audio and documents.
     """
 
     purpose: str
     model: str
+    request: ModelRequest | None = None
 
 
 @frozen

@@ -184,7 +184,9 @@ class ExecutionEngine:
         outcome: Result[TaskResult, RuntimeErrors]
         try:
             try:
-                events.publish(TaskStarted, task.agent_id, task.input, tags=task.tags, metadata=task.metadata)
+                events.publish(
+                    TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user
+                )
                 if journal is not None and journal.run.attempt > 1:
                     events.publish(RunContinued, journal.run.attempt, journal.size)
                 outcome = Failure(refused) if refused is not None else await self._run_phases(services)

@@ -262,6 +262,7 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
             result.duration_ms,
             result.error,
             result.origin,
+            result.result,
         )
 
     def on_done(state: KernelState) -> None:

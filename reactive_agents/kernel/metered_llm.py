@@ -485,7 +485,7 @@ class MeteredLLM:
             if isinstance(reserved, Failure):
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
-        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model)
+        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model, request)
         try:
             answer = self._checked(request, await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
@@ -523,7 +523,7 @@ class MeteredLLM:
                 yield Failure(reserved.failure())
                 return
             reservation = reserved.unwrap()
-        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model)
+        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model, request)
         answer: Result[ModelResponse, LLMErrors] | None = None
         try:
             async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]

@@ -189,7 +189,7 @@ COMMANDS = [
     for block in BLOCKS
     if block.language == "sh"
     for line in block.content.splitlines()
-    if line.startswith("reactive-agents run")
+    if line.startswith("reactive-agents run ")
 ]
 
 

@@ -24,6 +24,7 @@ ENVIRONMENT = {
     "PATH": os.environ["PATH"],
     "LITELLM_LOCAL_MODEL_COST_MAP": "True",
     "XDG_STATE_HOME": os.devnull,
+    "REACTIVE_AGENTS_RUN_LOG": "off",
     "COVERAGE_PROCESS_START": os.environ.get("COVERAGE_PROCESS_START", ""),
 }
 

@@ -1,0 +1,494 @@
+"""The run log: the events of all runs in an SQLite file, to be read afterwards.
+
+The handler only puts an event into a queue; a thread writes what has come up every few hundredths of a
+second, so that neither the event loop nor the run waits for a disk. A run that is killed is in the log up to
+then. Each message of a conversation is stored once for a run, however many requests it is in, so that the
+file grows with what is new.
+
+The bus has redacted what comes here. Deltas of streamed texts are left out: the whole texts follow them.
+"""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import json
+import logging
+import os
+import sqlite3
+import threading
+import time
+from collections import deque
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+from functools import partial
+from importlib.metadata import version
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from attrs import define, evolve, field
+from returns.result import Failure, Result
+
+from reactive_agents.adapters import sqlite
+from reactive_agents.core import events
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.errors import RunLogFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.run_log import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.effects import effect
+
+BEAT_S = 0.05
+"""Seconds between two batches."""
+MOST_WAITING = 50_000
+"""Events that wait for the disk at most; after that the oldest are lost, with a warning."""
+DEFAULT_KEEP_DAYS = 30.0
+_ATTEMPTS = 3
+"""Attempts to write a batch, after which it is lost."""
+_PRUNE_EVERY = 200
+"""Ended runs after which old ones are looked for."""
+_DAY_US = 86_400_000_000
+
+_LEFT_OUT = frozenset({events.ModelTextStreamed, events.ModelThinkingStreamed, events.ToolArgumentsStreamed})
+_SUBJECTS: Mapping[type, str] = {
+    events.ToolCallStarted: "tool_name",
+    events.ToolCallCompleted: "tool_name",
+    events.ApprovalRequested: "tool_name",
+    events.ModelCallStarted: "purpose",
+    events.ModelCallCompleted: "purpose",
+    events.ModelCallAbandoned: "purpose",
+    events.GuidanceGiven: "policy",
+    events.ExecutionPhaseEntered: "phase",
+    events.ExecutionPhaseFailed: "phase",
+    events.PlanStepChanged: "step_id",
+}
+
+RUN_LOG = sqlite.Store(
+    "run log",
+    (
+        (
+            "CREATE TABLE logged_runs (run_id TEXT PRIMARY KEY, agent TEXT NOT NULL, parent TEXT,"
+            " session TEXT, user TEXT, tags TEXT NOT NULL, task TEXT NOT NULL, started_us INTEGER NOT NULL,"
+            " ended_us INTEGER, status TEXT NOT NULL, terminated_by TEXT NOT NULL, detail TEXT NOT NULL,"
+            " model_calls INTEGER NOT NULL, tokens INTEGER NOT NULL, cost_usd REAL NOT NULL,"
+            " version TEXT NOT NULL)",
+            "CREATE INDEX logged_runs_by_start ON logged_runs (started_us)",
+            "CREATE INDEX logged_runs_by_user ON logged_runs (user)",
+            "CREATE TABLE run_events (run_id TEXT NOT NULL, sequence INTEGER NOT NULL,"
+            " at_us INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,"
+            " PRIMARY KEY (run_id, sequence)) WITHOUT ROWID",
+            "CREATE TABLE run_texts (run_id TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL,"
+            " PRIMARY KEY (run_id, digest)) WITHOUT ROWID",
+            "CREATE TRIGGER logged_run_deleted AFTER DELETE ON logged_runs BEGIN"
+            " DELETE FROM run_events WHERE run_id = OLD.run_id;"
+            " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
+        ),
+    ),
+)
+"""Logged runs, their events, and the messages and tools of their requests, each once for a run."""
+
+_log = logging.getLogger("reactive_agents")
+
+
+@define(eq=False)
+class _Texts:
+    """The parts of a run's requests that are stored, by the identity of the objects.
+
+    The objects are kept, so that no other one gets the same identity.
+    """
+
+    digests: dict[int, str] = field(factory=dict)
+    kept: list[object] = field(factory=list)
+    stored: set[str] = field(factory=set)
+
+
+class SqliteRunLog:
+    """A run log in an SQLite file; a handler of the bus.
+
+    Args:
+        path: an SQLite file, made when it is not there. It may hold other stores of the package as well.
+        keep_days: days after which a run is deleted, above 0; ``None`` for never.
+        keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
+        patience_s: seconds to wait for a lock of the file, 0 or more.
+        read_only: never write, and never make the file.
+    """
+
+    def __init__(
+        self,
+        path: sqlite.DatabasePath,
+        *,
+        keep_days: float | None = DEFAULT_KEEP_DAYS,
+        keep_runs: int | None = None,
+        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
+        read_only: bool = False,
+    ) -> None:
+        self._file = sqlite.SqliteFile(
+            path, RUN_LOG, RunLogFailed, patience_s=patience_s, read_only=read_only
+        )
+        self._keep_days, self._keep_runs = keep_days, keep_runs
+        self._ended = _PRUNE_EVERY  # the first run that ends looks for old ones
+        self._texts: dict[RunId, _Texts] = {}
+        self._begin()
+
+    def _begin(self) -> None:
+        self._waiting: deque[Any] = deque()
+        self._lost = 0
+        self._changing = threading.Lock()
+        self._writing = threading.Lock()
+        self._writer: threading.Thread | None = None
+        self._failures = 0
+        self._process = os.getpid()
+
+    def __call__(self, event: Any) -> None:
+        """Put an event into the queue of the writer."""
+        if type(event) in _LEFT_OUT:
+            return
+        if self._process != os.getpid():
+            self._begin()
+        with self._changing:
+            if len(self._waiting) >= MOST_WAITING:
+                self._waiting.popleft()
+                self._lost += 1
+            self._waiting.append(event)
+            if self._writer is None:
+                self._writer = threading.Thread(target=self._write_batches, name="run-log", daemon=True)
+                self._writer.start()
+                atexit.register(self._at_exit)
+
+    async def aclose(self) -> None:
+        """Write what waits, and close the file; the next event opens it again."""
+        await anyio.to_thread.run_sync(self._write_waiting)
+        await self._file.aclose()
+
+    def _at_exit(self) -> None:
+        self._write_waiting()
+
+    def _write_batches(self) -> None:
+        idle = 0
+        while True:
+            time.sleep(BEAT_S * 20**self._failures)
+            if self._write_waiting():
+                idle = 0
+                continue
+            idle += 1
+            if idle * BEAT_S > 1:
+                with self._changing:
+                    if not self._waiting:
+                        self._writer = None
+                        atexit.unregister(self._at_exit)
+                        return
+
+    def _write_waiting(self) -> int:
+        """Write what waits as one transaction; return how many events it had."""
+        with self._writing:
+            with self._changing:
+                batch, self._waiting, lost, self._lost = tuple(self._waiting), deque(), self._lost, 0
+            if lost:
+                _log.warning("The run log could not keep up: %d events are lost.", lost)
+            if not batch:
+                return 0
+            try:
+                written = anyio.run(self._write, batch)
+            except Exception:  # noqa: BLE001 - no run fails for its log
+                lost = len(batch)
+                _log.warning("The run log could not be written: %d events are lost.", lost, exc_info=True)
+                return len(batch)
+            self._failures = self._failures + 1 if isinstance(written, Failure) else 0
+            if self._failures >= _ATTEMPTS:
+                self._failures = 0
+                _log.warning("The run log could not be written: %d events are lost.", len(batch))
+            elif self._failures:
+                with self._changing:  # the next round tries again
+                    self._waiting.extendleft(reversed(batch))
+                    surplus = len(self._waiting) - MOST_WAITING
+                    for _ in range(max(0, surplus)):
+                        self._waiting.popleft()
+                    self._lost += max(0, surplus)
+            return len(batch)
+
+    async def _write(self, batch: tuple[Any, ...]) -> Result[None, RunLogFailed]:
+        rows = [self._rows_of(event) for event in batch]
+        written = await self._file.write("log", partial(_insert, rows=rows))
+        if isinstance(written, Failure):
+            return written
+        ended = [event for event in batch if isinstance(event, events.TaskCompleted | events.TaskFailed)]
+        for event in ended:
+            self._texts.pop(event.run_id, None)
+        self._ended += len(ended)
+        if ended and self._ended >= _PRUNE_EVERY:
+            self._ended = 0
+            await self._prune(batch[-1].at)
+        return written
+
+    async def _prune(self, now: datetime) -> None:
+        until = None if self._keep_days is None else sqlite.microseconds(now) - int(self._keep_days * _DAY_US)
+        await self._file.write("prune", partial(_prune, until=until, keep=self._keep_runs))
+
+    def _rows_of(self, event: Any) -> _Rows:
+        rows = _Rows(event)
+        if isinstance(event, events.ModelCallStarted) and event.request is not None:
+            rows.body = _fields(evolve(event, request=None))
+            rows.body["request"] = self._request(event.run_id, event.request, rows)
+        else:
+            rows.body = _fields(event)
+        return rows
+
+    def _request(self, run_id: RunId, request: ModelRequest, rows: _Rows) -> JsonObject:
+        """Return a request with digests in place of its messages and tools."""
+        texts = self._texts.setdefault(run_id, _Texts())
+        short = encode(evolve(request, messages=(), tools=()))
+        assert isinstance(short, dict)
+        short["messages"] = [_digest(each, texts, rows) for each in request.messages]
+        short["tools"] = [_digest(each, texts, rows) for each in request.tools]
+        return short
+
+    # --- reading ----------------------------------------------------------------------------------------
+
+    @effect
+    async def runs(self, chosen: LoggedRunFilter) -> Result[tuple[LoggedRun, ...], RunLogFailed]:
+        """Return the runs that fit, the latest first."""
+        return await self._file.read("runs", partial(_runs, chosen=chosen))
+
+    @effect
+    async def run(self, run_id: RunId) -> Result[LoggedRun | None, RunLogFailed]:
+        """Return a run; its id may be cut to a beginning that no other run has."""
+        return await self._file.read("run", partial(_run, run_id=run_id))
+
+    @effect
+    async def events(self, run_id: RunId, after: int = 0) -> Result[tuple[LoggedEvent, ...], RunLogFailed]:
+        """Return the events of a run in order, those after a sequence number."""
+        return await self._file.read("events", partial(_events, run_id=run_id, after=after))
+
+    @effect
+    async def forget(self, user: str) -> Result[int, RunLogFailed]:
+        """Delete the runs of a user, and those that they began; return their number."""
+        await anyio.to_thread.run_sync(self._write_waiting)
+        return await self._file.write("forget", partial(_forget, user=user))
+
+
+def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
+    """Return the event as it was published, without its task's id.
+
+    ``None`` for one that this version of the package does not know.
+    """
+    origin = {"run_id": run.run_id, "task_id": "", "agent": run.agent, "parent_run_id": run.parent}
+    place = {"sequence": logged.sequence, "at": logged.at.isoformat()}
+    read = decode({"tag": logged.kind, **origin, **place, **logged.body}, events.AgentEvent)
+    return None if isinstance(read, Failure) else read.unwrap()
+
+
+@define(eq=False)
+class _Rows:
+    """The rows of an event."""
+
+    event: Any
+    body: dict[str, Any] = field(factory=dict)
+    texts: list[tuple[str, str, str]] = field(factory=list)
+
+
+def _fields(event: Any) -> dict[str, Any]:
+    """Return the fields of an event that are no columns."""
+    fields = encode(event)
+    assert isinstance(fields, dict)
+    for name in ("run_id", "task_id", "sequence", "at", "tag", "agent", "parent_run_id"):
+        fields.pop(name, None)
+    return fields
+
+
+def _digest(part: object, texts: _Texts, rows: _Rows) -> str:
+    """Return the digest of a message or tool; one that is new in its run is written."""
+    known = texts.digests.get(id(part))
+    if known is not None:
+        return known
+    body = json.dumps(encode(part), ensure_ascii=False, sort_keys=True)
+    digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    texts.digests[id(part)] = digest
+    texts.kept.append(part)
+    if digest not in texts.stored:
+        texts.stored.add(digest)
+        rows.texts.append((rows.event.run_id, digest, body))
+    return digest
+
+
+# --- one transaction each ---------------------------------------------------------------------------------
+
+
+_GOES_ON = "status NOT IN ('completed', 'partial', 'abstained')"
+"""A durable run that failed may go on; one that has a result may only be asked for it again."""
+
+
+def _insert(file: sqlite3.Connection, *, rows: Iterable[_Rows]) -> None:
+    for each in rows:
+        event = each.event
+        if isinstance(event, events.TaskStarted):
+            _insert_run(file, event)
+        elif isinstance(event, events.TaskCompleted | events.TaskFailed):
+            _end_run(file, event)
+        kind = type(event)
+        subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
+        body = json.dumps(each.body, ensure_ascii=False)
+        file.executemany("INSERT OR IGNORE INTO run_texts VALUES (?, ?, ?)", map(_storable, each.texts))
+        file.execute(
+            "INSERT OR IGNORE INTO run_events VALUES (?, ?, ?, ?, ?, ?)",
+            _storable(
+                (event.run_id, event.sequence, sqlite.microseconds(event.at), kind.__name__, subject, body)
+            ),
+        )
+
+
+def _insert_run(file: sqlite3.Connection, event: events.TaskStarted) -> None:
+    file.execute(
+        "INSERT INTO logged_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 'running', '', '', 0, 0, 0.0, ?)"
+        f" ON CONFLICT (run_id) DO UPDATE SET status = 'running', ended_us = NULL WHERE {_GOES_ON}",
+        _storable(
+            (
+                event.run_id,
+                event.agent,
+                event.parent_run_id,
+                event.session,
+                event.user,
+                json.dumps(list(event.tags)),
+                event.input,
+                sqlite.microseconds(event.at),
+                version("reactive-agents"),
+            )
+        ),
+    )
+
+
+def _end_run(file: sqlite3.Connection, event: events.TaskCompleted | events.TaskFailed) -> None:
+    if isinstance(event, events.TaskCompleted):
+        status, detail, told = event.result.status, event.result.reason, event.result.metadata
+    else:
+        status, detail, told = "failed", event.error.message, event.metadata
+    file.execute(
+        "UPDATE logged_runs SET ended_us = ?, status = ?, terminated_by = ?, detail = ?, model_calls = ?,"
+        f" tokens = ?, cost_usd = ? WHERE run_id = ? AND {_GOES_ON}",
+        _storable(
+            (
+                sqlite.microseconds(event.at),
+                status,
+                told.terminated_by,
+                detail or "",
+                told.model_calls,
+                told.tokens_used,
+                told.cost_usd,
+                event.run_id,
+            )
+        ),
+    )
+
+
+def _storable(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return the values with lone surrogates, which SQLite cannot hold, replaced."""
+    return tuple(
+        each.encode("utf-8", "replace").decode("utf-8") if isinstance(each, str) else each for each in values
+    )
+
+
+_COLUMNS = (
+    "run_id, agent, started_us, task, status, parent, session, user, tags, ended_us, terminated_by, detail,"
+    " model_calls, tokens, cost_usd, version,"
+    " (SELECT count(*) FROM run_events WHERE run_events.run_id = logged_runs.run_id)"
+)
+
+
+def _run_of(row: tuple[Any, ...]) -> LoggedRun:
+    run_id, agent, started, task, status, parent, session, user, tags, ended, *rest = row
+    return LoggedRun(
+        RunId(run_id),
+        agent,
+        sqlite.moment_of(started),
+        task,
+        status,
+        None if parent is None else RunId(parent),
+        session,
+        user,
+        tuple(json.loads(tags)),
+        None if ended is None else sqlite.moment_of(ended),
+        *rest,
+    )
+
+
+def _runs(file: sqlite3.Connection, *, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
+    conditions: dict[str, object] = {
+        "agent = ?": chosen.agent,
+        "user = ?": chosen.user,
+        "session = ?": chosen.session,
+        "status = ?": chosen.status,
+        "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)": chosen.tag,
+        "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
+        " AND kind = 'ToolCallCompleted' AND subject = ?)": chosen.tool,
+        "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),
+        "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
+        "cost_usd >= ?": chosen.least_cost_usd,
+    }
+    given = {condition: value for condition, value in conditions.items() if value is not None}
+    where = " AND ".join([*given, "1" if chosen.children else "parent IS NULL"])
+    rows = file.execute(
+        f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} ORDER BY started_us DESC, run_id DESC LIMIT ?",
+        (*given.values(), chosen.limit),
+    )
+    return tuple(_run_of(row) for row in rows)
+
+
+def _run(file: sqlite3.Connection, *, run_id: RunId) -> LoggedRun | None:
+    rows = file.execute(
+        f"SELECT {_COLUMNS} FROM logged_runs WHERE run_id = ? OR substr(run_id, 1, ?) = ?"
+        " ORDER BY run_id = ? DESC LIMIT 2",
+        (run_id, len(run_id), run_id, run_id),
+    ).fetchall()
+    if not rows or (len(rows) > 1 and rows[0][0] != run_id):
+        return None
+    return _run_of(rows[0])
+
+
+def _events(file: sqlite3.Connection, *, run_id: RunId, after: int) -> tuple[LoggedEvent, ...]:
+    found: list[LoggedEvent] = []
+    texts: dict[str, Json] = {}
+    rows = file.execute(
+        "SELECT sequence, at_us, kind, subject, body FROM run_events WHERE run_id = ? AND sequence > ?"
+        " ORDER BY sequence",
+        (run_id, after),
+    )
+    for sequence, at_us, kind, subject, text in rows:
+        body = json.loads(text)
+        if isinstance(body.get("request"), dict):
+            for name in ("messages", "tools"):
+                body["request"][name] = [_text(file, run_id, each, texts) for each in body["request"][name]]
+        found.append(LoggedEvent(run_id, sequence, sqlite.moment_of(at_us), kind, subject, body))
+    return tuple(found)
+
+
+def _text(file: sqlite3.Connection, run_id: RunId, digest: str, texts: dict[str, Json]) -> Json:
+    if digest not in texts:
+        row = file.execute(
+            "SELECT body FROM run_texts WHERE run_id = ? AND digest = ?", (run_id, digest)
+        ).fetchone()
+        texts[digest] = None if row is None else json.loads(row[0])
+    return texts[digest]
+
+
+def _prune(file: sqlite3.Connection, *, until: int | None, keep: int | None) -> None:
+    if until is not None:
+        file.execute("DELETE FROM logged_runs WHERE started_us < ?", (until,))
+    if keep is not None:
+        file.execute(
+            "DELETE FROM logged_runs WHERE run_id NOT IN"
+            " (SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ?)",
+            (keep,),
+        )
+
+
+def _forget(file: sqlite3.Connection, *, user: str) -> int:
+    doomed = [name for (name,) in file.execute("SELECT run_id FROM logged_runs WHERE user = ?", (user,))]
+    deleted = len(doomed)
+    while doomed:
+        name = doomed.pop()
+        doomed += [
+            child for (child,) in file.execute("SELECT run_id FROM logged_runs WHERE parent = ?", (name,))
+        ]
+        file.execute("DELETE FROM logged_runs WHERE run_id = ?", (name,))
+    return deleted

@@ -1,0 +1,284 @@
+"""``reactive-agents runs``: what runs did, from the run log."""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Iterable
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import typer
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.system import state_directory
+from reactive_agents.adapters.telemetry.console import describe
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
+from reactive_agents.cli import output
+from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import RunLogFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_log import RUN_LOG_FILE, LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.effects import Effect, attempt
+
+_T = TypeVar("_T")
+_POLL_S = 0.2
+
+runs = output.command_group("List, show, follow and export runs.", no_args_is_help=True)
+
+RunsOption = Annotated[
+    Path | None,
+    output.option(
+        "--runs", metavar="FILE", help="The run log; by default the one in the user's state directory."
+    ),
+]
+RunArgument = Annotated[
+    str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.", show_default=False)
+]
+MomentOption = datetime | None
+
+
+def default_run_log() -> Path:
+    """Return the file of the runs of the command line, unless another one is named."""
+    return state_directory(os.environ) / RUN_LOG_FILE
+
+
+@runs.command("list")
+def list_runs(
+    file: RunsOption = None,
+    agent: Annotated[
+        str | None, output.option("--agent", "-a", metavar="NAME", help="Of this agent.")
+    ] = None,
+    user: Annotated[str | None, output.option("--user", "-u", metavar="USER", help="Of this user.")] = None,
+    session: Annotated[
+        str | None, output.option("--session", metavar="SESSION", help="Of this conversation.")
+    ] = None,
+    status: Annotated[
+        str | None,
+        output.option("--status", metavar="STATUS", help="running, completed, partial, abstained or failed."),
+    ] = None,
+    tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
+    tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,
+    since: Annotated[
+        MomentOption, output.option("--since", metavar="TIME", help="That began then or later, UTC.")
+    ] = None,
+    before: Annotated[
+        MomentOption, output.option("--before", metavar="TIME", help="That began before, UTC.")
+    ] = None,
+    least_cost: Annotated[
+        float | None, output.option("--min-cost", metavar="USD", help="That cost so many dollars or more.")
+    ] = None,
+    children: Annotated[
+        bool, output.option("--children", help="Also those that a tool of another run began.")
+    ] = False,
+    limit: Annotated[int, output.option("--limit", "-n", metavar="N", min=1, help="The most runs.")] = 20,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List runs, the latest first."""
+    chosen = LoggedRunFilter(
+        agent, user, session, status, tag, tool, _utc(since), _utc(before), least_cost, children, limit
+    )
+    found = _ask(file, lambda log: log.runs(chosen), as_json=as_json)
+    if as_json:
+        output.print_json([_document(each) for each in found])
+        return
+    rows = [
+        (
+            each.run_id,
+            f"{each.started_at:%Y-%m-%d %H:%M:%S}",
+            each.agent,
+            each.status,
+            "" if each.duration_s is None else f"{each.duration_s:.1f} s",
+            str(each.tokens),
+            f"${each.cost_usd:.4f}",
+            output.one_line(each.task)[:60],
+        )
+        for each in found
+    ]
+    heads = ("run", "began", "agent", "status", "took", "tokens", "cost", "task")
+    output.print_table(heads, rows, right=("took", "tokens", "cost"))
+
+
+@runs.command()
+def show(
+    run: RunArgument,
+    file: RunsOption = None,
+    requests: Annotated[
+        bool, output.option("--requests", help="With the exact request of each model call.")
+    ] = False,
+    results: Annotated[
+        bool, output.option("--results", help="With the full result of each tool call.")
+    ] = False,
+    graph: Annotated[
+        bool, output.option("--graph", help="The plan as a Mermaid graph, and nothing else.")
+    ] = False,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Show what a run did, as a timeline."""
+    found, logged = _run_and_events(file, run, as_json=as_json)
+    if as_json:
+        output.print_json({**_document(found), "log": [_event_document(each) for each in logged]})
+        return
+    if graph:
+        typer.echo(mermaid(logged))
+        return
+    typer.echo(output.printable(_heading(found)))
+    for each in logged:
+        _print_event(each, found, requests=requests, results=results)
+
+
+@runs.command()
+def tail(
+    run: RunArgument,
+    file: RunsOption = None,
+) -> None:
+    """Show what a run did, and go on until it ends."""
+    found, logged = _run_and_events(file, run, as_json=False)
+    typer.echo(output.printable(_heading(found)))
+    while True:
+        for each in logged:
+            _print_event(each, found, requests=False, results=False)
+        last = logged[-1].sequence if logged else 0
+        found, more = _run_and_events(file, found.run_id, as_json=False, after=last)
+        if not more and found.ended_at is not None:
+            return
+        logged = more
+        if not more:
+            time.sleep(_POLL_S)
+
+
+@runs.command()
+def export(
+    run: Annotated[
+        str | None,
+        typer.Argument(metavar="[RUN]", help="The id of a run, or its beginning.", show_default=False),
+    ] = None,
+    file: RunsOption = None,
+) -> None:
+    """Write a run, or all, as JSON lines: each run, and then its events."""
+
+    async def write() -> None:
+        log = SqliteRunLog(file or default_run_log(), read_only=True)
+        try:
+            chosen = LoggedRunFilter(children=True, limit=2**31)
+            found = await attempt(log.runs(chosen) if run is None else log.run(RunId(run)))
+            if isinstance(found, Failure):
+                raise output.fail(found.failure(), output.ExitCode.FAILED, as_json=False)
+            value: Any = found.unwrap()
+            for each in value if isinstance(value, tuple) else (value,):
+                if each is None:
+                    raise _no_such_run(str(run), as_json=False)
+                _print_line({"run": _document(each)})
+                logged = await attempt(log.events(each.run_id))
+                for event in logged.unwrap() if isinstance(logged, Success) else ():
+                    _print_line({"event": _event_document(event)})
+        finally:
+            await log.aclose()
+
+    anyio.run(write)
+
+
+def mermaid(logged: Iterable[LoggedEvent]) -> str:
+    """Return the steps of a run's last plan as a Mermaid graph, with their states."""
+    steps: dict[str, tuple[str, list[str]]] = {}
+    states: dict[str, str] = {}
+    for each in logged:
+        body: dict[str, Any] = dict(each.body)
+        if each.kind in ("PlanCreated", "PlanRevised"):
+            if each.kind == "PlanCreated":
+                steps, states = {}, {}
+            for step in body["steps"]:
+                steps[step["id"]] = (step["title"], step["depends_on"])
+        elif each.kind == "PlanStepChanged":
+            states[body["step_id"]] = body["status"]
+    if not steps:
+        return 'graph TD\n  empty["no plan"]'
+    names = {step: f"s{number}" for number, step in enumerate(steps, 1)}
+    lines = ["graph TD"]
+    for step, (title, needed) in steps.items():
+        state = states.get(step, "pending")
+        text = output.one_line(f"{step}: {title}").replace('"', "'")
+        lines.append(f'  {names[step]}["{text} ({state})"]:::{state}')
+        lines.extend(f"  {names[each]} --> {names[step]}" for each in needed if each in names)
+    lines.append("  classDef completed fill:#cfc\n  classDef failed fill:#fcc\n  classDef skipped fill:#eee")
+    return "\n".join(lines)
+
+
+# --- inside -----------------------------------------------------------------------------------------------
+
+
+def _ask(
+    file: Path | None, question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed]], *, as_json: bool
+) -> _T:
+    async def ask() -> Any:
+        log = SqliteRunLog(file or default_run_log(), read_only=True)
+        try:
+            return await attempt(question(log))
+        finally:
+            await log.aclose()
+
+    answered: Result[_T, RunLogFailed] = anyio.run(ask)
+    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
+
+
+def _run_and_events(
+    file: Path | None, run: str, *, as_json: bool, after: int = 0
+) -> tuple[LoggedRun, tuple[LoggedEvent, ...]]:
+    found = _ask(file, lambda log: log.run(RunId(run)), as_json=as_json)
+    if found is None:
+        raise _no_such_run(run, as_json=as_json)
+    return found, _ask(file, lambda log: log.events(found.run_id, after), as_json=as_json)
+
+
+def _no_such_run(run: str, *, as_json: bool) -> typer.Exit:
+    message = f"There is no run {run!r} in the log, or several begin like that."
+    return output.fail(RunLogFailed(message, "run"), output.ExitCode.FAILED, as_json=as_json)
+
+
+def _heading(run: LoggedRun) -> str:
+    told = [f"run {run.run_id} of {run.agent}, {run.started_at:%Y-%m-%d %H:%M:%S} UTC: {run.status}"]
+    names = {"session": run.session, "user": run.user, "parent": run.parent, "tags": ", ".join(run.tags)}
+    told += [f"  {name}: {value}" for name, value in names.items() if value]
+    told.append(f"  task: {output.one_line(run.task)}")
+    if run.ended_at is not None:
+        took = f"{run.duration_s:.2f} s" if run.duration_s is not None else ""
+        told.append(f"  {took}, {run.model_calls} model calls, {run.tokens} tokens, ${run.cost_usd:.4f}")
+        told.append(f"  ended by {run.terminated_by}: {output.one_line(run.detail)}")
+    return "\n".join(told)
+
+
+def _print_event(each: LoggedEvent, run: LoggedRun, *, requests: bool, results: bool) -> None:
+    after = (each.at - run.started_at).total_seconds()
+    event = event_of(each, run)
+    line = None if event is None else describe(event)
+    if line is not None:
+        typer.echo(output.printable(f"{after:9.3f}  {line.kind:9} {line.text}"))
+    elif event is None:
+        typer.echo(output.printable(f"{after:9.3f}  {each.kind} {each.subject}"))
+    if requests and each.kind == "ModelCallStarted":
+        typer.echo(output.printable(json.dumps(each.body.get("request"), ensure_ascii=False, indent=2)))
+    if results and each.kind == "ToolCallCompleted" and each.body.get("result") is not None:
+        typer.echo(output.printable(json.dumps(each.body["result"], ensure_ascii=False, indent=2)))
+
+
+def _document(run: LoggedRun) -> dict[str, Any]:
+    document = encode(run)
+    assert isinstance(document, dict)
+    return {**document, "duration_s": run.duration_s}
+
+
+def _event_document(event: LoggedEvent) -> dict[str, Any]:
+    document = encode(event)
+    assert isinstance(document, dict)
+    return document
+
+
+def _print_line(document: dict[str, Any]) -> None:
+    typer.echo(json.dumps(document, ensure_ascii=True))
+
+
+def _utc(moment: datetime | None) -> datetime | None:
+    return None if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)

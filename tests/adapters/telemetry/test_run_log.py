@@ -1,0 +1,257 @@
+"""The run log: complete, redacted, growing with what is new, there after a kill, forgotten on demand."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sqlite3
+import subprocess
+import sys
+import threading
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from returns.result import Success
+
+from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
+from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_log import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+def logging_agent(path: Path, *turns: Any, **options: Any) -> ReactiveAgents:
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(add)
+    return builder.with_run_log(path, **options)
+
+
+SUM = (call("add", a=1, b=2), answer("It is 3."))
+
+
+def runs_in(path: Path, **chosen: Any) -> tuple[LoggedRun, ...]:
+    async def read() -> Any:
+        return await attempt(SqliteRunLog(path, read_only=True).runs(LoggedRunFilter(**chosen)))
+
+    return anyio.run(read).unwrap()
+
+
+def events_of(path: Path, run_id: str) -> tuple[LoggedEvent, ...]:
+    async def read() -> Any:
+        return await attempt(SqliteRunLog(path, read_only=True).events(RunId(run_id)))
+
+    return anyio.run(read).unwrap()
+
+
+def test_a_run_is_there_with_every_event_and_its_requests(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    published: list[Any] = []
+    agent = logging_agent(path, *SUM).with_name("sums").build()
+    agent.subscribe(published.append)
+    result = agent.run_sync("Add 1 and 2.", user="u-1", session="s-1", tags=["math"])
+    (run,) = runs_in(path)
+    assert (run.run_id, run.agent, run.status, run.user, run.session) == (
+        result.run_id,
+        "sums",
+        "completed",
+        "u-1",
+        "s-1",
+    )
+    assert (run.tags, run.task, run.terminated_by) == (("math",), "Add 1 and 2.", "final_answer")
+    assert (run.tokens, run.model_calls) == (result.metadata.tokens_used, 2)
+    logged = events_of(path, run.run_id)
+    assert [(each.sequence, each.kind) for each in logged] == [
+        (each.sequence, type(each).__name__) for each in published
+    ]
+    begun = [each for each in logged if each.kind == "ModelCallStarted"]
+    request: Any = begun[1].body["request"]
+    assert request["messages"][1]["content"] == "Add 1 and 2."
+    assert request["messages"][-1]["content"] == "3"
+    assert {each["name"] for each in request["tools"]} == {"add", "final-answer"}
+    made = next(each for each in logged if each.kind == "ToolCallCompleted")
+    event = event_of(made, run)
+    assert isinstance(event, ToolCallCompleted)
+    assert (event.tool_name, event.result, event.run_id) == ("add", 3, run.run_id)
+
+
+def test_secrets_are_not_in_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    agent = logging_agent(path, call("add", a=1, b=2), answer("pin-4711")).with_redaction(r"pin-\d+").build()
+    agent.run_sync("My code is pin-4711.")
+    assert "My code is" in runs_in(path)[0].task
+    whole = b"".join(each.read_bytes() for each in tmp_path.iterdir())
+    assert b"pin-4711" not in whole
+
+
+def test_runs_are_found_by_what_they_are(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    logging_agent(path, *SUM).with_name("sums").build().run_sync("One.", user="ann", tags=["a"])
+    logging_agent(path, answer("So.")).with_name("talk").build().run_sync("Two.", user="bob")
+    with pytest.raises(AgentError):
+        logging_agent(path, fail("no")).with_name("talk").build().run_sync("Three.")
+
+    def tasks(**chosen: Any) -> list[str]:
+        return [run.task for run in runs_in(path, **chosen)]
+
+    assert tasks() == ["Three.", "Two.", "One."]
+    assert tasks(agent="talk") == ["Three.", "Two."]
+    assert tasks(user="ann") == tasks(tag="a") == tasks(tool="add") == ["One."]
+    assert tasks(status="failed") == ["Three."]
+    assert tasks(limit=1) == ["Three."]
+    first = runs_in(path)[-1].started_at
+    assert tasks(before=first + timedelta(microseconds=1)) == ["One."]
+    assert tasks(since=first + timedelta(microseconds=1)) == ["Three.", "Two."]
+    assert tasks(least_cost_usd=1.0) == []
+
+
+def test_runs_that_a_tool_begins_have_their_parent(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    helper = logging_agent(path, *SUM).with_name("helper").build()
+    asks = agent_tool(helper, name="helper", description="Adds.")
+    boss = logging_agent(path, call("helper", task="Add."), answer("3")).with_name("boss").with_tools(asks)
+    boss.build().run_sync("What is 1 + 2?")
+    anyio.run(helper.aclose)
+    (top,) = runs_in(path)
+    both = runs_in(path, children=True)
+    assert {run.agent: run.parent for run in both} == {"boss": None, "helper": top.run_id}
+
+
+def test_the_file_grows_with_what_is_new(tmp_path: Path) -> None:
+    def size(steps: int) -> int:
+        path = tmp_path / f"runs{steps}.db"
+        turns = [call("add", a=number, b=1) for number in range(steps)]
+        logging_agent(path, *turns, answer("So.")).with_max_iterations(steps + 2).build().run_sync("Count.")
+        file = sqlite3.connect(path)
+        (stored,) = file.execute("SELECT sum(length(body)) FROM run_texts").fetchone()
+        (events,) = file.execute("SELECT sum(length(body)) FROM run_events").fetchone()
+        file.close()
+        return int(stored) + int(events)
+
+    few, many = size(10), size(40)
+    assert many < 6 * few  # it would be 16 times as much if each request were stored whole
+
+
+def test_a_user_is_forgotten(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    agent = logging_agent(path, *SUM, *SUM).build()
+
+    async def main() -> int:
+        async with agent:
+            await agent.run("Ann's secret sum.", user="ann")
+            await agent.run("Bob's sum.", user="bob")
+            return await agent.forget(user="ann")
+
+    assert anyio.run(main) >= 1
+    assert [run.user for run in runs_in(path)] == ["bob"]
+    assert b"secret sum" not in b"".join(each.read_bytes() for each in tmp_path.iterdir())
+
+
+def test_old_runs_are_deleted(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    for number in range(4):
+        logging_agent(path, answer("So."), keep_runs=2).build().run_sync(f"Task {number}.")
+    assert [run.task for run in runs_in(path)] == ["Task 3.", "Task 2."]
+    file = sqlite3.connect(path)
+    kept = {name for (name,) in file.execute("SELECT run_id FROM logged_runs")}
+    assert {name for (name,) in file.execute("SELECT DISTINCT run_id FROM run_events")} <= kept
+    file.close()
+
+
+def test_many_threads_share_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    def work() -> None:
+        for _ in range(3):
+            logging_agent(path, *SUM).build().run_sync("Add.")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    found = runs_in(path, limit=50)
+    assert [run.status for run in found] == ["completed"] * 12
+    for run in found:
+        sequences = [each.sequence for each in events_of(path, run.run_id)]
+        assert sequences == list(range(1, len(sequences) + 1))
+
+
+def test_a_file_that_cannot_be_written_fails_no_run(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "runs.db").write_text("This is no database." * 100)
+    assert logging_agent(tmp_path / "runs.db", *SUM).build().run_sync("Add.").status == "completed"
+    assert "is not a database" in caplog.text
+    assert (tmp_path / "runs.db").read_text().startswith("This is no database.")
+
+
+KILLED = """
+import os, signal, sys, time
+from pathlib import Path
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.testing import ScriptedLLM, call, forever
+
+@tool
+def look(at: int) -> str:
+    "Look."
+    if at == 3:
+        Path(sys.argv[2]).touch()
+        time.sleep(60)
+    return "seen"
+
+model = ScriptedLLM(*(call("look", at=number) for number in range(9)))
+agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look).with_run_log(sys.argv[1])
+agent.build().run_sync("Look.")
+"""
+
+
+def test_a_killed_run_is_there_up_to_the_kill(tmp_path: Path) -> None:
+    path, ready = tmp_path / "runs.db", tmp_path / "ready"
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(ready)])
+    try:
+
+        async def wait() -> None:
+            log = SqliteRunLog(path, read_only=True)
+            while True:  # until the last batch before the kill is written
+                if ready.exists():
+                    found = await attempt(log.runs(LoggedRunFilter()))
+                    if isinstance(found, Success) and found.unwrap():
+                        logged = await attempt(log.events(found.unwrap()[0].run_id))
+                        if [each.kind for each in logged.unwrap()].count("ToolCallStarted") == 4:
+                            return
+                await anyio.sleep(0.02)
+
+        anyio.run(wait)
+    finally:
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    (run,) = runs_in(path)
+    assert (run.status, run.ended_at) == ("running", None)
+    kinds = [each.kind for each in events_of(path, run.run_id)]
+    assert kinds.count("ToolCallCompleted") == 3
+    assert kinds[-1] == "ToolCallStarted"
+
+
+def test_texts_that_no_file_holds_are_stored_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    logging_agent(path, answer("half a \ud83d")).build().run_sync("One \udc00 half.")
+    (run,) = runs_in(path)
+    assert run.status == "completed"
+    assert json.dumps([each.body for each in events_of(path, run.run_id)])
+
+
+def test_an_endless_run_keeps_up(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    model = forever(call("add", a=1, b=1))
+    agent = logging_agent(path, model).with_max_iterations(30).build()
+    assert agent.run_sync("Go on.").status == "partial"
+    (run,) = runs_in(path)
+    assert run.events == len(events_of(path, run.run_id)) > 20

@@ -1,0 +1,101 @@
+"""``reactive-agents runs``: what is listed, shown, followed and exported."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support.command_line import command
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@pytest.fixture
+def logged(tmp_path: Path) -> Path:
+    path = tmp_path / "runs.db"
+    model = ScriptedLLM(call("add", a=1, b=2), answer("It is 3."))
+    builder = ReactiveAgents.create().with_name("sums").with_llm(model).with_reasoning().with_tools(add)
+    builder.with_run_log(path).build().run_sync("Add 1 and 2.", user="ann")
+    return path
+
+
+def document(*arguments: object) -> Any:
+    return json.loads(command("runs", *arguments, "--json").stdout)
+
+
+def test_runs_are_listed_and_filtered(logged: Path) -> None:
+    text = command("runs", "list", "--runs", logged).stdout
+    assert "sums" in text
+    assert "completed" in text
+    assert "Add 1 and 2." in text
+    (run,) = document("list", "--runs", logged)
+    assert (run["agent"], run["user"], run["status"]) == ("sums", "ann", "completed")
+    assert document("list", "--runs", logged, "--user", "bob") == []
+    assert len(document("list", "--runs", logged, "--tool", "add", "--since", "2020-01-01")) == 1
+    assert document("list", "--runs", logged, "--before", "2020-01-01") == []
+
+
+def test_a_run_is_shown_by_the_beginning_of_its_id(logged: Path) -> None:
+    (run,) = document("list", "--runs", logged)
+    shown = command("runs", "show", run["run_id"][:14], "--runs", logged)
+    assert shown.exit_code == 0
+    assert "sums" in shown.stdout.splitlines()[0]
+    assert "add succeeded" in shown.stdout
+    assert "ended by final_answer" in shown.stdout
+    assert '"Add 1 and 2."' not in shown.stdout
+    whole = command("runs", "show", run["run_id"], "--runs", logged, "--requests", "--results").stdout
+    assert '"content": "Add 1 and 2."' in whole
+    events = document("show", run["run_id"], "--runs", logged)["log"]
+    assert [each["sequence"] for each in events] == list(range(1, len(events) + 1))
+
+
+def test_a_run_that_has_ended_is_followed_to_its_end(logged: Path) -> None:
+    (run,) = document("list", "--runs", logged)
+    followed = command("runs", "tail", run["run_id"], "--runs", logged)
+    assert followed.exit_code == 0
+    assert "add succeeded" in followed.stdout
+
+
+def test_runs_are_exported_as_json_lines(logged: Path) -> None:
+    lines = [json.loads(line) for line in command("runs", "export", "--runs", logged).stdout.splitlines()]
+    assert [next(iter(line)) for line in lines[:2]] == ["run", "event"]
+    assert len(lines) == lines[0]["run"]["events"] + 1
+
+
+def test_a_plan_is_a_graph(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    builder = ReactiveAgents.create().with_model("offline").with_reasoning("plan-execute-reflect")
+    builder.with_tools(add).with_run_log(path).build().run_sync("Add 1 and 2.")
+    (run,) = document("list", "--runs", path)
+    graph = command("runs", "show", run["run_id"], "--runs", path, "--graph").stdout
+    assert graph.startswith("graph TD")
+    assert 's1["' in graph
+
+
+@pytest.mark.parametrize("arguments", [("show", "nothing"), ("tail", "nothing"), ("export", "nothing")])
+def test_what_is_not_there_is_an_error(logged: Path, arguments: tuple[str, ...]) -> None:
+    done = command("runs", *arguments, "--runs", logged)
+    assert done.exit_code == 1
+    assert "There is no run 'nothing'" in done.stderr
+
+
+def test_a_missing_file_is_an_error_and_is_not_made(tmp_path: Path) -> None:
+    done = command("runs", "list", "--runs", tmp_path / "none.db")
+    assert done.exit_code == 1
+    assert not (tmp_path / "none.db").exists()
+
+
+def test_runs_of_the_command_line_are_logged_in_the_state_directory(tmp_path: Path) -> None:
+    where = {"XDG_STATE_HOME": str(tmp_path), "REACTIVE_AGENTS_RUN_LOG": ""}
+    assert command("run", "What is 2 * 3?", "--tools", "calculator", "--quiet", **where).exit_code == 0
+    listed = command("runs", "list", **where)
+    assert "What is 2 * 3?" in listed.stdout
