@@ -74,7 +74,7 @@ def state_directory(environment: Mapping[str, str], platform: str = sys.platform
         environment: names and values of the variables that are set.
         platform: as ``sys.platform``.
     """
-    home = Path(environment.get("HOME") or environment.get("USERPROFILE") or Path.cwd())
+    home = Path(environment.get("HOME") or environment.get("USERPROFILE") or os.path.expanduser("~"))
     if platform == "win32":
         base = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
     elif platform == "darwin":

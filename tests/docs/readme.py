@@ -24,7 +24,11 @@ def run(*command: str) -> str:
         text=True,
         check=True,
         timeout=60,
-        env={"PATH": os.environ["PATH"], "LITELLM_LOCAL_MODEL_COST_MAP": "True"},
+        env={
+            "PATH": os.environ["PATH"],
+            "LITELLM_LOCAL_MODEL_COST_MAP": "True",
+            "REACTIVE_AGENTS_RUN_LOG": "off",
+        },
     )
     return ran.stdout
 
