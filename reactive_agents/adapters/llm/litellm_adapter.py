@@ -100,7 +100,8 @@ class LiteLLM:
         """Yield the answer in chunks; ends with ``StreamCompleted`` or a failure.
 
         The failures are those of :meth:`complete`. A broken stream is requested again, after
-        ``StreamRestarted`` when chunks of it were yielded.
+        ``StreamRestarted`` when chunks of it were yielded; a text of a model that continues its own text goes
+        on where it broke, without.
         """
         failed_attempts = FailedAttempts()
         begun = False  # whether deltas are out that count
@@ -222,18 +223,21 @@ class LiteLLM:
             yield prepared
             return
         from reactive_agents.adapters.llm.completion import ask_streaming
+        from reactive_agents.adapters.llm.continuation import PartialText
 
         parameters = _Parameters(prepared, self._refused)
+        partial = PartialText(prepared.model, request)
         failed: FailedAttempt | None = None
         try:
             async for attempt in self._attempts():
-                if failed is not None:
+                if failed is not None and not partial.continues():
                     yield models.StreamRestarted(failed.error.message)
                 asking = True
                 while asking:
                     asking, failed = False, None
-                    admission = await self._admit(parameters.request)
-                    async with aclosing(ask_streaming(parameters.request)) as deltas:
+                    asked = partial.continued(parameters.request)
+                    admission = await self._admit(asked)
+                    async with aclosing(ask_streaming(asked)) as deltas:
                         async for delta in deltas:
                             if admission is not None:
                                 admission.settle(delta)
@@ -241,9 +245,14 @@ class LiteLLM:
                                 failed = delta
                                 failed_attempts.enter(delta)
                                 asking = parameters.refused(delta)
+                                if partial.is_refused(delta):
+                                    asking = True
+                                    yield models.StreamRestarted(delta.error.message)
                             else:
                                 parameters.conclude(None)
-                                yield delta
+                                taken = partial.take(delta)
+                                if taken is not None:
+                                    yield taken
                 parameters.conclude(failed)
                 with attempt:
                     if failed is None:
