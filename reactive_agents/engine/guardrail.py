@@ -85,16 +85,52 @@ async def guardrail(
     Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
     guardrail fails: a task that could not be checked is not run.
     """
-    checked = await check_text(context.task.input, "input", services)
+    checked = await _checked_input(context.task.input, context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    redacted = checked.unwrap()
+    if redacted is not None:
+        context = replaced(context, task=evolve(context.task, input=redacted))
+    return Success(context) if not context.task.parts else await _with_checked_documents(context, services)
+
+
+async def _checked_input(
+    text: str, context: ExecutionContext, services: EngineServices
+) -> Result[str | None, RuntimeErrors]:
+    """Return the redacted text, or ``None`` where nothing is to be redacted."""
+    checked = await check_text(text, "input", services)
     if not isinstance(checked, Success):
         return Failure(context.failure_of("guardrail")(checked.failure()))
     report = checked.unwrap()
     if report.allowed:
-        if report.redacted is None:
-            return Success(context)
-        return Success(replaced(context, task=evolve(context.task, input=report.redacted)))
+        return Success(report.redacted)
     message = f"The input was blocked: {report.detail or report.violation}"
     return Failure(GuardrailViolationError(message, context.task_id, report.violation))
+
+
+async def _with_checked_documents(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context with the texts among the task's documents checked as well."""
+    content, task = services.handle.content, context.task
+    for part in task.parts:
+        if content is None or not part.media_type.startswith("text/"):
+            continue
+        read = await content.text_of(part)
+        if isinstance(read, Failure):
+            return Failure(context.failure_of("guardrail")(read.failure()))
+        checked = await _checked_input(read.unwrap(), context, services)
+        if not isinstance(checked, Success):
+            return Failure(checked.failure())
+        redacted = checked.unwrap()
+        if redacted is not None:
+            changed = await content.with_text(part, redacted)
+            if isinstance(changed, Failure):
+                return Failure(context.failure_of("guardrail")(changed.failure()))
+            new = changed.unwrap()
+            parts = tuple([new if each is part else each for each in task.parts])
+            task = evolve(task, input=task.input.replace(part.label, new.label, 1), parts=parts)
+    return Success(replaced(context, task=task))
 
 
 # --- The output ---

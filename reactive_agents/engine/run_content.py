@@ -22,7 +22,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import content as contents
 from reactive_agents.core.config import ContentConfig
-from reactive_agents.core.content import Content, ContentOwner
+from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.errors import (
     ContentErrors,
@@ -110,8 +110,8 @@ async def release_content(services: EngineServices) -> None:
         return
     with anyio.CancelScope(shield=True):
         released = await content.release()
-    if isinstance(released, Failure):
-        _log.warning("The content of a run was not released: %s", released.failure().message)
+        if isinstance(released, Failure):
+            _log.warning("The content of a run was not released: %s", released.failure().message)
 
 
 class RunContent:
@@ -228,6 +228,15 @@ class RunContent:
                 parts.append(filled.unwrap())
             messages.append(evolve(message, parts=tuple(parts)) if parts else message)
         return Success(evolve(request, messages=tuple(messages)))
+
+    async def text_of(self, part: Content) -> Result[str, TakingErrors]:
+        """Return the text of a stored document."""
+        filled = await self._filled(part)
+        return filled.map(lambda whole: whole.data.decode("utf-8-sig", "replace"))
+
+    async def with_text(self, part: Content, text: str) -> Result[Content, TakingErrors]:
+        """Return a stored document with another text."""
+        return await self._take(evolve(part, data=text.encode(), digest=Digest("")), [])
 
     async def release(self) -> Result[None, TakingErrors]:
         """End the hold of the run; what its session holds stays."""

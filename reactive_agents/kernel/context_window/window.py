@@ -12,6 +12,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import CONTEXT_PROFILES, ContextProfile, ContextProfileOverrides, ContextTier
+from reactive_agents.core.content import parts_in
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message
@@ -271,6 +272,7 @@ def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> b
     characters = sum(len(message.content) for message in fixed.messages) + sum(
         len(tool.description) + len(tool.schema_text) for tool in fixed.tools
     )
+    characters += sum(part.size for part in parts_in(fixed.messages) if part.media_type.startswith("text/"))
     return exact or characters > _MOST_PER_TOKEN * budget
 
 
