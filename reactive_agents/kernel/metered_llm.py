@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, get_args
 
 import anyio
 from attrs import evolve, frozen
@@ -187,14 +188,26 @@ class RunBudget:
         for budget in held.shares:
             budget._hold(-held.bound.tokens if not unknown else 0, kept_usd - most_usd)
 
-    async def spend(self, cost_usd: float) -> None:
-        """Enter spending without a reservation, for the callers of the run too."""
+    async def spend(self, cost_usd: float, before: tuple[str, ...] = ()) -> None:
+        """Enter spending without a reservation, for the callers of the run too.
+
+        Args:
+            before: places of budgets into which it was entered already.
+        """
+        place = self._place
         if self._guard is not None:
-            run_id = self._events.run_id
-            entered = await call_service("budget.spend", self._guard.spend, tuple, run_id, cost_usd)
+            run_id, spend = self._events.run_id, self._guard.spend
+            if place in before:
+                spend = partial(cast(Any, spend), for_run_alone=True)
+            entered = await call_service("budget.spend", spend, tuple, run_id, cost_usd)
             self._tell(entered, cost_usd, 0.0)
         if self._caller is not None:
-            await self._caller.spend(cost_usd)
+            await self._caller.spend(cost_usd, (*before, place) if place else before)
+
+    @property
+    def _place(self) -> str:
+        """The place of a budget that several agents may share; empty for none."""
+        return getattr(self._guard, "place", "")
 
     async def _take(
         self, held: Held, model: str, *, shares: bool
@@ -207,7 +220,8 @@ class RunBudget:
             held = evolve(held, shares=(*held.shares, self))
         if self._guard is None or bound.usd == 0.0:
             return Success(held)
-        reserved = await self._reserved(self._guard, bound, model)
+        shared = bool(self._place) and any(each._place == self._place for each, _ in held.reservations)
+        reserved = await self._reserved(self._guard, bound, model, shared=shared)
         if not isinstance(reserved, Success):
             if self in held.shares:
                 self._hold(-bound.tokens, -(bound.usd or 0.0))
@@ -215,12 +229,13 @@ class RunBudget:
         return Success(evolve(held, reservations=(*held.reservations, (self, reserved.unwrap()))))
 
     async def _reserved(
-        self, guard: SpendingGuard, bound: CallBound, model: str
+        self, guard: SpendingGuard, bound: CallBound, model: str, *, shared: bool
     ) -> Result[Reservation, BudgetExceeded | BudgetUnavailable]:
         if bound.usd is None:
             return Failure(BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model))
         run_id = self._events.run_id
-        reserved = await call_service("budget.reserve", guard.reserve, Reservation, run_id, bound.usd)
+        reserve = partial(cast(Any, guard.reserve), for_run_alone=True) if shared else guard.reserve
+        reserved = await call_service("budget.reserve", reserve, Reservation, run_id, bound.usd)
         if isinstance(reserved, Failure):
             refusal = reserved.failure()
             if isinstance(refusal, ServiceFailed):

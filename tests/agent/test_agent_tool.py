@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import anyio
@@ -11,7 +12,9 @@ from dependency_injector.providers import Object
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
+from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
@@ -391,3 +394,24 @@ async def test_agents_that_share_a_file_record_their_cost_once(tmp_path: Path) -
     assert result.metadata.cost_usd == pytest.approx(0.33)
     totals = (await attempt(SqliteCostTracker(path, clock=FakeClock()).totals("agent"))).unwrap()
     assert {each.name: round(each.cost_usd, 6) for each in totals} == {"key finder": 0.3, "lead": 0.03}
+
+
+@pytest.mark.parametrize("limit_usd", [5.0, 0.2])
+async def test_agents_that_share_a_daily_budget_count_each_call_once(
+    limit_usd: float, tmp_path: Path
+) -> None:
+    path = tmp_path / "cost.db"
+    inner = worker(forever(say("Here is my part.", cost_usd=0.05))).with_cost(path, daily_usd=5.0)
+    outer = lead(
+        inner.build(), call("worker", task="All.", cost_usd=0.05), forever(answer("Done.", cost_usd=0.05))
+    )
+    async with outer.with_cost(path, daily_usd=limit_usd, run_usd=5.0).build() as agent:
+        result = await agent.run("Do it.")
+    budget = SqliteBudget(path, daily_usd=None, monthly_usd=None, clock=SystemClock())
+    state = (await attempt(budget.state())).unwrap()
+    assert state.day_usd == state.month_usd == pytest.approx(result.metadata.cost_usd) == pytest.approx(0.15)
+    with sqlite3.connect(path) as file:
+        runs = file.execute(
+            "SELECT nano_usd FROM periods WHERE name LIKE 'run %' ORDER BY nano_usd"
+        ).fetchall()
+    assert [nano / 1e9 for (nano,) in runs] == [0.05, 0.15]

@@ -10,7 +10,14 @@ from typing import TypeVar
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, SqliteFile, Store, Work
+from reactive_agents.adapters.sqlite import (
+    DEFAULT_PATIENCE_S,
+    IN_PROCESS,
+    DatabasePath,
+    SqliteFile,
+    Store,
+    Work,
+)
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -33,6 +40,8 @@ BUDGET = Store(
 )
 """Money that is spent or reserved, by run, day and month."""
 
+_NO_MONTH = ""
+"""Of a reservation that counts for its run alone."""
 KEPT_DAYS = 62
 """Days after its last change that a period, and after its making that a reservation, is deleted."""
 
@@ -91,9 +100,21 @@ class SqliteBudget:
         self._file = SqliteFile(path, BUDGET, _failed, patience_s=patience_s, traced=True)
         self._pruned = ""
 
+    @property
+    def place(self) -> str:
+        """The file; empty for a budget that ends with this object."""
+        return "" if str(self._file.path) == IN_PROCESS else str(self._file.path.absolute())
+
     @effect
-    async def reserve(self, run_id: RunId, amount_usd: float) -> Result[Reservation, BudgetErrors]:
-        """As the port says."""
+    async def reserve(
+        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False
+    ) -> Result[Reservation, BudgetErrors]:
+        """As the port says.
+
+        Args:
+            for_run_alone: the amount is reserved in this file already, for a run that this one began, and
+                counts for the day and the month by that.
+        """
 
         def work(connection: sqlite3.Connection) -> Reservation | BudgetExceeded:
             amount = nano_usd(amount_usd)
@@ -101,13 +122,14 @@ class SqliteBudget:
             for period, name in names.items():
                 limit = self._limits[period]
                 spent = _spent(connection, name)
-                if limit is not None and spent + amount > limit:
+                more = 0 if for_run_alone and period != "run" else amount
+                if limit is not None and spent + more > limit:
                     return BudgetExceeded(period, usd(limit), usd(spent), usd(amount))
-            for name in names.values():
+            for name in [names["run"]] if for_run_alone else names.values():
                 connection.execute(_ADD, (name, amount, names["day"]))
             made = connection.execute(
                 "INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?)",
-                (names["day"], names["month"], amount),
+                (names["day"], _NO_MONTH if for_run_alone else names["month"], amount),
             )
             return Reservation(int(made.lastrowid or 0), run_id, usd(amount))
 
@@ -133,7 +155,8 @@ class SqliteBudget:
             day, month, reserved, settled = row
             if not settled:
                 today, _ = self._days()
-                for name in (_run(reservation.run_id), day, month):
+                run = _run(reservation.run_id)
+                for name in (run,) if month == _NO_MONTH else (run, day, month):
                     connection.execute(_ADD, (name, actual - reserved, today))
                 connection.execute(
                     "UPDATE reservations SET settled = 1, nano_usd = ? WHERE id = ?", (actual, reservation.id)
@@ -143,13 +166,15 @@ class SqliteBudget:
         return await self._transact("settle", work)
 
     @effect
-    async def spend(self, run_id: RunId, amount_usd: float) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
-        """As the port says."""
+    async def spend(
+        self, run_id: RunId, amount_usd: float, *, for_run_alone: bool = False
+    ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
+        """As the port says; ``for_run_alone`` as for :meth:`reserve`."""
 
         def work(connection: sqlite3.Connection) -> tuple[BudgetUse, ...]:
             amount = nano_usd(amount_usd)
             names = self._periods(run_id)
-            for name in names.values():
+            for name in [names["run"]] if for_run_alone else names.values():
                 connection.execute(_ADD, (name, amount, names["day"]))
             return self._uses(connection, run_id)
 
