@@ -26,11 +26,11 @@ from reactive_agents.agent import AgentConfig, ReactiveAgent, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
-from reactive_agents.agent.run_options import TaskInput
+from reactive_agents.agent.run_options import RunOptions, TaskInput
 from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
-from reactive_agents.core.config import ModelConfig, ReasoningConfig, RunLogConfig
+from reactive_agents.core.config import DurabilityConfig, ModelConfig, ReasoningConfig, RunLogConfig
 from reactive_agents.core.content import Audio, ContentKind, Document, Image, kind_of, media_type_of
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
@@ -41,6 +41,8 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
 
 DEFAULT_MODEL = "offline"
+_LONGEST_WAIT_S = 7 * 86_400.0
+"""Seconds that a recorded run waits for an approval from another process."""
 
 EXIT_CODES: dict[ReasoningStatus, output.ExitCode] = {
     "completed": output.ExitCode.COMPLETED,
@@ -158,6 +160,14 @@ def run(
     mcp: McpOption = None,
     file: FileOption = None,
     allow_tools_from: output.AllowedModules = None,
+    runs: Annotated[
+        Path | None,
+        output.option("--runs", metavar="FILE", help="Record the run there, so that it can be continued."),
+    ] = None,
+    run_id: Annotated[
+        str | None,
+        output.option("--run-id", metavar="ID", help="The run's id: under it the work is done once."),
+    ] = None,
     as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
 ) -> None:
@@ -168,12 +178,13 @@ def run(
     configured = (
         read_config_file(config, allow_tools_from)
         .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .map(lambda known: durable(known, runs))
         .bind(lambda known: with_mcp_servers(known, mcp or ()))
     )
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
-    raise typer.Exit(run_task(built, given.value_or(""), view, as_json=as_json))
+    raise typer.Exit(run_task(built, given.value_or(""), view, as_json=as_json, run_id=run_id))
 
 
 def task_text(task: str | None) -> Result[str, ConfigErrors]:
@@ -296,6 +307,14 @@ def override(
     return evolve(config, **changes)
 
 
+def durable(config: AgentConfig, runs: Path | None) -> AgentConfig:
+    """Return the configuration with the record of its runs in a file, if one is named."""
+    if runs is None:
+        return config
+    known = config.durability or DurabilityConfig(str(runs))
+    return evolve(config, durability=evolve(known, path=str(runs), recover=False))
+
+
 def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent; on a terminal, its user is asked for approvals and answers.
 
@@ -308,15 +327,25 @@ def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[Re
         file: the one of the configuration, which no tool of the agent may write.
     """
     if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
-        config = evolve(config, run_log=RunLogConfig(str(state_directory(os.environ) / RUN_LOG_FILE)))
+        file_of_runs = state_directory(os.environ) / RUN_LOG_FILE
+        beside = str(file_of_runs) if config.durability is None else config.durability.path
+        config = evolve(config, run_log=RunLogConfig(beside))
     there = sys.stdin.isatty()
     desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
+    if config.durability is not None and not there:  # ``runs approve`` and ``runs answer`` may come
+        desk = DeskOptions(True, approval_timeout_s=_LONGEST_WAIT_S)
     files = () if file is None else (file.resolve(),)
     return assemble_agent(config, AgentComponents(tools=config.tools, desk=desk, config_files=files))
 
 
 def run_task(
-    built: Result[ReactiveAgent, ConfigErrors], task: TaskInput, view: View, *, as_json: bool
+    built: Result[ReactiveAgent, ConfigErrors],
+    task: TaskInput | Task,
+    view: View,
+    *,
+    as_json: bool,
+    run_id: str | None = None,
+    accept_changes: bool = False,
 ) -> output.ExitCode:
     """Run the task on the agent, print its outcome and return the exit code."""
     if isinstance(built, Failure):
@@ -327,7 +356,7 @@ def run_task(
     new_task = agent.new_task(task)
     ends: list[TaskCompleted | TaskFailed] = []
     try:
-        anyio.run(_run_to_end, agent, new_task, view, ends)
+        anyio.run(_run_to_end, agent, new_task, view, ends, run_id, accept_changes)
     except KeyboardInterrupt:
         _print_interruption(new_task, ends, as_json=as_json)
         return output.ExitCode.INTERRUPTED
@@ -349,18 +378,27 @@ def run_task(
 
 
 async def _run_to_end(
-    agent: ReactiveAgent, task: Task, view: View, ends: list[TaskCompleted | TaskFailed]
+    agent: ReactiveAgent,
+    task: Task,
+    view: View,
+    ends: list[TaskCompleted | TaskFailed],
+    run_id: str | None,
+    accept_changes: bool,
 ) -> None:
     """Run the task and keep its last event, also when the stream is abandoned."""
+    options: RunOptions = {}
+    if run_id is not None:
+        options = {"run_id": run_id, "accept_changes": accept_changes}
 
     def keep(event: AgentEvent) -> None:
-        if isinstance(event, TaskCompleted | TaskFailed) and event.task_id == task.id:
+        own = event.task_id == task.id or event.run_id == run_id
+        if isinstance(event, TaskCompleted | TaskFailed) and own:
             ends.append(event)
 
     agent.subscribe(keep)
     with cancel_on_sigterm(), view:
         async with agent:
-            async for event in agent.stream(task):
+            async for event in agent.stream(task, **options):
                 view.show(event)
 
 

@@ -27,7 +27,7 @@ from reactive_agents.effects import Effect, attempt
 _T = TypeVar("_T")
 _POLL_S = 0.2
 
-runs = output.command_group("List, show, follow and export runs.", no_args_is_help=True)
+runs = output.command_group("List, show, follow and continue runs.", no_args_is_help=True)
 
 RunsOption = Annotated[
     Path | None,

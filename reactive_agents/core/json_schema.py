@@ -16,8 +16,9 @@ import attrs
 from returns.result import Success
 from typing_extensions import TypeVar
 
-from reactive_agents.core.codec import decode, encode, union_members
+from reactive_agents.core.codec import OMIT, decode, encode, union_members
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.model_settings import Unset
 from reactive_agents.core.stored_forms import TAG, tag_of
 
 _SCALARS: Mapping[Any, JsonObject] = {
@@ -49,6 +50,8 @@ def json_schema(kind: Any) -> JsonObject:
         return {}
     if attrs.has(kind):
         return _of_class(kind)
+    if kind is Unset:  # it is not written, and ``None`` is written so
+        return {"const": OMIT}
     if isinstance(kind, type) and issubclass(kind, Enum):
         return {"enum": [member.value for member in kind]}
     if get_origin(kind) is Literal:

@@ -1,0 +1,347 @@
+"""``reactive-agents runs`` and ``worker``: continue and steer recorded runs.
+
+The commands belong to the group of ``cli/runs.py``, which tells what runs did.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Coroutine
+from datetime import timedelta
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import anyio
+import typer
+from returns.result import Failure, Success
+
+from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.telemetry.console import SilentView, progress_view
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.runs import settle_question
+from reactive_agents.agent.signals import cancel_on_sigterm
+from reactive_agents.cli import output
+from reactive_agents.cli import run as running
+from reactive_agents.cli.runs import runs
+from reactive_agents.core.codec import encode
+from reactive_agents.core.errors import RecordFailed, RunRefused
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_record import RunOrder
+from reactive_agents.effects import Effect, attempt
+
+_T = TypeVar("_T")
+
+RecordOption = Annotated[
+    Path, typer.Option("--runs", metavar="FILE", help="The record of the runs.", show_default=False)
+]
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.", show_default=False)]
+KeyOption = Annotated[
+    str | None,
+    output.option("--key", metavar="KEY", help="Of the question; not needed where one alone waits."),
+]
+StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step that is made anew.")]
+
+
+@runs.command()
+def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
+    """List what waits for a person: approvals, questions, calls in doubt."""
+    found = _ask(file, lambda record: record.questions(), as_json=as_json)
+    if as_json:
+        output.print_json(encode(list(found)))
+        return
+    rows = [
+        (
+            each.run_id,
+            each.key,
+            each.kind,
+            f"{each.asked_at:%Y-%m-%d %H:%M}",
+            output.one_line(_asked(each.request)),
+        )
+        for each in found
+    ]
+    output.print_table(("run", "key", "kind", "asked", "what"), rows)
+
+
+@runs.command()
+def cancel(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+    """Cancel a run, in whatever process it is."""
+    _order(file, run, "cancel", "Cancelled", as_json=as_json)
+
+
+@runs.command()
+def pause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+    """Hold a run before its next step, in whatever process it is."""
+    _order(file, run, "pause", "Paused", as_json=as_json)
+
+
+@runs.command()
+def unpause(run: RunArgument, file: RecordOption, as_json: output.JsonOption = False) -> None:
+    """Let a paused run go on."""
+    _order(file, run, "", "Goes on:", as_json=as_json)
+
+
+@runs.command()
+def approve(
+    run: RunArgument, file: RecordOption, key: KeyOption = None, as_json: output.JsonOption = False
+) -> None:
+    """Approve a call that waits, or that a call in doubt is made again."""
+    _settle(file, run, key, {"approved": True, "reason": ""}, ("approval", "doubt"), as_json=as_json)
+
+
+@runs.command()
+def deny(
+    run: RunArgument,
+    file: RecordOption,
+    key: KeyOption = None,
+    reason: Annotated[str, output.option("--reason", metavar="TEXT", help="For the model.")] = "",
+    as_json: output.JsonOption = False,
+) -> None:
+    """Deny a call that waits, or that a call in doubt is made again."""
+    _settle(file, run, key, {"approved": False, "reason": reason}, ("approval", "doubt"), as_json=as_json)
+
+
+@runs.command()
+def answer(
+    run: RunArgument,
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The answer.", show_default=False)],
+    file: RecordOption,
+    key: KeyOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Answer a question, or give the result of an external call or of one in doubt."""
+    body: JsonObject = {"value": text, "error": "", "missing": ""}
+    _settle(file, run, key, body, ("question", "call", "doubt"), as_json=as_json)
+
+
+@runs.command()
+def prune(
+    file: RecordOption,
+    days: Annotated[float, typer.Option("--days", metavar="N", min=0, help="Ended so many days ago.")],
+    as_json: output.JsonOption = False,
+) -> None:
+    """Delete runs that ended long ago."""
+    before = SystemClock.now() - timedelta(days=days)
+    deleted = _ask(file, lambda record: record.delete(before=before), as_json=as_json)
+    _report({"deleted": deleted}, f"Deleted {deleted} runs.", as_json=as_json)
+
+
+# --- with the agent -----------------------------------------------------------------------------------------
+
+
+@runs.command()
+def resume(
+    run: RunArgument,
+    file: RecordOption,
+    config: running.ConfigOption = None,
+    model: running.ModelOption = None,
+    tools: running.ToolsOption = None,
+    allow_tools_from: output.AllowedModules = None,
+    accept_changes: Annotated[
+        bool, output.option("--accept-changes", help="Also with another version of the agent.")
+    ] = False,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Continue a run, or print its recorded result."""
+    agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
+    known = _with(agent, lambda: agent.runs.find(run), as_json=as_json)
+    view = SilentView() if as_json else progress_view(sys.stderr)
+    raise typer.Exit(
+        running.run_task(
+            Success(agent), known.task, view, as_json=as_json, run_id=run, accept_changes=accept_changes
+        )
+    )
+
+
+@runs.command()
+def steps(
+    run: RunArgument,
+    file: RecordOption,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the recorded steps of a run: answers of models and results of tools."""
+    from reactive_agents.engine.replay import recorded_steps
+
+    entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=as_json)
+    found = recorded_steps(entries)
+    if as_json:
+        output.print_json(encode(list(found)))
+        return
+    rows = [(str(each.number), each.kind, each.name, output.one_line(each.text)) for each in found]
+    output.print_table(("step", "kind", "name", "text"), rows, right=("step",))
+
+
+@runs.command()
+def replay(
+    run: RunArgument,
+    file: RecordOption,
+    config: running.ConfigOption = None,
+    model: running.ModelOption = None,
+    tools: running.ToolsOption = None,
+    allow_tools_from: output.AllowedModules = None,
+    until: Annotated[
+        int | None, output.option("--until", metavar="STEP", min=1, help="Stop after this step.")
+    ] = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Run a run once more from its record, without model and tools.
+
+    Exits with 1 where the replay differs.
+    """
+    agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
+    done = _with(agent, lambda: agent.runs.replay(run, until=until), as_json=as_json)
+    document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
+    told = f"Differs in step {done.step}: {done.difference}" if done.difference else "The replay is equal."
+    _report(document, told, as_json=as_json)
+    raise typer.Exit(output.ExitCode.FAILED if done.difference else output.ExitCode.COMPLETED)
+
+
+@runs.command()
+def fork(
+    run: RunArgument,
+    file: RecordOption,
+    at: StepOption,
+    config: running.ConfigOption = None,
+    model: running.ModelOption = None,
+    tools: running.ToolsOption = None,
+    allow_tools_from: output.AllowedModules = None,
+    fork_model: Annotated[
+        str | None, output.option("--with-model", metavar="M", help="The model from there on.")
+    ] = None,
+    instructions: Annotated[
+        str | None, output.option("--instructions", metavar="TEXT", help="The agent's, from there on.")
+    ] = None,
+    message: Annotated[
+        str | None, output.option("--message", metavar="TEXT", help="Shown to the model from there on.")
+    ] = None,
+    tool_result: Annotated[
+        str | None, output.option("--tool-result", metavar="TEXT", help="The result of the step.")
+    ] = None,
+    into: Annotated[str | None, output.option("--run-id", metavar="ID", help="Of the new run.")] = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Begin a run that has the record of another up to a step; ``resume`` runs it."""
+    agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
+    made = _with(
+        agent,
+        lambda: agent.runs.fork(
+            run,
+            at=at,
+            into=into,
+            model=fork_model,
+            instructions=instructions,
+            message=message,
+            tool_result=tool_result,
+        ),
+        as_json=as_json,
+    )
+    _report({"run_id": made}, made, as_json=as_json)
+
+
+def worker(
+    config: Annotated[
+        Path, typer.Argument(metavar="AGENT", help="The agent's configuration.", show_default=False)
+    ],
+    file: RecordOption,
+    queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
+    concurrency: Annotated[
+        int, output.option("--concurrency", metavar="N", min=1, help="The most runs at once; 4 by default.")
+    ] = 4,
+    until_idle: Annotated[bool, output.option("--until-idle", help="End when nothing is due.")] = False,
+    allow_tools_from: output.AllowedModules = None,
+) -> None:
+    """Run what is queued, and what was interrupted."""
+    agent = _agent(file, config, None, None, allow_tools_from, as_json=False)
+
+    async def work() -> None:
+        with cancel_on_sigterm():
+            await agent.runs.work(queue, concurrency=concurrency, until_idle=until_idle)
+
+    _with(agent, work, as_json=False)
+
+
+# --- inside -------------------------------------------------------------------------------------------------
+
+
+def _agent(
+    file: Path,
+    config: Path | None,
+    model: str | None,
+    tools: str | None,
+    allow_tools_from: str | None,
+    *,
+    as_json: bool,
+) -> ReactiveAgent:
+    configured = running.read_config_file(config, allow_tools_from).map(
+        lambda known: running.durable(running.override(known, model, tools=tools), file)
+    )
+    built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
+    return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+
+
+def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
+    async def run() -> _T:
+        try:
+            return await body()
+        finally:
+            await agent.aclose()
+
+    try:
+        return anyio.run(run)
+    except AgentError as error:
+        raise output.fail(error.error, output.ExitCode.FAILED, as_json=as_json) from None
+
+
+def _ask(file: Path, question: Callable[[SqliteRunRecord], Effect[_T, Any]], *, as_json: bool) -> _T:
+    if not file.exists():
+        missing = RecordFailed(f"The record '{file}' does not exist.", "open")
+        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
+
+    async def ask() -> _T:
+        record = SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE))
+        try:
+            answered = await attempt(question(record))
+        finally:
+            await record.aclose()
+        if isinstance(answered, Failure):
+            raise output.fail(answered.failure(), output.ExitCode.FAILED, as_json=as_json)
+        value: _T = answered.unwrap()
+        return value
+
+    return anyio.run(ask)
+
+
+def _order(file: Path, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
+    if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
+        refused = RunRefused(run, "is not in the record, or has ended")
+        raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
+    _report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
+
+
+def _settle(
+    file: Path, run: str, key: str | None, body: JsonObject, kinds: tuple[str, ...], *, as_json: bool
+) -> None:
+    async def settle() -> Any:
+        record = SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE))
+        try:
+            return await settle_question(record, RunId(run), key, body, kinds, SystemClock.now())
+        finally:
+            await record.aclose()
+
+    settled = output.value_or_exit(anyio.run(settle), output.ExitCode.FAILED, as_json=as_json)
+    _report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.", as_json=as_json)
+
+
+def _asked(request: JsonObject) -> str:
+    text = request.get("text")
+    return text if isinstance(text, str) else f"{request.get('tool_name')}({request.get('arguments')})"
+
+
+def _report(document: Json, text: str, *, as_json: bool) -> None:
+    if as_json:
+        output.print_json(document)
+    else:
+        typer.echo(output.printable(text))

@@ -1,0 +1,98 @@
+"""``reactive-agents run --runs``, ``runs`` and ``worker``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import anyio
+import pytest
+
+from reactive_agents import ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.core.events import ApprovalRequested
+from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support.command_line import command
+
+QUESTION = "What is 17 * 23?"
+
+
+def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    line = ("run", QUESTION, "--tools", "calculator", "--runs", record, "--run-id", "sum", "--json")
+    first, second = command(*line), command(*line)
+    assert first.exit_code == 0, first
+    assert json.loads(first.stdout) == json.loads(second.stdout)
+    assert command("run", "Another task.", *line[2:]).exit_code == 1
+    resumed = command("runs", "resume", "sum", "--runs", record, "--tools", "calculator", "--json")
+    assert json.loads(resumed.stdout) == json.loads(first.stdout)
+    steps = json.loads(command("runs", "steps", "sum", "--runs", record, "--json").stdout)
+    assert [each["kind"] for each in steps][:2] == ["model", "tool"]
+    replayed = command("runs", "replay", "sum", "--runs", record, "--tools", "calculator", "--json")
+    assert (replayed.exit_code, json.loads(replayed.stdout)["difference"]) == (0, "")
+    forked = command(
+        "runs", "fork", "sum", "--runs", record, "--tools", "calculator", "--at", 1, "--run-id", "again"
+    )
+    assert forked.stdout == "again\n"
+    again = command("runs", "resume", "again", "--runs", record, "--tools", "calculator", "--json")
+    assert json.loads(again.stdout)["output"] == json.loads(first.stdout)["output"]
+    assert command("runs", "prune", "--runs", record, "--days", 1).stdout == "Deleted 0 runs.\n"
+
+
+@tool(requires_approval=True)
+def send(to: str) -> str:
+    """Send a mail."""
+    return f"sent to {to}"
+
+
+def mailer(record: Path, llm: ScriptedLLM) -> ReactiveAgent:
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send).with_approval()
+    return agent.with_durability(record, recover=False).build()
+
+
+async def interrupt(one: ReactiveAgent) -> None:
+    asked = anyio.Event()
+    one.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Send.", run_id="mail"))
+        await asked.wait()
+        group.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize(("decision", "told"), [("approve", "sent to Ann"), ("deny", "not approved")])
+def test_an_approval_is_given_by_the_command(tmp_path: Path, decision: str, told: str) -> None:
+    record = tmp_path / "runs.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
+    listed = json.loads(command("runs", "questions", "--runs", record, "--json").stdout)
+    assert [(each["run_id"], each["kind"]) for each in listed] == [("mail", "approval")]
+    assert command("runs", decision, "mail", "--runs", record).exit_code == 0
+    assert command("runs", decision, "mail", "--runs", record).exit_code == 1
+    llm = ScriptedLLM(*[answer("It is settled.")] * 3)
+    anyio.run(mailer(record, llm).runs.resume, "mail")
+    assert told in llm.requests[0].messages[-1].content
+
+
+def test_an_interrupted_run_is_cancelled_by_the_command(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    anyio.run(interrupt, mailer(record, ScriptedLLM(call("send", to="Ann"))))
+    assert command("runs", "cancel", "mail", "--runs", record).stdout == "Cancelled mail.\n"
+    again = command("runs", "cancel", "mail", "--runs", record, "--json")
+    assert again.exit_code == 1
+    assert json.loads(again.stdout)["error"]["tag"] == "RunRefused"
+    assert command("runs", "pause", "mail", "--runs", tmp_path / "none.db").exit_code == 1
+
+
+def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:
+    record, described = tmp_path / "runs.db", tmp_path / "agent.toml"
+    described.write_text('tools = ["calculator"]\n[model]\nmodel = "offline"\n[reasoning]\n')
+    agent = ReactiveAgents.from_config(described).with_durability(record, recover=False).build()
+
+    async def submit() -> None:
+        agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+        await agent.submit(QUESTION, run_id="sum", queue="sums")
+        await agent.aclose()
+
+    anyio.run(submit)
+    worked = command("worker", described, "--runs", record, "--queue", "sums", "--until-idle")
+    assert worked.exit_code == 0, worked
+    shown = command("runs", "resume", "sum", "--runs", record, "--config", described, "--json")
+    assert json.loads(shown.stdout)["status"] == "completed"
