@@ -12,6 +12,7 @@ from reactive_agents.lazy_imports import lazy_names
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.decorator import Tool, tool
     from reactive_agents.adapters.tools.external import external_tool
+    from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.agent import (
         AbstainedResult,
         AgentConfig,
@@ -30,8 +31,23 @@ if TYPE_CHECKING:
     from reactive_agents.agent.persona import PersonaAgent, Personas
     from reactive_agents.agent.persona_config import PersonaConfig, read_persona
     from reactive_agents.containers import RuntimeContainer, create_runtime
+    from reactive_agents.core.config import ModelTier, ReasoningConfig
     from reactive_agents.core.content import Audio, Document, Image
-    from reactive_agents.core.governance import ModelRetry
+    from reactive_agents.core.events import (
+        AgentEvent,
+        ModelTextStreamed,
+        TaskCompleted,
+        TaskFailed,
+        ToolCallCompleted,
+    )
+    from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, ModelRetry
+    from reactive_agents.core.messages import (
+        AssistantMessage,
+        SystemMessage,
+        ToolCall,
+        ToolMessage,
+        UserMessage,
+    )
     from reactive_agents.core.model_settings import ModelSettings
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
@@ -43,25 +59,40 @@ _HOMES = {
     "AbstainedResult": "reactive_agents.core.tasks",
     "AgentConfig": "reactive_agents.agent",
     "AgentError": "reactive_agents.agent",
+    "AgentEvent": "reactive_agents.core.events",
     "AgentResult": "reactive_agents.agent",
+    "ApprovalDecision": "reactive_agents.core.governance",
+    "ApprovalRequest": "reactive_agents.core.governance",
+    "AssistantMessage": "reactive_agents.core.messages",
     "Audio": "reactive_agents.core.content",
+    "CompletedResult": "reactive_agents.core.tasks",
     "Document": "reactive_agents.core.content",
     "Image": "reactive_agents.core.content",
-    "CompletedResult": "reactive_agents.core.tasks",
+    "McpServer": "reactive_agents.adapters.tools.mcp",
     "ModelRetry": "reactive_agents.core.governance",
-    "PartialResult": "reactive_agents.core.tasks",
     "ModelSettings": "reactive_agents.core.model_settings",
+    "ModelTextStreamed": "reactive_agents.core.events",
+    "ModelTier": "reactive_agents.core.config",
+    "PartialResult": "reactive_agents.core.tasks",
     "PersonaAgent": "reactive_agents.agent.persona",
     "PersonaConfig": "reactive_agents.agent.persona_config",
     "Personas": "reactive_agents.agent.persona",
     "ReactiveAgent": "reactive_agents.agent",
     "ReactiveAgents": "reactive_agents.agent",
+    "ReasoningConfig": "reactive_agents.core.config",
     "RunContext": "reactive_agents.core.run_context",
     "RuntimeContainer": "reactive_agents.containers",
+    "SystemMessage": "reactive_agents.core.messages",
     "Task": "reactive_agents.core.tasks",
+    "TaskCompleted": "reactive_agents.core.events",
+    "TaskFailed": "reactive_agents.core.events",
     "Tool": "reactive_agents.adapters.tools.decorator",
+    "ToolCall": "reactive_agents.core.messages",
+    "ToolCallCompleted": "reactive_agents.core.events",
     "ToolContext": "reactive_agents.core.tools",
+    "ToolMessage": "reactive_agents.core.messages",
     "TypedResult": "reactive_agents.agent",
+    "UserMessage": "reactive_agents.core.messages",
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
     "external_tool": "reactive_agents.adapters.tools.external",
@@ -77,25 +108,40 @@ __all__ = [
     "AbstainedResult",
     "AgentConfig",
     "AgentError",
+    "AgentEvent",
     "AgentResult",
+    "ApprovalDecision",
+    "ApprovalRequest",
+    "AssistantMessage",
     "Audio",
     "CompletedResult",
     "Document",
     "Image",
+    "McpServer",
     "ModelRetry",
     "ModelSettings",
+    "ModelTextStreamed",
+    "ModelTier",
     "PartialResult",
     "PersonaAgent",
     "PersonaConfig",
     "Personas",
     "ReactiveAgent",
     "ReactiveAgents",
+    "ReasoningConfig",
     "RunContext",
     "RuntimeContainer",
+    "SystemMessage",
     "Task",
+    "TaskCompleted",
+    "TaskFailed",
     "Tool",
+    "ToolCall",
+    "ToolCallCompleted",
     "ToolContext",
+    "ToolMessage",
     "TypedResult",
+    "UserMessage",
     "agent_tool",
     "create_runtime",
     "external_tool",
