@@ -616,8 +616,9 @@ class ReactiveAgent(Generic[R, D]):
 
         Args:
             handler: a plain function is called where the event happens, and holds up the run as long as it
-                takes. An ``async`` one is awaited on the event loop on which it is subscribed, one event
-                after the other, beside the runs. One that raises is logged.
+                takes; once a call took a second, it is called in its own thread. An ``async`` one is awaited
+                on the event loop on which it is subscribed, one event after the other, beside the runs. One
+                that raises is logged.
 
         Raises:
             AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncGenerator, Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from attrs import define, evolve, field
@@ -12,6 +12,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler, QueuedHandler, is_async
 from reactive_agents.adapters.telemetry.event_buffer import EventBuffer
+from reactive_agents.adapters.telemetry.plain_handler import PlainHandler
 from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
@@ -31,10 +32,10 @@ _PATIENCE_S = 5.0
 
 
 class Subscriptions:
-    """Subscribes handlers to a bus, and waits for the async ones at the end."""
+    """Subscribes handlers to a bus, and waits for them at the end."""
 
     def __init__(self) -> None:
-        self._queued: set[QueuedHandler] = set()
+        self._queued: set[QueuedHandler | PlainHandler] = set()
 
     def add(
         self, bus: EventBus, handler: EventHandler | AsyncEventHandler, *, run_id: RunId | None = None
@@ -46,10 +47,10 @@ class Subscriptions:
         wrong = wrong_handler(handler)
         if wrong is not None:
             return Failure(wrong)
-        if not is_async(handler):
-            return Success(bus.subscribe(handler, run_id=run_id))  # pyright: ignore[reportArgumentType]
         try:
-            queued = QueuedHandler(handler)
+            make: Callable[[Any], QueuedHandler | PlainHandler]
+            make = QueuedHandler if is_async(handler) else PlainHandler
+            queued = make(handler)
         except RuntimeError:
             expected = "a plain function, or an async one subscribed within the event loop that is to run it"
             return Failure(InvalidConfig("handler", abbreviated(handler), expected))
@@ -64,7 +65,7 @@ class Subscriptions:
         return Success(unsubscribe)
 
     async def drain(self) -> None:
-        """Wait, 5 seconds at most, until async handlers have handled their events."""
+        """Wait, 5 seconds at most, until handlers have handled their events."""
         with anyio.move_on_after(_PATIENCE_S) as waiting:
             for queued in tuple(self._queued):
                 await queued.drain()
