@@ -256,7 +256,7 @@ def local_tools(settings: ToolSettings, clock: Clock, tools: Sequence[Tool]) -> 
 
 
 def build_toolsets(settings: ToolSettings, clock: Clock) -> RunToolsets:
-    """Return the service that makes the tools of runs that have tools of their own."""
+    """Return the service that makes the tools of single runs."""
     return Toolsets(settings.toolsets, partial(local_tools, settings, clock))
 
 

@@ -7,6 +7,7 @@ from typing import Any, assert_type
 
 from reactive_agents import (
     AgentResult,
+    Personas,
     ReactiveAgent,
     ReactiveAgents,
     RunContext,
@@ -147,3 +148,10 @@ def instructions_and_toolsets() -> None:
     builder.with_toolset([without, bank_tool])  # type: ignore[list-item]
     ReactiveAgents.create(deps=Bank).with_toolset(chosen)  # type: ignore[arg-type]
     ReactiveAgents.create(deps=Bank).with_toolset([without], filter=keep)  # type: ignore[arg-type]
+
+
+def personas_with_dependencies() -> None:
+    shops = ReactiveAgents.create(deps=Shop)
+    Personas.create("Ada").with_domain("chat", shops, deps=Branch(1)).with_domain("code").build()
+    Personas.create("Ada").with_domain("chat", shops)  # type: ignore[arg-type]
+    Personas.create("Ada").with_domain("chat", shops, deps=Bank())  # type: ignore[misc]

@@ -182,7 +182,7 @@ ToolFilter: TypeAlias = Callable[[RunContext[Any], ToolDefinition], Any]
 
 @frozen(eq=False)
 class ToolGroup:
-    """Tools under names of their own.
+    """Tools that are renamed, or chosen for each run.
 
     Attributes:
         source: the tools, or a function of the context that returns them for each run.
