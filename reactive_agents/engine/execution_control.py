@@ -58,6 +58,9 @@ class ExecutionControl:
         self.stopped: StopRequest | None = None
         self._events = events
         self._above = above
+        self._below: ExecutionControl | None = None
+        if above is not None:
+            above._below = self
         self.call_soon = calls_on_this_loop()
         self._lock = Lock()
         self._cancelled = False
@@ -95,6 +98,9 @@ class ExecutionControl:
             if self._answered or self._cancelled:
                 return False
             self.stopped, self._paused = self.stopped or StopRequest(reason), False
+            below = self._below
+        if below is not None and below.stop(reason):  # its partial answer is that of this run too
+            return True
         self.call_soon(self._cancel_until_answered)
         return True
 
@@ -127,12 +133,15 @@ class ExecutionControl:
         To be awaited before each model call and each tool call.
         """
         if self._above is not None:
-            await self._above.hold(next_step)
+            await self._above._while_paused(next_step)
         if self._cancelled or (self.stopped is not None and not self._answered):
             self.scope.cancel()  # accepted by another thread, perhaps, whose call has not arrived yet
             await anyio.lowlevel.checkpoint_if_cancelled()
         if self._events.readers:
             await self._events.keep_up()
+        await self._while_paused(next_step)
+
+    async def _while_paused(self, next_step: str) -> None:
         while self._paused:
             with self._lock:
                 if not self._paused:
@@ -156,6 +165,8 @@ class ExecutionControl:
 
     def close(self) -> bool:
         """Refuse every request from now on; return whether a cancellation was accepted."""
+        if self._above is not None:
+            self._above._below = None
         with self._lock:
             self._answered = self._closing = True
             return self._cancelled

@@ -312,6 +312,25 @@ async def test_a_run_that_is_cancelled_or_stopped_ends_the_other_agent_too() -> 
         assert isinstance(ends[0], AgentError) == (ended_by == "cancel")
 
 
+async def test_a_stopped_run_has_what_the_other_agent_has_found() -> None:
+    inner = billing(call("look_up", what="x"), say("never", delay=30))
+    agent = triage(inner).build()
+    task = agent.new_task("What do I owe?")
+    results: list[Any] = []
+
+    async def run() -> None:
+        results.append(await agent.run(task))
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(run)
+        await until(lambda: len(requests_of(inner)) == 2)
+        agent.stop(task.id, "it takes too long").unwrap()
+    (result,) = results
+    assert (result.status, result.metadata.terminated_by, result.agent) == ("partial", "stopped", "billing")
+    assert "x: 40 EUR" in observed(result)
+    assert [each.status for each in result.sub_runs] == ["partial"]
+
+
 # --- sessions -------------------------------------------------------------------------------------------
 
 
