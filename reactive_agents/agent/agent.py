@@ -38,12 +38,11 @@ from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
-from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_profiles import ModelProfile
-from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.tasks import (
     AbstainedResult,
     CompletedResult,

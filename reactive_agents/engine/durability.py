@@ -35,9 +35,11 @@ from reactive_agents.core.events import TaskCompleted, TaskFailed, TaskStarted, 
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
+    ExternalCallRequest,
     GuardrailReport,
     JudgedAnswer,
     ModelRoute,
+    QuestionRequest,
     VerificationReport,
 )
 from reactive_agents.core.ids import ApprovalId, RunId
@@ -46,7 +48,6 @@ from reactive_agents.core.memory import FlushReport, MemoryContext
 from reactive_agents.core.messages import ToolCall, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
-from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.settings import RunSettings

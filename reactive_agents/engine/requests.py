@@ -20,10 +20,17 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import events
 from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotAnswered
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, AuditAction
+from reactive_agents.core.governance import (
+    ApprovalDecision,
+    ApprovalRequest,
+    AuditAction,
+    ExternalCallRequest,
+    PersonRequest,
+    QuestionRequest,
+    Reply,
+)
 from reactive_agents.core.ids import RequestId
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.requests import ExternalCallRequest, PersonRequest, QuestionRequest, Reply
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import TIMEOUTS, BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments

@@ -13,10 +13,10 @@ from returns.maybe import Maybe, Nothing
 
 from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFailed, ToolErrors
+from reactive_agents.core.governance import PersonRequest
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.requests import PersonRequest
 from reactive_agents.core.run_context import ContextFunction, RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun

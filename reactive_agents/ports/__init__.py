@@ -38,6 +38,8 @@ from reactive_agents.core.governance import (
     GuardrailReport,
     GuardrailStage,
     ModelRoute,
+    PersonRequest,
+    Reply,
     Reservation,
     RouteNeeds,
     SpendingRecord,
@@ -66,7 +68,6 @@ from reactive_agents.core.memory import (
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
-from reactive_agents.core.requests import PersonRequest, Reply
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.run_record import (

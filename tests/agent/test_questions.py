@@ -17,9 +17,8 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_too
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.core import events
 from reactive_agents.core.errors import RequestNotPending, ServiceFailed
-from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.governance import ApprovalRequest, QuestionRequest, Reply
 from reactive_agents.core.ids import RequestId, RunId, TaskId
-from reactive_agents.core.requests import QuestionRequest, Reply
 from reactive_agents.effects import Effect
 from reactive_agents.testing import (
     EventRecorder,

@@ -9,8 +9,8 @@ from returns.result import Result
 
 from reactive_agents import AgentResult, ReactiveAgents, Tool, external_tool, handoff, without_tool_calls
 from reactive_agents.core.errors import RequestNotPending
+from reactive_agents.core.governance import ExternalCallRequest, QuestionRequest
 from reactive_agents.core.ids import RequestId, RunId
-from reactive_agents.core.requests import ExternalCallRequest, QuestionRequest
 
 inner = ReactiveAgents.create().with_model("offline").build()
 agent = (

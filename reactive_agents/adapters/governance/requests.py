@@ -20,10 +20,16 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ApprovalNotPending, RequestNotPending, ServiceFailed
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.governance import (
+    ApprovalDecision,
+    ApprovalRequest,
+    ExternalCallRequest,
+    PersonRequest,
+    QuestionRequest,
+    Reply,
+)
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
 from reactive_agents.core.json import Json
-from reactive_agents.core.requests import ExternalCallRequest, PersonRequest, QuestionRequest, Reply
 from reactive_agents.effects import Effect, calls_on_this_loop, effect
 
 Answer: TypeAlias = bool | ApprovalDecision

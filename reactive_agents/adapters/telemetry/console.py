@@ -19,11 +19,10 @@ from attrs import frozen
 
 from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.printable import one_line, printable
-from reactive_agents.core.requests import QuestionRequest
 from reactive_agents.core.tasks import TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, Usage
 

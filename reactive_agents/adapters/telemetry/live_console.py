@@ -20,9 +20,8 @@ from reactive_agents.adapters.telemetry.console import (
     text_of,
 )
 from reactive_agents.core import events
-from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
 from reactive_agents.core.printable import one_line
-from reactive_agents.core.requests import QuestionRequest
 
 _KINDS_OF_STYLE = {
     "dim": "phase strategy model tool",
