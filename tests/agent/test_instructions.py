@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -9,8 +10,8 @@ import pytest
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext
 from reactive_agents.core.errors import ExecutionError, ServiceFailed
-from reactive_agents.core.events import TaskFailed
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, forever, say
+from reactive_agents.core.events import TaskFailed, ToolCallCompleted
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call, forever, say
 
 pytestmark = pytest.mark.anyio
 
@@ -161,3 +162,28 @@ def test_what_cannot_be_an_instruction_is_refused_by_build() -> None:
         ReactiveAgents.create().with_model("offline").with_instructions(politely).to_config()
     texts = ReactiveAgents.create().with_model("offline").with_instructions("One.", "Two.")
     assert texts.to_config().system_prompt == "One.\n\nTwo."
+
+
+async def test_a_durable_run_that_goes_on_has_the_instructions_that_it_began_with(tmp_path: Path) -> None:
+    called: list[int] = []
+
+    def number(ctx: RunContext[str]) -> str:
+        called.append(1)
+        return f"Number {len(called)} of {ctx.deps}."
+
+    def build(*turns: Turn) -> tuple[Any, ScriptedLLM]:
+        builder, model = builder_with(*turns)
+        return builder.with_instructions(number).with_durability(tmp_path / "runs.db").build(), model
+
+    interrupted, _ = build(call("calculator", expression="1 + 1"), Turn("", delay=60.0))
+    async with interrupted:
+        with anyio.CancelScope() as scope:
+            interrupted.subscribe(
+                lambda event: scope.cancel() if isinstance(event, ToolCallCompleted) else None
+            )
+            await interrupted.run("What is 1 + 1?", deps="Acme", run_id="sum")
+    continued, model = build(answer("It is 2."))
+    async with continued:
+        result = await continued.run("What is 1 + 1?", deps="Acme", run_id="sum")
+    assert (result.output, called) == ("It is 2.", [1])
+    assert "Number 1 of Acme." in instructions_of(model)[0]
