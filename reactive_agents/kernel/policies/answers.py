@@ -152,9 +152,12 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if _fits_form(text, context):
         return None
-    seen, is_left = _seen(state, context), _is_left(state, context)
-    judgement = answer_check.judge_text(text, _described(state, context), seen, is_left=is_left)
+    seen, tools = _seen(state, context), _described(state, context)
+    judgement = answer_check.judge_text(text, tools, seen)
     if judgement == "answer":
+        return None
+    is_left = _is_left(state, context)
+    if not is_left and answer_check.judge_text(text, tools, seen, is_left=False) == "answer":
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
