@@ -657,7 +657,8 @@ class ModelCallStarted(Event):
     Attributes:
         purpose: why.
         model: as in the request.
-        request: what it is sent, apart from the bytes of images, audio and documents.
+        request: what it is sent, apart from the bytes of images, audio and documents; ``None`` unless a
+            handler wants it, as the run log does.
     """
 
     purpose: str

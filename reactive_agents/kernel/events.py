@@ -145,6 +145,11 @@ class RunEvents:
             if reader.is_behind:
                 await reader.ready()
 
+    @property
+    def have_requests(self) -> bool:
+        """Whether a reader wants the requests to models in the events."""
+        return bool(getattr(self._bus, "wants_requests", False))
+
     def are_read(self) -> bool:
         """Whether anybody gets the events: for fields that take a while to compute."""
         return self._has_subscribers(self.run_id)

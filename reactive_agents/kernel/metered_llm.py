@@ -500,7 +500,7 @@ class MeteredLLM:
             if isinstance(reserved, Failure):
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
-        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model, request)
+        self._tell_of(request)
         try:
             answer = self._checked(request, await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
@@ -538,7 +538,7 @@ class MeteredLLM:
                 yield Failure(reserved.failure())
                 return
             reservation = reserved.unwrap()
-        self._events.publish(ModelCallStarted, request.purpose, request.model or self.model, request)
+        self._tell_of(request)
         answer: Result[ModelResponse, LLMErrors] | None = None
         try:
             async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
@@ -573,6 +573,11 @@ class MeteredLLM:
         error = RequestRejected(attached.failure().message, request.model or self.model)
         self._account(request, Failure(error), started)
         return Failure(error)
+
+    def _tell_of(self, request: ModelRequest) -> None:
+        events = self._events
+        shown = request if events.have_requests else None
+        events.publish(ModelCallStarted, request.purpose, request.model or self.model, shown)
 
     async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         answer = self._events.answer

@@ -61,6 +61,11 @@ class LocalEventBus:
         """Return whether any handler receives the events of the run."""
         return bool(self._of_all) or run_id in self._of_runs
 
+    @property
+    def wants_requests(self) -> bool:
+        """Whether a handler of all runs reads the requests to models."""
+        return any(getattr(each.handler, "wants_requests", False) for each in self._of_all)
+
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event; one that raises is logged."""
         wanted = self._of_all

@@ -113,7 +113,12 @@ class SqliteRunLog:
         keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
+
+    Attributes:
+        wants_requests: the bus gives it the requests to models.
     """
+
+    wants_requests = True
 
     def __init__(
         self,
