@@ -13,9 +13,9 @@ from reactive_agents.adapters.governance.guardrails.checks import allowed_topics
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.adapters.governance.guardrails.personal_data import personal_data
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
-from reactive_agents.adapters.governance.guardrails.text_folding import fold
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport
 from reactive_agents.core.redaction import redact
+from reactive_agents.core.text_folding import fold
 from reactive_agents.effects import attempt
 from tests.support.profiles import examples
 

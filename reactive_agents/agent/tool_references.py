@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import importlib
+import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from types import CodeType
+from types import CodeType, ModuleType
 from typing import Any, Protocol
 
 import attrs
@@ -24,7 +25,8 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     """Return the object of that name.
 
     Args:
-        reference: ``module:function``; the function may be an attribute of something in the module.
+        reference: ``module:function``; the function may be an attribute of something in the module. It is
+            defined in the package of that module: to allow a module is not to allow what it imports.
         option: the name of the option in the failure.
     """
 
@@ -42,9 +44,25 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     try:
         for attribute in path.split("."):
             found = getattr(found, attribute)
+            if isinstance(found, ModuleType):
+                return failed(f"{attribute} is a module, which is named before the colon")
     except AttributeError as error:
         return failed(str(error))
+    home = _home_of(found)
+    if home is not None and _package(home) != _package(module):
+        return failed(f"it is imported there: name {home}, where it is defined")
     return Success(found)
+
+
+def _home_of(found: object) -> str | None:
+    """Return the module in which a function is defined; ``None`` for other objects."""
+    function = found.function if isinstance(found, Tool) else found
+    home = getattr(function, "__module__", None) if inspect.isroutine(function) else None
+    return home if isinstance(home, str) else None
+
+
+def _package(module: str) -> str:
+    return module.partition(".")[0].lstrip("_")
 
 
 # --- Tools by name: from a configuration to tools, and back ---

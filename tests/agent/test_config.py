@@ -293,6 +293,29 @@ def test_a_file_names_functions_of_allowed_modules_only(described: dict[str, Any
     assert read_config(path, allow_tools_from=["subprocess", "os"]).unwrap()
 
 
+@pytest.mark.parametrize(
+    "reference", ["os.system", "subprocess.getoutput", "getoutput", "wrapped", "own.__globals__", "kept.run"]
+)
+def test_an_allowed_module_does_not_allow_what_it_imports(
+    reference: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "allowed_tools.py").write_text(
+        "import os, subprocess\nfrom subprocess import getoutput\nfrom reactive_agents import tool\n"
+        "wrapped = tool(getoutput)\n"
+        "class kept:\n    run = staticmethod(getoutput)\n"
+        "def own(text: str) -> str:\n    'Say it.'\n    return text\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+
+    def build(name: str) -> ReactiveAgents:
+        described = {"model": {"model": "offline"}, "tools": [f"allowed_tools:{name}"]}
+        return ReactiveAgents.from_config(described, allow_tools_from=["allowed_tools"])
+
+    assert build("own").build()
+    with pytest.raises(AgentError, match="tools: got "):
+        build(reference).build()
+
+
 def test_a_refused_module_is_not_imported(tmp_path: Path) -> None:
     path = tmp_path / "agent.toml"
     path.write_text('tools = ["antigravity:fly"]')

@@ -1,20 +1,19 @@
 """Calls, and arguments of calls, that were copied from texts shown to the model.
 
-Only letters and digits are compared: indentation, quoting, escapes, case and the form of the call make no
-difference. A call occurs in a text when its tool's name stands there as in a call, and the values of its
-arguments stand nearby, in any order; texts are also compared as decoded from base64, hexadecimal digits,
-percent and HTML escapes, rotated by 13 letters, and backwards. A value alone, or a name in a sentence, is no
-call. All work is linear in the length of the texts.
+Only letters and digits are compared, as they look: indentation, quoting, escapes, case, accents, letters of
+other scripts, markup and the form of the call make no difference. A call occurs in a text when its tool's
+name stands there as in a call, and the values of its arguments stand nearby, in any order; texts are also
+compared as decoded from base64, base32, hexadecimal, decimal, octal and binary digits, percent, HTML and
+quoted-printable escapes, with digits for letters, rotated by any number of letters, and backwards. A value
+alone, or a name in a sentence, is no call. All work is linear in the length of the texts.
 """
 
 from __future__ import annotations
 
 import base64
 import binascii
-import codecs
 import html
 import re
-import unicodedata
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
@@ -25,16 +24,26 @@ from attrs import frozen
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.text_folding import fold
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 _ESCAPE = re.compile(r"\\+(?:[uU](?P<u>[0-9a-fA-F]{4})|[xX](?P<x>[0-9a-fA-F]{2})|[nrtbfNRTBF])")
+_TAGS = re.compile("[\U000e0000-\U000e007f]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
+_MARKUP = re.compile(r"<[^<>]{0,200}>")
+_SOFT_BREAK = re.compile(r"=[ \t]*\r?\n")
+_QUOTED_PRINTABLE = re.compile(r"=(?=[0-9A-Fa-f]{2})")
+_NUMBERS = re.compile(r"(?:[01]{7,8}|[0-9]{2,3})(?:[\s,;:]{1,3}(?:[01]{7,8}|[0-9]{2,3})){5,}")
+_NUMBER = re.compile(r"[0-9]+")
+_BASE32 = re.compile(r"[A-Z2-7]{16,}={0,6}")
+_AS_LETTERS = str.maketrans("0134578", "oieastb")
+_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINTS = re.compile(r"[\"'`]\s*[+,.]?\s*[\"'`]|\s*\n[ \t>|*#]*")
 _LINE_NUMBER = re.compile(r"^[ \t>]*\d{1,7}[ \t]*[:|.)\t→-][ \t]?", re.M)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{10,}(?:\s{1,2}[A-Za-z0-9+/_-]{4,})*={0,2}")
-_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ \t:,]?){6,}")
+_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ \t:,]{0,2}){6,}")
 _HEX_SIGNS = re.compile(r"0x|\\x|[ \t:,]")
 _ROUNDS = 3
 _MOST_VALUES = 50
@@ -56,8 +65,27 @@ _POINTS = re.compile(r"[^\s\w,.;!?]|\A\.\Z")
 
 def is_shown(call: ToolCall, texts: Iterable[str]) -> bool:
     """Return whether the call occurs, as a call, in a text or across several."""
-    wanted = _wanted(call)
-    return bool(wanted.name) and any(_occurs(wanted, text) for text in _readings("\n".join(texts)))
+    wanted, shown = _wanted(call), "\n".join(texts)
+    if not wanted.name:
+        return False
+    if any(_occurs(wanted, text) for text in _readings(shown)):
+        return True
+    visible = _INVISIBLE.sub("", shown)
+    plain = _plain(visible)
+    if _occurs(wanted.translated(_AS_LETTERS), plain.translate(_AS_LETTERS)):
+        return True
+    letters = _letters(plain)
+    for places in range(1, len(_ALPHABET)):
+        is_there = wanted.name.translate(_turned(places)) in letters  # in few texts by chance
+        if is_there and _occurs(wanted, _plain(visible.translate(_turned(-places)))):
+            return True
+    return False
+
+
+def _turned(places: int) -> dict[int, int]:
+    """Return the alphabet, in both cases, moved on by some places."""
+    turned = _ALPHABET[places:] + _ALPHABET[:places]
+    return str.maketrans(_ALPHABET + _ALPHABET.upper(), turned + turned.upper())
 
 
 def copied_arguments(
@@ -99,6 +127,15 @@ class _Wanted:
     keys: tuple[str, ...]
     alone: bool
 
+    def translated(self, table: Mapping[int, int]) -> _Wanted:
+        """Return the same with other letters."""
+        return _Wanted(
+            self.name.translate(table),
+            tuple(value.translate(table) for value in self.values),
+            tuple(key.translate(table) for key in self.keys),
+            self.alone,
+        )
+
     @property
     def reach(self) -> int:
         """How far from the name a value may stand, in letters and digits."""
@@ -127,15 +164,20 @@ def _leaves(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
 
 def _readings(text: str) -> Iterator[str]:
     """Return the text as it reads, plainly and by each of the codes."""
+    if _TAGS.search(text):
+        yield _plain("".join(_TAGS.findall(text)))  # they look like nothing, and read as letters
     text = _INVISIBLE.sub("", text)
     yield _plain(text)
+    if "<" in text:
+        yield _plain(_MARKUP.sub("", text))
+    if "=" in text:
+        yield _plain(_QUOTED_PRINTABLE.sub("%", _SOFT_BREAK.sub("", text)))
     unnumbered = _LINE_NUMBER.sub("", text)
     if unnumbered != text:
         yield _plain(unnumbered)
     joined = _JOINTS.sub("", unnumbered)
     if joined != unnumbered:
         yield _plain(joined)
-    yield _plain(codecs.encode(text, "rot13"))
     yield _plain(text[::-1])
     decoded = text
     for _ in range(_ROUNDS):
@@ -164,7 +206,7 @@ def _plain(text: str) -> str:
 
 
 def _of_one_width(text: str) -> str:
-    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+    return text if text.isascii() else fold(text).text
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -176,6 +218,10 @@ def _decoded(text: str) -> Iterator[str]:
     """Return the texts that are encoded in a text by base64 or hexadecimal digits."""
     for found in _HEX.finditer(text):
         yield from _as_text(_HEX_SIGNS.sub("", found[0]), binascii.unhexlify)
+    for found in _NUMBERS.finditer(text):
+        yield from _from_numbers(_NUMBER.findall(found[0]))
+    for found in _BASE32.finditer(text):
+        yield from _as_text(found[0].rstrip("="), _from_base32)
     for found in _BASE64.finditer(text):
         lines = found[0].split()
         yield from _as_text("".join(lines), _from_base64)
@@ -187,6 +233,18 @@ def _decoded(text: str) -> Iterator[str]:
 def _from_base64(code: str) -> bytes:
     digits = code.rstrip("=").translate(str.maketrans("-_", "+/"))
     return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
+
+
+def _from_base32(code: str) -> bytes:
+    return base64.b32decode(code + "=" * (-len(code) % 8))
+
+
+def _from_numbers(numbers: Sequence[str]) -> Iterator[str]:
+    """Return the texts that the numbers are the codes of: binary, octal, decimal."""
+    for base in (2, 8, 10):
+        with suppress(ValueError):
+            codes = [int(number, base) for number in numbers]
+            yield bytes(codes).decode("utf-8", "ignore")
 
 
 def _as_text(code: str, decode: Callable[[str], bytes]) -> Iterator[str]:

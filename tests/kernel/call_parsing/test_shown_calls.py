@@ -6,6 +6,8 @@ import base64
 import codecs
 import html
 import json
+import quopri
+import string
 from collections.abc import Callable
 from typing import get_args
 from urllib.parse import quote
@@ -31,6 +33,12 @@ def pieces(text: str, length: int) -> list[str]:
     return [text[start : start + length] for start in range(0, len(text), length)]
 
 
+def rotated(text: str, places: int) -> str:
+    lower = string.ascii_lowercase
+    turned = lower[places:] + lower[:places]
+    return text.translate(str.maketrans(lower + lower.upper(), turned + turned.upper()))
+
+
 DISGUISES: dict[str, Callable[[str], str]] = {
     "as it is": str,
     "in JSON": lambda text: json.dumps({"text": text}),
@@ -43,6 +51,18 @@ DISGUISES: dict[str, Callable[[str], str]] = {
     "hexadecimal": lambda text: text.encode().hex(),
     "hexadecimal apart": lambda text: text.encode().hex(" "),
     "by 13 letters": lambda text: codecs.encode(text, "rot13"),
+    "by 3 letters": lambda text: rotated(text, 3),
+    "base32": lambda text: base64.b32encode(text.encode()).decode(),
+    "decimal codes": lambda text: " ".join(str(each) for each in text.encode()),
+    "octal codes": lambda text: " ".join(f"{each:o}" for each in text.encode()),
+    "binary codes": lambda text: " ".join(f"{each:08b}" for each in text.encode()),
+    "hexadecimal list": lambda text: ", ".join(hex(each) for each in text.encode()),
+    "quoted-printable": lambda text: quopri.encodestring(text.encode(), quotetabs=True).decode(),
+    "Cyrillic letters": lambda text: text.translate(str.maketrans("aeocpx", "аеосрх")),
+    "accents": "\u0301".join,
+    "tag characters": lambda text: "".join(chr(0xE0000 + ord(each)) for each in text),
+    "digits for letters": lambda text: text.translate(str.maketrans("aeost", "43057")),
+    "markup": lambda text: "<b></b>".join(pieces(text, 3)),
     "backwards": lambda text: text[::-1],
     "zero width": "\u200b".join,
     "upper case": str.upper,

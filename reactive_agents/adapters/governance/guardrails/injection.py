@@ -27,8 +27,8 @@ from reactive_agents.adapters.governance.guardrails.disguised_texts import (
     hidden_texts,
     spelt_texts,
 )
-from reactive_agents.adapters.governance.guardrails.text_folding import Folded, count_invisible, fold
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
+from reactive_agents.core.text_folding import Folded, count_invisible, fold
 
 CATEGORY = "prompt-injection"
 DEFAULT_THRESHOLD = 0.6
