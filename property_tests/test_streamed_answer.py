@@ -18,9 +18,25 @@ from reactive_agents.core.events import (
 )
 from reactive_agents.core.json import JsonObject, json_without_surrogates, without_surrogates
 from reactive_agents.core.json_deltas import MemberText, PlainEscapes
-from reactive_agents.core.models import ToolCallDelta
+from reactive_agents.core.models import (
+    ModelChunk,
+    StreamRestarted,
+    TextDelta,
+    ThinkingDelta,
+    ToolCallDelta,
+)
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.testing import ScriptedLLM, Turn, call, streamed
+from reactive_agents.testing import (
+    ScriptedLLM,
+    Turn,
+    answer,
+    call,
+    calls,
+    forever,
+    malformed_call,
+    say,
+    streamed,
+)
 from tests.support.profiles import examples
 
 texts = st.text(st.characters(codec=None) | st.sampled_from('"\\/\n\t{}[],:u0é😀\ud83d\ude00'), max_size=30)
@@ -94,15 +110,17 @@ def test_the_deltas_of_a_run_are_its_answer(
     assert_shows_its_answer(streamed(call("final-answer", arguments), *chunks))
 
 
-def assert_shows_its_answer(turn: Turn) -> None:
+def assert_shows_its_answer(*script: Turn, most_turns: int = 1) -> None:
     def look_up(name: str) -> str:
         """Look a name up."""
         return name
 
     async def run() -> None:
-        agent = ReactiveAgents.create().with_llm(ScriptedLLM(turn)).with_reasoning()
+        agent = ReactiveAgents.create().with_llm(ScriptedLLM(*script)).with_reasoning()
         shown, output = "", None
-        async for event in agent.with_max_iterations(1).with_tools(look_up).build().stream("Say something."):
+        async for event in (
+            agent.with_max_iterations(most_turns).with_tools(look_up).build().stream("Say something.")
+        ):
             match event:
                 case ModelTextStreamed(text=delta):
                     shown += delta
@@ -113,3 +131,40 @@ def assert_shows_its_answer(turn: Turn) -> None:
         assert shown.strip() == Redactor().redact(output or "").strip()
 
     anyio.run(run)
+
+
+names = st.sampled_from(["final-answer", "final_answer", "look_up", "", "no such tool"])
+fragments = (
+    st.sampled_from(
+        ['{"answer": "', "It is ", "so", '"}', "{", "}", "\\", "\\ud83d", '{"name": "x"}', "\x1b[2J"]
+    )
+    | texts
+)
+deltas = (
+    st.builds(TextDelta, fragments)
+    | st.builds(ThinkingDelta, fragments)
+    | st.builds(ToolCallDelta, st.integers(0, 2), names, fragments)
+    | st.builds(StreamRestarted, st.just("it broke"))
+)
+turns = st.sampled_from(
+    [
+        answer("It is so."),
+        say("It is so, as far as is known."),
+        say('final-answer: {"answer": "It is so."}'),
+        call("look_up", name="it"),
+        calls(answer("Too early."), call("look_up", name="that")),
+        calls(answer("It is so."), text="Here it is:"),
+        call("final-answer", could_not="There is no way to know."),
+        malformed_call("final-answer", '{"answer": "It is'),
+        say(""),
+    ]
+)
+
+
+@examples(80)
+@given(script=st.lists(st.tuples(turns, st.lists(deltas, max_size=6)), min_size=1, max_size=3))
+def test_no_stream_of_deltas_leaves_another_text_than_the_answer(
+    script: list[tuple[Turn, list[ModelChunk]]],
+) -> None:
+    played = (streamed(turn, *chunks) for turn, chunks in script)
+    assert_shows_its_answer(*played, forever(answer("It is so.")), most_turns=6)

@@ -47,10 +47,9 @@ class Subscriptions:
         wrong = wrong_handler(handler)
         if wrong is not None:
             return Failure(wrong)
+        given: Any = handler  # of one of two types, which only a call tells apart
         try:
-            make: Callable[[Any], QueuedHandler | PlainHandler]
-            make = QueuedHandler if is_async(handler) else PlainHandler
-            queued = make(handler)
+            queued = QueuedHandler(given) if is_async(given) else PlainHandler(given)
         except RuntimeError:
             expected = "a plain function, or an async one subscribed within the event loop that is to run it"
             return Failure(InvalidConfig("handler", abbreviated(handler), expected))

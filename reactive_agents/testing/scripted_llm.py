@@ -320,9 +320,8 @@ class ScriptedLLM:
             yield Success(models.TextDelta(word))
         for index, made in enumerate(response.tool_calls):
             text = made.malformed or json.dumps(made.arguments, ensure_ascii=False)
-            middle = len(text) // 2
-            yield Success(models.ToolCallDelta(index, made.name, text[:middle]))
-            yield Success(models.ToolCallDelta(index, "", text[middle:]))
+            for number, word in enumerate(_WORD.findall(text)):
+                yield Success(models.ToolCallDelta(index, "" if number else made.name, word))
         yield Success(models.StreamCompleted(response))
 
     async def _play(

@@ -11,7 +11,7 @@ from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool
 from reactive_agents.adapters.telemetry.event_buffer import MOST_WAITING
-from reactive_agents.core.errors import LLMErrors
+from reactive_agents.core.errors import LLMErrors, RunCancelled
 from reactive_agents.core.events import (
     AgentEvent,
     ModelStreamRestarted,
@@ -296,6 +296,27 @@ async def test_runs_of_sub_agents_go_to_no_stream_of_others() -> None:
     agent.subscribe(recorder)
     await agent.run("What is 1 + 2?")
     assert {event.agent for event in recorder.events} == {"boss"}
+
+
+async def test_cancelling_a_run_within_a_streamed_answer_closes_its_connection() -> None:
+    reply = Answer(
+        calls=(Call("final-answer", json.dumps({"answer": "The answer is three."})),), stalls_after=1
+    )
+    with OpenAIServer(reply) as server:
+        builder = ReactiveAgents.create()
+        builder = builder.with_model("openai/gpt-4o-mini", api_key="k", base_url=server.base_url)
+        events: list[AgentEvent] = []
+        async with builder.with_reasoning().with_tools(add).build() as agent:
+            async for event in agent.stream("What is 1 + 2?"):
+                events.append(event)
+                if isinstance(event, ModelTextStreamed):
+                    agent.cancel(event.task_id)
+        await until(server.hung_up.is_set)
+    last = events[-1]
+    assert isinstance(last, TaskFailed)
+    assert isinstance(last.error, RunCancelled)
+    assert shown_by(events) == ""
+    assert last.metadata.usage.reported is False
 
 
 def test_a_script_says_its_chunks() -> None:
