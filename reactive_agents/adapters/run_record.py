@@ -383,6 +383,11 @@ def _claim(
     return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
 
 
+def _without_secrets(task: Task) -> Task:
+    settings = task.model_settings
+    return task if settings is None else evolve(task, model_settings=settings.without_secrets)
+
+
 def _insert(file: sqlite3.Connection, run: RecordedRun, now: int, seal: Seal) -> None:
     origin = None
     if run.origin is not None:
@@ -401,7 +406,7 @@ def _insert(file: sqlite3.Connection, run: RecordedRun, now: int, seal: Seal) ->
             run.origin_entries,
             seal.close(run.changes),
             run.status,
-            seal.close(to_json(run.task)),
+            seal.close(to_json(_without_secrets(run.task))),
             json.dumps(dict(run.definition)),
             run.queue,
             run.priority,

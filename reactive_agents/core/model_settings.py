@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, Final, Literal, TypeAlias, cast, get_args
 
-from attrs import Attribute, Factory, field, fields, frozen
+from attrs import Attribute, Factory, evolve, field, fields, frozen
 
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
@@ -204,6 +204,14 @@ class ModelSettings:
             return others if self == NO_SETTINGS else self
         tables = {name: {**getattr(others, name), **getattr(self, name)} for name in _TABLES}
         return ModelSettings(**{**others.given, **self.given, **tables})
+
+    @property
+    def without_secrets(self) -> ModelSettings:
+        """Return the settings without headers, and without secrets in the body."""
+        if not self.headers and not self.extra_body:
+            return self
+        body = {name: item for name, item in self.extra_body.items() if not [*_secrets_in({name: item})]}
+        return evolve(self, headers={}, extra_body=body)
 
     @property
     def secrets(self) -> tuple[str, ...]:

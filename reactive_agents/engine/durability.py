@@ -46,6 +46,7 @@ from reactive_agents.core.ids import ApprovalId, RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.memory import FlushReport, MemoryContext
 from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.model_settings import NO_SETTINGS
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StrategyEffectiveness
@@ -694,7 +695,7 @@ async def conduct_durably(
         return refused_run(engine, task, run_id, refusal)
     durability = engine.settings.durability
     journal = RunJournal(
-        claim.run,
+        _with_settings(claim.run, task),
         read.unwrap(),
         engine.ports.clock,
         record=record,
@@ -707,6 +708,15 @@ async def conduct_durably(
     return await _conducted(
         engine, journal, record, overrides, streaming=streaming, nested=parent is not None
     )
+
+
+def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
+    """Return the run with the settings that are given now, whose secrets the record lacks."""
+    given = task.model_settings
+    if given is None:
+        return run
+    merged = given.over(run.task.model_settings or NO_SETTINGS)
+    return evolve(run, task=evolve(run.task, model_settings=merged))
 
 
 async def _conducted(
@@ -908,7 +918,8 @@ def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> 
 
 
 def _without_services(settings: RunSettings) -> RunSettings:
-    return evolve(settings, durability=None, system_prompt="")
+    public = settings.model_settings.without_secrets
+    return evolve(settings, durability=None, system_prompt="", model_settings=public)
 
 
 @cache

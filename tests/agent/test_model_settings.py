@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,6 +122,31 @@ def test_wrong_settings_are_typed_errors() -> None:
     with pytest.raises(AgentError, match="settings: got an object of 1 field") as caught:
         agent(ScriptedLLM(say("x"))).run_sync("Hi?", settings=wrong)
     assert isinstance(caught.value.error, TaskError)
+
+
+def test_the_record_of_a_durable_run_has_the_settings_without_their_secrets(tmp_path: Path) -> None:
+    model = ScriptedLLM(say("x"))
+    clerk = (
+        ReactiveAgents.create()
+        .with_llm(model)
+        .with_reasoning()
+        .with_durability(tmp_path / "runs.db")
+        .with_model_settings(ModelSettings(headers={"x-gateway": "hush-hush-1"}))
+        .build()
+    )
+    own = ModelSettings(
+        seed=5, headers={"x-key": "hush-hush-2"}, extra_body={"token": "hush-hush-3", "tier": "a"}
+    )
+    clerk.run_sync("Hi?", settings=own)
+    sent = model.requests[0].settings
+    assert (sent.seed, sorted(sent.headers), dict(sent.extra_body)) == (
+        5,
+        ["x-gateway", "x-key"],
+        body,
+    )
+    stored = b"".join(path.read_bytes() for path in tmp_path.iterdir())
+    assert b"hush-hush" not in stored
+    assert b'"seed": 5' in stored
 
 
 def test_no_secret_of_settings_is_in_events_or_results() -> None:
