@@ -711,7 +711,7 @@ async def conduct_durably(
 
 
 def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
-    """Return the run with the settings that are given now, whose secrets the record lacks."""
+    """Return the run with the given settings; the record lacks their secrets."""
     given = task.model_settings
     if given is None:
         return run

@@ -134,9 +134,8 @@ def test_the_record_of_a_durable_run_has_the_settings_without_their_secrets(tmp_
         .with_model_settings(ModelSettings(headers={"x-gateway": "hush-hush-1"}))
         .build()
     )
-    own = ModelSettings(
-        seed=5, headers={"x-key": "hush-hush-2"}, extra_body={"token": "hush-hush-3", "tier": "a"}
-    )
+    body = {"token": "hush-hush-3", "tier": "a"}
+    own = ModelSettings(seed=5, headers={"x-key": "hush-hush-2"}, extra_body=body)
     clerk.run_sync("Hi?", settings=own)
     sent = model.requests[0].settings
     assert (sent.seed, sorted(sent.headers), dict(sent.extra_body)) == (
