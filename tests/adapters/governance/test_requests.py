@@ -1,4 +1,4 @@
-"""The approval desk: handlers, decisions from elsewhere, and what happens when nobody decides."""
+"""The desk of requests to people: handlers, decisions from elsewhere, and what happens without any."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ import anyio
 import anyio.from_thread
 import anyio.to_thread
 import pytest
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.governance.requests import Answer, ApprovalHandler, LocalRequestDesk
 from reactive_agents.core.errors import ApprovalNotPending, ServiceFailed
-from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
-from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RunId, TaskId
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, QuestionRequest, Reply
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
 from reactive_agents.effects import attempt
 from tests.support.waiting import until
 
@@ -150,3 +151,44 @@ async def test_deciding_what_is_not_pending_is_a_typed_failure() -> None:
     error = desk.deny(RUN, ASKED).failure()
     assert error == ApprovalNotPending(RUN, ASKED)
     assert "'asked'" in error.message
+
+
+# --- questions and external calls -----------------------------------------------------------------------
+
+QUESTION = QuestionRequest(
+    RunId("run"), TaskId("task"), AgentId("agent"), RequestId("q"), CallId("call"), "Which?", timeout_s=5.0
+)
+
+
+async def test_of_many_answers_from_many_threads_one_counts() -> None:
+    desk = LocalRequestDesk()
+    pending = desk.reply(QUESTION)
+    together = threading.Barrier(8)
+    accepted: list[str] = []
+
+    def reply(text: str) -> None:
+        together.wait()
+        if isinstance(desk.answer(RunId("run"), RequestId("q"), text), Success):
+            accepted.append(text)
+
+    threads = [threading.Thread(target=reply, args=(str(number),)) for number in range(8)]
+    for each in threads:
+        each.start()
+    answered = (await attempt(pending)).unwrap()
+    for each in threads:
+        each.join()
+    assert accepted == [answered.value]
+    assert desk.questions() == ()
+
+
+async def test_a_question_is_pending_before_it_is_awaited_and_no_more_when_that_is_cancelled() -> None:
+    desk = LocalRequestDesk()
+    pending = desk.reply(QUESTION)
+    assert desk.questions() == (QUESTION,)
+    async with anyio.create_task_group() as group:
+        group.start_soon(attempt, pending)
+        await anyio.wait_all_tasks_blocked()
+        group.cancel_scope.cancel()
+    assert desk.questions() == ()
+    assert isinstance(desk.answer(RunId("run"), RequestId("q"), "late"), Failure)
+    assert isinstance((await attempt(desk.reply(evolve(QUESTION, timeout_s=0.001)))).unwrap(), Reply)
