@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -516,3 +517,28 @@ async def test_a_durable_run_with_a_handoff_is_answered_from_its_record(tmp_path
     )
     assert (again.output, again.agent, again.handoffs) == (first.output, "billing", ("billing",))
     assert len(requests_of(inner)) == 2
+
+
+async def test_a_durable_run_goes_on_within_the_agent_that_took_its_conversation_over(tmp_path: Path) -> None:
+    done: list[str] = []
+
+    async def pay(what: str) -> str:
+        """Pay."""
+        done.append(what)
+        return f"{what} is paid"
+
+    def agents(first: tuple[Turn, ...], second: tuple[Turn, ...]) -> tuple[ReactiveAgent, ReactiveAgent]:
+        inner = agent_named("billing", *second).with_tools(pay).build()
+        one = handoff(inner, on_handoff=lambda info: done.append(info.to_agent))
+        return triage(one, turns=first).with_durability(tmp_path / "runs.db").build(), inner
+
+    agent, inner = agents((TRANSFER,), (call("pay", what="the bill"), say("never", delay=60)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(agent.run, "Pay it.", run_id="order-1"))
+        await until(lambda: len(requests_of(inner)) == 2)
+        group.cancel_scope.cancel()
+    await agent.aclose()
+    agent, inner = agents((), (answer("The bill is paid."),))
+    result = await agent.run("Pay it.", run_id="order-1")
+    assert (result.output, result.agent, done) == ("The bill is paid.", "billing", ["billing", "the bill"])
+    assert (len(requests_of(agent)), len(requests_of(inner))) == (0, 1)
