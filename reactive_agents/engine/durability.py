@@ -57,6 +57,7 @@ from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.effects import BRANCH, Branch, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
+from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.ports import Approver, Clock, RunRecord
@@ -664,6 +665,8 @@ async def conduct_durably(
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
     run_id = run_id or RunId(engine.ports.ids.new())
+    if task.parts:
+        task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
     control = _Orders()
     run = RecordedRun(
         run_id,

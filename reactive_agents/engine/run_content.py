@@ -32,13 +32,15 @@ from reactive_agents.core.errors import (
     ServiceFailed,
     ServiceMissing,
 )
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.summary import is_summary
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
@@ -96,6 +98,24 @@ def content_of(services: EngineServices) -> RunContent | ServiceMissing:
         handle.content = RunContent(store, loader, services.settings.content, owner, callers)
         services.llm.attach = handle.content.attach
     return handle.content
+
+
+async def with_lasting_content(task: Task, run_id: RunId, ports: EnginePorts, limits: ContentConfig) -> Task:
+    """Return a task that refers to its content, for a record that outlives the process.
+
+    As it is, with its bytes, where they are stored in the process alone, or cannot be stored.
+    """
+    store = ports.content_store().value_or(None)
+    if store is None or not getattr(store, "lasting", False):
+        return task
+    owner, parts = ContentOwner(run_id, task.user), []
+    for part in task.parts:
+        if part.data and len(part.data) <= limits.max_bytes:
+            reference = await anyio.to_thread.run_sync(_examined, part, part.data)
+            kept = await call_service("content.put", store.put, None, reference, part.data, owner)
+            part = part if isinstance(kept, Failure) else reference
+        parts.append(part)
+    return evolve(task, parts=tuple(parts))
 
 
 def _content_of_caller(services: EngineServices) -> RunContent | None:

@@ -408,7 +408,8 @@ class ContentStore(Protocol):
     """Keeps the bytes of content, once for each digest.
 
     Every method fails with ``ContentUnavailable``. A user refers to what the user's own runs and sessions
-    hold, and to nothing else; runs without a user share what such runs hold.
+    hold, and to nothing else; runs without a user share what such runs hold. A store whose attribute
+    ``lasting`` is true outlives its process: records of durable runs refer to it, and else have the bytes.
     """
 
     def put(self, part: Content, data: bytes, owner: ContentOwner) -> Effect[None, ContentUnavailable]:

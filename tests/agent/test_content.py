@@ -29,6 +29,7 @@ from reactive_agents.core.errors import (
     ContentUnsupported,
     ContextOverflow,
     GuardrailViolationError,
+    ModelUnavailable,
     root_cause,
 )
 from reactive_agents.core.ids import CallId
@@ -36,7 +37,7 @@ from reactive_agents.core.message_formats import messages_from_json, messages_to
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.testing import EventRecorder, ScriptedLLM, call, say
+from reactive_agents.testing import EventRecorder, ScriptedLLM, call, fail, say
 from tests.support import contents
 from tests.support.openai_server import Answer, Call, OpenAIServer, Raw, Received
 
@@ -493,3 +494,24 @@ async def test_a_text_that_no_window_holds_is_refused_before_it_is_sent() -> Non
     overflow = await refusal(agent, ["Summarize.", Document.from_bytes(b"word " * 100_000)])
     assert isinstance(overflow, ContextOverflow)
     assert list(llm.requests) == []
+
+
+@pytest.mark.parametrize("lasting", [True, False])
+async def test_a_durable_run_refers_to_content_in_a_file(lasting: bool, tmp_path: Path) -> None:
+    def agent_of(*turns: Any) -> tuple[ScriptedLLM, ReactiveAgent[Any, None]]:
+        llm, base = scripted(*turns)
+        durable = base.with_tools(draw).with_durability(tmp_path / "runs.db")
+        return llm, (durable.with_sessions(tmp_path / "s.db") if lasting else durable).build()
+
+    _, first = agent_of(call("draw"), fail(ModelUnavailable("down", "m")))
+    llm, second = agent_of(say("It rises."))
+    async with first, second:
+        with pytest.raises(AgentError):
+            await first.run(["Like this:", CAT], run_id="r-1", user="ada")
+        with sqlite3.connect(tmp_path / "runs.db") as file:
+            recorded = "".join(file.iterdump())
+        again = await second.run(["Like this:", CAT], run_id="r-2", user="ada")
+    assert again.output == "It rises."
+    assert [part.data for part in parts_of(llm.requests[0])] == [contents.PNG]
+    assert ("iVBORw0KGgo" in recorded) is not lasting
+    assert "R0lGOD" not in recorded

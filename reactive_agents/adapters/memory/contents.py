@@ -49,9 +49,14 @@ class SqliteContent:
     Args:
         file: an open file with the tables of the sessions.
         clock: tells how old content is.
+        lasting: whether the file outlives the process.
+
+    Attributes:
+        lasting: whether what is stored outlives the process.
     """
 
-    def __init__(self, file: sqlite.SqliteFile[_T], clock: Clock) -> None:
+    def __init__(self, file: sqlite.SqliteFile[_T], clock: Clock, *, lasting: bool) -> None:
+        self.lasting = lasting
         self._file = file
         self._clock = clock
 

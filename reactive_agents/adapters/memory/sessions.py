@@ -100,7 +100,8 @@ class SqliteSessions:
         self._file = sqlite.SqliteFile(
             path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
         )
-        self.content = contents.SqliteContent(self._file, clock)
+        lasting = str(path) != sqlite.IN_PROCESS
+        self.content = contents.SqliteContent(self._file, clock, lasting=lasting)
         self._clock = clock
         self._in_process = str(path) == sqlite.IN_PROCESS
         self._held: set[RunId] = set()
