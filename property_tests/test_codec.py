@@ -170,10 +170,9 @@ def spots(data: Any, kind: Any, path: str = "$") -> Iterator[Spot]:
     if attrs.has(kind):
         for field in fields_of(kind):
             here = f"{path}.{field.name}"
-            if field.name not in data:  # a setting about which nothing is said
-                continue
-            yield Spot(here, data, kind, field)
-            if field.name in data or field.metadata != OMITTED:
+            if field.name in data or field.metadata == OMITTED:  # else a setting about which nothing is said
+                yield Spot(here, data, kind, field)
+            if field.name in data:
                 yield from spots(data[field.name], field.type, here)
     elif get_origin(kind) is tuple and get_args(kind)[1:] == (...,):
         for index, item in enumerate(data):

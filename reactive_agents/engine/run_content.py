@@ -101,7 +101,7 @@ def content_of(services: EngineServices) -> RunContent | ServiceMissing:
 
 
 async def with_lasting_content(task: Task, run_id: RunId, ports: EnginePorts, limits: ContentConfig) -> Task:
-    """Return a task that refers to its content, for a record that outlives the process.
+    """Return a task that refers to its content, for a lasting record.
 
     As it is, with its bytes, where they are stored in the process alone, or cannot be stored.
     """
