@@ -2,7 +2,7 @@
 
 Each parameter has three states: a value, ``None`` for "send none", and :data:`UNSET` for "not said here". The
 last is the default, so that the settings of a run change only what they name, and a part of the framework
-that has a value of its own, as a judge that is asked at temperature 0, keeps it until the user sets one.
+that sets a value itself, as a judge that is asked at temperature 0, keeps it until the user sets one.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ class Usage:
 
     Attributes:
         cached_tokens: those of the input that the provider read from its cache of prompts.
-        cache_write_tokens: those of the input that it wrote there, for a price of its own.
+        cache_write_tokens: those of the input that it wrote there, which has another price.
     """
 
     input_tokens: int = 0
