@@ -1,0 +1,59 @@
+"""A web application with FastAPI; a real one is run by ``uvicorn web_app:app``, this one asks itself.
+
+Prints:
+
+    {'status': 'completed', 'answer': 'Hello Ada.'}
+    data: Hello
+    data: Ada.
+"""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import AsyncIterator
+
+import httpx
+import uvicorn
+from fastapi import FastAPI
+from fastapi.responses import StreamingResponse
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.core.events import ModelTextStreamed
+from reactive_agents.testing import ScriptedLLM, forever, say
+
+agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello Ada.")))).build()
+app = FastAPI()
+
+
+@app.post("/ask")
+async def ask(question: str, user: str) -> dict[str, str | None]:
+    result = await agent.run(question, session=f"web-{user}", user=user)
+    return {"status": result.status, "answer": result.output}
+
+
+@app.get("/stream")
+async def stream(question: str) -> StreamingResponse:
+    async def pieces() -> AsyncIterator[str]:
+        async for event in agent.stream(question):
+            if isinstance(event, ModelTextStreamed):
+                yield f"data: {event.text.strip()}\n\n"
+
+    return StreamingResponse(pieces(), media_type="text/event-stream")
+
+
+def main() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        server = uvicorn.Server(uvicorn.Config(app, log_level="error"))
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]})
+        thread.start()
+        with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
+            print(client.post("/ask", params={"question": "Who am I?", "user": "ada"}).json())
+            text = client.get("/stream", params={"question": "Who am I?"}).text
+            print("\n".join(line for line in text.splitlines() if line))
+        server.should_exit = True
+        thread.join()
+
+
+if __name__ == "__main__":
+    main()
