@@ -117,7 +117,7 @@ class ToolScope:
         deadline: when the run must have ended, in seconds of the run's monotonic clock; ``None`` for never.
         needs_approval: whether this call needs approval, also where its tool does not.
         run_context: makes the context of the call, for functions that take one; ``None`` outside of agents.
-        report: takes the progress of the call, from any thread; ``None`` where nobody reads the events.
+        report: takes the progress of the call, from any thread; ``None`` where the events have no readers.
     """
 
     run_id: RunId
