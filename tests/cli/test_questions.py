@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import json
+import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+from reactive_agents.adapters.telemetry.console import SilentView
+from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
 from tests.support.command_line import Completed, Terminal, command
 from tests.support.openai_server import Answer, Call, OpenAIServer
 
@@ -60,3 +66,36 @@ def test_without_an_answer_or_a_terminal_the_model_is_told(
         done = run(tmp_path, server, typed)
     assert done.exit_code == 4, json.dumps([done.stdout, done.stderr])
     assert reason in told(server)
+
+
+def test_an_answer_is_never_taken_for_that_to_another_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    order: list[str] = []
+    reading, go_on = threading.Event(), threading.Event()
+
+    class Typed(io.StringIO):
+        def readline(self, *_: object) -> str:
+            reading.set()
+            go_on.wait()
+            order.append("read")
+            return "y\n"
+
+    class Shown(io.StringIO):
+        def write(self, text: str) -> int:
+            order.extend(["approval"] * ("[y/N]" in text) + ["question"] * ("Which one" in text))
+            return len(text)
+
+    monkeypatch.setattr(sys, "stdin", Typed())
+    monkeypatch.setattr(sys, "stderr", Shown())
+    ids = (RunId("r"), TaskId("t"), AgentId("a"))
+    request = ApprovalRequest(*ids, ApprovalId("p"), CallId("c"), "wipe", {}, "high")
+    question = QuestionRequest(*ids, RequestId("q"), CallId("d"), "Which one?")
+    view = SilentView()
+    first = threading.Thread(target=view.ask, args=(request,))
+    second = threading.Thread(target=view.answer, args=(question,))
+    first.start()
+    reading.wait()
+    second.start()
+    go_on.set()
+    first.join()
+    second.join()
+    assert order == ["approval", "read", "question", "read"]

@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 from functools import cached_property
-from threading import Lock
+from threading import Lock, RLock
 from types import TracebackType
 from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 
@@ -296,6 +296,10 @@ class View(Protocol):
         ...
 
 
+TERMINAL = RLock()
+"""Held from a question on the terminal to its answer, so that no answer is taken for one to another."""
+
+
 class SilentView:
     """A view that shows nothing, but asks for approval and answers."""
 
@@ -315,19 +319,21 @@ class SilentView:
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask on standard error, and read the answer from standard input."""
-        _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
-        return sys.stdin.readline().strip().lower() in ("y", "yes")
+        with TERMINAL:
+            _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
+            return sys.stdin.readline().strip().lower() in ("y", "yes")
 
     def answer(self, question: QuestionRequest) -> str | None:
         """Ask on standard error, and read a line from standard input.
 
         A number is the option with that number.
         """
-        _write(sys.stderr, printable(question.text))
-        for number, option in enumerate(question.options, 1):
-            _write(sys.stderr, printable(f"  {number}. {option}"))
-        _write(sys.stderr, "? ", end="")
-        text = sys.stdin.readline().strip()
+        with TERMINAL:
+            _write(sys.stderr, printable(question.text))
+            for number, option in enumerate(question.options, 1):
+                _write(sys.stderr, printable(f"  {number}. {option}"))
+            _write(sys.stderr, "? ", end="")
+            text = sys.stdin.readline().strip()
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
 

@@ -13,6 +13,7 @@ from rich.text import Text
 from reactive_agents.adapters.telemetry.console import (
     KIND_WIDTH,
     LOOP_PHASES,
+    TERMINAL,
     Line,
     SilentView,
     agent_of,
@@ -94,19 +95,21 @@ class LiveView(SilentView):
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask with the status line hidden."""
-        self._live.stop()
-        try:
-            return super().ask(request)
-        finally:
-            self._live.start()
+        with TERMINAL:
+            self._live.stop()
+            try:
+                return super().ask(request)
+            finally:
+                self._live.start()
 
     def answer(self, question: QuestionRequest) -> str | None:
         """Ask with the status line hidden."""
-        self._live.stop()
-        try:
-            return super().answer(question)
-        finally:
-            self._live.start()
+        with TERMINAL:
+            self._live.stop()
+            try:
+                return super().answer(question)
+            finally:
+                self._live.start()
 
     def _status(self) -> str:
         phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase
