@@ -6,7 +6,7 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Final, cast
@@ -31,7 +31,7 @@ from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import DurabilityConfig, ModelConfig, ReasoningConfig, RunLogConfig
-from reactive_agents.core.content import Audio, ContentKind, Document, Image, kind_of, media_type_of
+from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
@@ -205,28 +205,21 @@ _LARGEST_TEXT: Final = 1_000_000
 
 def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErrors]:
     """Return a task with the texts of files, and with other files as its parts."""
-    parts: list[Image | Audio | Document] = []
+    parts: list[Content] = []
     for path in files:
         try:
             data = path.read_bytes()
         except OSError as error:
             return Failure(InvalidConfig("--file", repr(str(path)), f"a readable file ({error.strerror})"))
-        kind = None if (said := _text_of(data)) is not None else kind_of(media_type_of(data))
+        part = None if (said := _text_of(data)) is not None else part_of_file(path.name, data)
         if said is not None and len(said) <= _LARGEST_TEXT:
             text = f"{text}\n\nThe file {path.name}:\n{fence('file', said)}"
-        elif kind is not None:
-            parts.append(_PARTS[kind].from_bytes(data, name=path.name))
+        elif part is not None:
+            parts.append(part)
         else:
             expected = f"a text of at most {_LARGEST_TEXT} characters, an image, audio or a document"
             return Failure(InvalidConfig("--file", repr(str(path)), expected))
     return Success([text, *parts] if parts else text)
-
-
-_PARTS: Final[Mapping[ContentKind, type[Image | Audio | Document]]] = {
-    "image": Image,
-    "audio": Audio,
-    "document": Document,
-}
 
 
 def _text_of(data: bytes) -> str | None:

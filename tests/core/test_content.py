@@ -10,6 +10,7 @@ from reactive_agents.core.content import (
     interleaved,
     kind_of,
     media_type_of,
+    part_of_file,
     shown_size,
     stored,
     text_and_parts,
@@ -46,6 +47,8 @@ CAT = Image.from_bytes(contents.PNG, name="cat.png")
 def test_the_type_is_that_of_the_bytes(data: bytes, media_type: str, kind: str | None) -> None:
     assert media_type_of(data) == media_type
     assert kind_of(media_type) == kind
+    part = part_of_file("folder/a.bin", data)
+    assert (part and (part.kind, part.name, part.data)) == (kind and (kind, "a.bin", data))
 
 
 def test_the_estimate_of_tokens_goes_by_the_kind() -> None:
