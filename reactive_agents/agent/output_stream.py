@@ -21,8 +21,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.kernel.answer_form import COULD_NOT
-from reactive_agents.reasoning.structured_output.output_type import WRAPPED
-from reactive_agents.reasoning.structured_output.schema import Shape
+from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
@@ -102,7 +101,7 @@ def _answer_in(data: Json, shape: Shape[Any]) -> Json:
         return data
     known = shape.schema.get("properties")
     names = known if isinstance(known, dict) else {}
-    if shape.schema.get("type") != "object" and WRAPPED in data:
+    if not has_fields(shape.schema) and WRAPPED in data:
         return data[WRAPPED]
     return {name: each for name, each in data.items() if name != COULD_NOT or name in names}
 

@@ -59,6 +59,7 @@ class AnswerForm:
             functions of the program, and their values may differ from what the model gave.
         retries: how often the model is asked again, 0 or more.
         abstains: whether the tool has the argument ``could_not``.
+        unwrapped: returns the text of an answer without the one field around it, if it has that.
     """
 
     name: str
@@ -70,6 +71,7 @@ class AnswerForm:
     accept: Callable[[str], Awaitable[Result[str, str | OutputValidatorFailed]]] | None = None
     retries: int = field(default=DEFAULT_RETRIES, validator=ge(0))
     abstains: bool = True
+    unwrapped: Callable[[str], str] = str
 
     @property
     def has_fields(self) -> bool:
@@ -114,4 +116,5 @@ async def accepted_text(text: str, form: AnswerForm) -> Result[str, str | Output
     problem = form.problem_in(text)
     if problem:
         return Failure(problem)
+    text = form.unwrapped(text)
     return Success(text) if form.accept is None else await form.accept(text)

@@ -195,6 +195,30 @@ async def test_a_turned_answer_counts_with_the_object_around_it_and_without(
     assert (result.output, result.status) == (value, "completed")
 
 
+@pytest.mark.parametrize(
+    ("kind", "said", "value", "text"),
+    [
+        (str, '{"value": "Rome."}', "Rome.", "Rome."),
+        (str | None, '```json\n{"value": "Rome."}\n```', "Rome.", "Rome."),
+        (str | None, '{"value": null}', None, "null"),
+        (int, '{"value": 42}', 42, "42"),
+        (list[int], '{"value": [1, 2]}', [1, 2], "[1, 2]"),
+        (dict, '{"value": {"a": 1}}', {"a": 1}, '{"a": 1}'),
+        (dict[str, int], '{"value": 1}', {"value": 1}, '{"value": 1}'),
+        (str, '{"values": "Rome."}', '{"values": "Rome."}', '{"values": "Rome."}'),
+    ],
+)
+async def test_a_value_within_the_one_field_of_the_response_format_is_that_value(
+    kind: Any, said: str, value: object, text: str
+) -> None:
+    built = agent(kind, say(said))
+    result = await built.run("Which?")
+    assert (result.output, result.text, result.metadata.model_calls) == (value, text, 1)
+    (request,) = built.container.models.llm().requests
+    assert request.response_schema["required"] == ["value"]
+    assert '"required": ["value"]' in request.messages[0].content
+
+
 async def test_the_turning_asks_for_one_form_alone() -> None:
     built = agent(int, say("It is hard to say."), say('{"value": 42}'))
     await built.run("Which?")

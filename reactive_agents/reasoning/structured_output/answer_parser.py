@@ -16,7 +16,7 @@ from reactive_agents.kernel.call_parsing import parse_calls
 from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, required_of
 from reactive_agents.kernel.call_parsing.json_extraction import Decoded, JsonReader, decode
 from reactive_agents.kernel.call_parsing.repair import coerce
-from reactive_agents.reasoning.structured_output.schema import Shape
+from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
 T = TypeVar("T")
 
@@ -51,6 +51,9 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
     one that says that there is no JSON.
     """
     best: DecodeError | None = None
+    inside = unwrapped(text, shape)
+    if inside is not None:
+        return shape.read(inside.value).map(lambda value: ReadAnswer(value, inside.repaired))
     prose = text if _is_json(text) else parse_calls(text, ()).prose
     forms = (_candidates(prose, shape), _other_forms(prose, shape))
     # Without required fields any object is of the shape, also one around another.
@@ -66,6 +69,24 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
         return Failure(best)
     nothing = NO_VALUE if text.strip() else "it is empty"
     return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
+
+
+def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
+    """Return the value inside of the one field that it may be asked for in.
+
+    ``None`` where it has no such field, or the value is not of the shape.
+    """
+    if has_fields(shape.schema):
+        return None
+    whole = text.strip()
+    fenced = _FENCED.fullmatch(whole)
+    found = (
+        JsonReader().read_object(whole if fenced is None else fenced[1]) if whole[:1] in ("{", "`") else None
+    )
+    if found is None or not isinstance(found.value, dict) or found.value.keys() != {WRAPPED}:
+        return None
+    value = fitted_to_schema(found.value[WRAPPED], shape.schema, shape.schema)
+    return evolve(found, value=value) if isinstance(shape.read(value), Success) else None
 
 
 def _is_json(text: str) -> bool:

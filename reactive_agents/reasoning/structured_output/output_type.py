@@ -41,12 +41,10 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
 )
-from reactive_agents.reasoning.structured_output.answer_parser import NO_VALUE, fitted_to_schema
-from reactive_agents.reasoning.structured_output.schema import Shape
+from reactive_agents.reasoning.structured_output.answer_parser import NO_VALUE, fitted_to_schema, unwrapped
+from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
 PURPOSE = "output-type"
-WRAPPED = "value"
-"""The one field around a value that is no object."""
 _INSTRUCTIONS = (
     "An answer to the task has been found, but not in the form that is needed. Put what it says into that "
     "form. Take every value from the answer, and add nothing that it does not say."
@@ -70,29 +68,25 @@ def answer_form(shape: Shape[Any]) -> AnswerForm:
     """Return the form of answers that are values of a shape."""
     if shape is TEXT:
         return AnswerForm(TEXT.name, FINAL_ANSWER_TOOL, str, lambda text: "", "", None)
-    schema = shape.schema if _has_fields(shape.schema) else _in_object(shape.schema)
+    schema = shape.schema if has_fields(shape.schema) else _in_object(shape.schema)
     return AnswerForm(
         name=shape.name,
         tool=answer_tool(schema),
         text_of=partial(_text_of_fields, shape),
         problem_in=lru_cache(maxsize=4)(partial(_problem_in, shape)),
-        instructions=_instructions(shape),
+        instructions=_instructions(schema),
         response_schema=schema,
         abstains=COULD_NOT not in properties_of(schema),
+        unwrapped=partial(_unwrapped_text, shape),
     )
 
 
-def _has_fields(schema: JsonObject) -> bool:
-    """Return whether a value is an object with named fields, as arguments are."""
-    return schema.get("type") == "object" and bool(properties_of(schema))
-
-
-def _instructions(shape: Shape[Any]) -> str:
-    schema = json.dumps(shape.schema, ensure_ascii=False)
+def _instructions(schema: JsonObject) -> str:
+    shown = json.dumps(schema, ensure_ascii=False)
     return (
         "The final answer to the user's task has to be one JSON value that fits the JSON Schema below, "
         "without words around it. This is about the final answer alone: think and call tools as you like "
-        f"before it.\n{schema}"
+        f"before it.\n{shown}"
     )
 
 
@@ -100,7 +94,7 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
     fields = arguments
     if COULD_NOT in arguments and COULD_NOT not in properties_of(shape.schema):
         fields = {name: value for name, value in arguments.items() if name != COULD_NOT}
-    if not _has_fields(shape.schema):
+    if not has_fields(shape.schema):
         lone = fields.keys() == {WRAPPED}
         return _text_of(fields[WRAPPED], shape) if lone else json.dumps(fields, ensure_ascii=False)
     (inner,) = fields.values() if len(fields) == 1 else (None,)
@@ -110,6 +104,12 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
     fitted = fitted_to_schema(fields, shape.schema, shape.schema)
     fits = isinstance(shape.read(fitted), Success)
     return json.dumps(fitted if fits else fields, ensure_ascii=False)
+
+
+def _unwrapped_text(shape: Shape[Any], text: str) -> str:
+    """Return the text of the value that a text has inside of one field."""
+    found = unwrapped(text, shape)
+    return text if found is None else _text_of(found.value, shape)
 
 
 def _problem_in(shape: Shape[Any], text: str) -> str:
@@ -214,7 +214,7 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
 
     A value that is no object is asked for inside of one, as providers want it, and counts without it too.
     """
-    wrapped = not _has_fields(shape.schema)
+    wrapped = not has_fields(shape.schema)
 
     def read(data: Json) -> Result[str, DecodeError]:
         if wrapped and isinstance(data, dict) and data.keys() == {WRAPPED}:

@@ -18,6 +18,9 @@ from reactive_agents.kernel.call_parsing.argument_schema import properties_of, r
 T = TypeVar("T")
 _Written = TypeVar("_Written")
 
+WRAPPED = "value"
+"""The one field around a value that is no object with fields, where one is asked for."""
+
 _schema_of = cache(json_schema)
 """Read out of docstrings, which is slow, and the same for each question."""
 
@@ -84,6 +87,11 @@ def _without_empty(value: Json, schema: Json) -> Json:
         for name, each in value.items()
         if name in required or each not in (None, "", [], {})
     }
+
+
+def has_fields(schema: JsonObject) -> bool:
+    """Return whether a value is an object with named fields, as arguments are."""
+    return schema.get("type") == "object" and bool(properties_of(schema))
 
 
 def without_descriptions(schema: Json) -> Json:
