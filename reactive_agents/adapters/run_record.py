@@ -376,10 +376,16 @@ def _claim(
         return RunClaim(known, "held")
     file.execute(
         "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
-        " wanted = '', updated_us = ? WHERE id = ?",
-        (holder, until, now, row[0]),
+        " wanted = '', updated_us = ?, definition = ? WHERE id = ?",
+        (holder, until, now, json.dumps(dict(known.definition or run.definition)), row[0]),
     )
-    begun = evolve(known, attempt=known.attempt + 1, status="open", order="")
+    begun = evolve(
+        known,
+        definition=known.definition or run.definition,
+        attempt=known.attempt + 1,
+        status="open",
+        order="",
+    )
     return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
 
 
@@ -393,7 +399,7 @@ def _insert(file: sqlite3.Connection, run: RecordedRun, now: int, seal: Seal) ->
     if run.origin is not None:
         (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
     file.execute(
-        "INSERT INTO runs (run_id, agent, user, session, parent, origin, origin_entries, changes, status,"
+        'INSERT INTO runs (run_id, agent, "user", session, parent, origin, origin_entries, changes, status,'
         " task, definition, result, attempt, holder, lease_until_us, wanted, queue, priority, due_us,"
         " created_us, updated_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, '', 0, '', 0, '', ?, ?, ?, ?, ?)",
         (
@@ -596,8 +602,8 @@ def _find(file: sqlite3.Connection, *, run_id: RunId, now: int, seal: Seal) -> R
 
 
 def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
-    conditions, values = ["1"], list[object]()
-    fields = {"agent": chosen.agent_id, "user": chosen.user, "queue": chosen.queue}
+    conditions, values = ["1 = 1"], list[object]()
+    fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
     for column, value in fields.items():
         if value is not None:
             conditions.append(f"{column} = ?")
@@ -673,7 +679,7 @@ def _deleted(file: sqlite3.Connection, *, run_id: RunId | None, user: str | None
     """
     conditions = {
         "run_id = ?": run_id,
-        "user = ?": user,
+        '"user" = ?': user,
         "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
         " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
     }

@@ -122,7 +122,8 @@ class ServiceOptions(AgentDescription):
         interrupted run goes on, one that has ended gives its recorded result.
 
         Args:
-            path: an SQLite file, made when it is not there. It holds what the model and the tools returned.
+            path: an SQLite file, made when it is not there, or the URL of a Postgres database. It holds what
+                the model and the tools returned.
             in_doubt: what is done about a tool call that may have taken effect before a crash: ``tell`` the
                 model, ``ask`` the approver, or ``fail``: stop the run until the call is settled.
             recover: ``async with agent`` continues interrupted runs of the agent.

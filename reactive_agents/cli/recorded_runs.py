@@ -16,6 +16,7 @@ import anyio
 import typer
 from returns.result import Failure, Success
 
+from reactive_agents.adapters.postgres_record import PostgresRunRecord, is_postgres
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
@@ -36,7 +37,10 @@ from reactive_agents.effects import Effect, attempt
 _T = TypeVar("_T")
 
 RecordOption = Annotated[
-    Path, typer.Option("--runs", metavar="FILE", help="The record of the runs.", show_default=False)
+    str,
+    typer.Option(
+        "--runs", metavar="FILE_OR_URL", help="The record: a file, or a Postgres URL.", show_default=False
+    ),
 ]
 RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The id of the run.", show_default=False)]
 KeyOption = Annotated[
@@ -267,7 +271,7 @@ def worker(
 
 
 def _agent(
-    file: Path,
+    file: str,
     config: Path | None,
     model: str | None,
     tools: str | None,
@@ -295,13 +299,20 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, 
         raise output.fail(error.error, output.ExitCode.FAILED, as_json=as_json) from None
 
 
-def _ask(file: Path, question: Callable[[SqliteRunRecord], Effect[_T, Any]], *, as_json: bool) -> _T:
-    if not file.exists():
+def _opened(file: str) -> SqliteRunRecord:
+    key = os.environ.get(KEY_VARIABLE)
+    if is_postgres(file):
+        return PostgresRunRecord(file, clock=SystemClock(), key=key)
+    return SqliteRunRecord(file, clock=SystemClock(), key=key)
+
+
+def _ask(file: str, question: Callable[[SqliteRunRecord], Effect[_T, Any]], *, as_json: bool) -> _T:
+    if not is_postgres(file) and not Path(file).exists():
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 
     async def ask() -> _T:
-        record = SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE))
+        record = _opened(file)
         try:
             answered = await attempt(question(record))
         finally:
@@ -314,7 +325,7 @@ def _ask(file: Path, question: Callable[[SqliteRunRecord], Effect[_T, Any]], *, 
     return anyio.run(ask)
 
 
-def _order(file: Path, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
+def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
     if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
         refused = RunRefused(run, "is not in the record, or has ended")
         raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
@@ -322,10 +333,10 @@ def _order(file: Path, run: str, order: RunOrder, told: str, *, as_json: bool) -
 
 
 def _settle(
-    file: Path, run: str, key: str | None, body: JsonObject, kinds: tuple[str, ...], *, as_json: bool
+    file: str, run: str, key: str | None, body: JsonObject, kinds: tuple[str, ...], *, as_json: bool
 ) -> None:
     async def settle() -> Any:
-        record = SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE))
+        record = _opened(file)
         try:
             return await settle_question(record, RunId(run), key, body, kinds, SystemClock.now())
         finally:

@@ -161,8 +161,10 @@ def run(
     file: FileOption = None,
     allow_tools_from: output.AllowedModules = None,
     runs: Annotated[
-        Path | None,
-        output.option("--runs", metavar="FILE", help="Record the run there, so that it can be continued."),
+        str | None,
+        output.option(
+            "--runs", metavar="FILE_OR_URL", help="Record the run there, so that it can be continued."
+        ),
     ] = None,
     run_id: Annotated[
         str | None,
@@ -300,12 +302,12 @@ def override(
     return evolve(config, **changes)
 
 
-def durable(config: AgentConfig, runs: Path | None) -> AgentConfig:
+def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
     """Return the configuration with the record of its runs in a file, if one is named."""
     if runs is None:
         return config
-    known = config.durability or DurabilityConfig(str(runs))
-    return evolve(config, durability=evolve(known, path=str(runs), recover=False))
+    known = config.durability or DurabilityConfig(runs)
+    return evolve(config, durability=evolve(known, path=runs, recover=False))
 
 
 def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[ReactiveAgent, ConfigErrors]:
@@ -321,7 +323,8 @@ def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[Re
     """
     if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
         file_of_runs = state_directory(os.environ) / RUN_LOG_FILE
-        beside = str(file_of_runs) if config.durability is None else config.durability.path
+        recorded = config.durability
+        beside = str(file_of_runs) if recorded is None or "://" in recorded.path else recorded.path
         config = evolve(config, run_log=RunLogConfig(beside))
     there = sys.stdin.isatty()
     desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)

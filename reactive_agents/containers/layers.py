@@ -344,9 +344,15 @@ def open_run_record(
 
     Without a key that of the environment encrypts it, if there is one.
     """
+    from reactive_agents.adapters.postgres_record import PostgresRunRecord, is_postgres
     from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
 
-    record = SqliteRunRecord(path, clock=clock, key=key or os.environ.get(KEY_VARIABLE))
+    chosen = key or os.environ.get(KEY_VARIABLE)
+    record = (
+        PostgresRunRecord(str(path), clock=clock, key=chosen)
+        if is_postgres(str(path))
+        else SqliteRunRecord(path, clock=clock, key=chosen)
+    )
     lifetimes.add(record.aclose)
     return record
 

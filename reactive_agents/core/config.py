@@ -92,7 +92,7 @@ class DurabilityConfig:
     """Runs that outlive their process.
 
     Attributes:
-        path: an SQLite file, created if needed.
+        path: an SQLite file, created if needed, or the URL of a Postgres database.
         in_doubt: what is done about a tool call that was under way when its process ended, where neither the
             tool is idempotent nor its probe knows: ``tell`` the model, ``ask`` the approver, or ``fail``,
             which stops the run until a person settles the call.

@@ -286,3 +286,16 @@ async def test_a_stream_that_is_left_interrupts_a_durable_run(tmp_path: Path) ->
     last = [event async for event in later.stream("Do it.", run_id="r1")][-1]
     assert isinstance(last, TaskCompleted)
     assert last.result.output == "Did 1."
+
+
+async def test_a_queued_run_that_was_interrupted_goes_on(tmp_path: Path) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), step)
+    async with one:
+        await one.submit("Do it.", run_id="r1")
+        await work.begun.wait()
+    work.may_end.set()
+    later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step)
+    await later.runs.work(until_idle=True)
+    assert (await later.runs.wait("r1")).output == "Did 1."

@@ -22,6 +22,7 @@ from dependency_injector.providers import Object
 from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
+from reactive_agents.adapters.postgres_record import PostgresRunRecord
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import LLMErrors
@@ -61,9 +62,26 @@ class KilledRecord(SqliteRunRecord):
     @effect
     async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
         self._boundary()
-        done = await attempt(super().append(run_id, holder, *entries, durable=durable))
+        appended = SqliteRunRecord.append(self, run_id, holder, *entries, durable=durable)
+        done = await attempt(appended)
         self._boundary()
         return done
+
+
+class KilledPostgresRecord(PostgresRunRecord):
+    """A record in Postgres with a boundary on each side of its writes."""
+
+    def __init__(self, url: str, boundary: Boundaries) -> None:
+        super().__init__(url, clock=SystemClock())
+        self._boundary = boundary
+
+    append = KilledRecord.append
+
+
+def killed_record(folder: Path, boundary: Boundaries) -> KilledRecord | KilledPostgresRecord:
+    """Return the record of a case: in its folder, or in the database of ``DURABLE_URL``."""
+    url = os.environ.get("DURABLE_URL")
+    return KilledRecord(folder / RECORD, boundary) if url is None else KilledPostgresRecord(url, boundary)
 
 
 def note(path: Path, line: str) -> None:
@@ -141,7 +159,7 @@ def paying_agent(
             .with_tools(agent_tool(inner))
         )
     agent = payer.with_durability(folder / RECORD, in_doubt=in_doubt, recover=False).build()
-    agent.container.memory.record.override(Object(KilledRecord(folder / RECORD, boundary)))
+    agent.container.memory.record.override(Object(killed_record(folder, boundary)))
     return agent
 
 
@@ -190,7 +208,7 @@ def strategy_agent(folder: Path, boundary: Boundaries, strategy: str) -> Reactiv
         .with_durability(folder / RECORD, recover=False)
         .build()
     )
-    agent.container.memory.record.override(Object(KilledRecord(folder / RECORD, boundary)))
+    agent.container.memory.record.override(Object(killed_record(folder, boundary)))
     return agent
 
 
@@ -225,7 +243,7 @@ def run_once(folder: Path, steps: int, kind: str, kill_at: int | None) -> int:
                 agent = paying_agent(folder, boundary, steps, kind=kind)
 
             async def run() -> None:
-                result = await agent.run("Pay all.", run_id=RUN_ID, **options)
+                result = await agent.run("Pay all.", run_id=f"{RUN_ID}-{folder.name}", **options)
                 (folder / "result").write_text(
                     json.dumps(
                         [
