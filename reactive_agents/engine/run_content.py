@@ -64,7 +64,9 @@ async def take_content(
     task, history = context.task, context.history
     callers = _content_of_caller(services)
     if callers is not None:
-        task = evolve(task, parts=(*task.parts, *callers.shown_in(task.input)))
+        own = {part.label for part in task.parts}
+        shown = [part for part in callers.shown_in(task.input) if part.label not in own]
+        task = evolve(task, parts=(*task.parts, *shown)) if shown else task
     if not (task.parts or history.parts or any(True for _ in contents.parts_in(task.history))):
         return Success(context)
     content = content_of(services)

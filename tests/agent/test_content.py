@@ -515,3 +515,13 @@ async def test_a_durable_run_refers_to_content_in_a_file(lasting: bool, tmp_path
     assert [part.data for part in parts_of(llm.requests[0])] == [contents.PNG]
     assert ("iVBORw0KGgo" in recorded) is not lasting
     assert "R0lGOD" not in recorded
+
+
+async def test_a_handover_gives_the_content_of_the_conversation_once() -> None:
+    seer_model, seer = scripted(say("A cat."))
+    _, base = scripted(call("transfer-to-seer"))
+    handing = base.with_reasoning().with_handoffs(seer.with_name("seer").build())
+    async with handing.build() as agent:
+        result = await agent.run(["What is it?", CAT], user="ada")
+    assert result.output == "A cat."
+    assert [part.data for part in parts_of(seer_model.requests[0])] == [contents.PNG]
