@@ -290,11 +290,15 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
 
 def find_orders(text: str) -> str:
     """Return why a text looks like orders to the model; empty when it does not."""
-    from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
+    from reactive_agents.adapters.governance.guardrails.injection import (
+        orders_of_description,
+        prompt_injection,
+    )
 
     findings = prompt_injection()(text)
     assert isinstance(findings, list)
-    return next((finding.detail for finding in findings if finding.action == "block"), "")
+    found = next((finding.detail for finding in findings if finding.action == "block"), "")
+    return found or orders_of_description(text)
 
 
 def build_content_loader(settings: ToolSettings) -> ContentLoader:

@@ -316,3 +316,42 @@ def _combined(found: Sequence[_Said]) -> list[_Said]:
             left *= 1 - score
         combined.append(_Said(said.start, said.end, said.name, 1 - left))
     return combined
+
+
+# --- descriptions of tools ------------------------------------------------------------------------------
+
+
+_OF_OTHER_TOOLS = re.compile(
+    r"\b(?:before|prior to|after|whenever|when|if|each time|every time)\b.{0,60}"
+    r"\b(?:us(?:e|es|ing)|call(?:s|ed|ing)?|invok(?:e|es|ing)|run(?:ning)?|available|present|asks?|requests?|wants?)\b"
+    r".{0,80}\b(?:read|open|fetch|load|pass|include|send|add|append|forward|copy|attach|put|bcc|upload)\b"
+)
+_PRIVATE = re.compile(
+    r"~/\.|\.ssh\b|id_(?:rsa|ed25519|ecdsa)|\.aws\b|\.env\b|/etc/(?:passwd|shadow)|mcp\.json|credentials?\b|"
+    r"api[ _-]?keys?\b|\bpasswords?\b|private keys?\b|(?:full|whole|entire|complete) (?:conversation|chat)|"
+    r"system prompt|\bbcc\b|other tools?\b|\w+ tool\b.{0,40}\b(?:recipient|address|to)\b"
+)
+_FIRST = re.compile(
+    r"\b(?:must|always|have to|need to|be sure to)\b.{0,40}\b(?:call|use|invoke|run)\b"
+    r".{0,40}\b(?:first|before)\b"
+)
+_HIDDEN = re.compile(
+    r"\b(?:do not|don't|never|without)\b.{0,30}"
+    r"\b(?:mention(?:ing)?|tell(?:ing)?|inform(?:ing)?|reveal(?:ing)?|notify(?:ing)?|show(?:ing)?)\b"
+    r".{0,30}\b(?:user|anyone|this|it)\b"
+)
+
+
+def orders_of_description(text: str) -> str:
+    """Return why a tool's description looks like orders beyond the tool; empty if not.
+
+    A description says what its own tool does. One that asks for private files or whole conversations, has
+    something added to the calls of other tools, wants to be called before them, or wants to be kept from the
+    user, is an attack that has no need to override anything.
+    """
+    looks = fold(" ".join(text.split())).text
+    if _OF_OTHER_TOOLS.search(looks) and _PRIVATE.search(looks):
+        return "It asks for private data, or for changes of other calls."
+    if _FIRST.search(looks) and _PRIVATE.search(looks):
+        return "It wants to be called first, with private data."
+    return "It wants to be kept from the user." if _HIDDEN.search(looks) else ""

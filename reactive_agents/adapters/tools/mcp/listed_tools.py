@@ -23,7 +23,7 @@ from reactive_agents.adapters.tools.mcp.schema_cost import MOST_CHECKS, SchemaCo
 from reactive_agents.adapters.tools.mcp.server import McpServer, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.tools import Risk, ToolDefinition
+from reactive_agents.core.tools import RESERVED_NAMES, Risk, ToolDefinition
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -76,9 +76,10 @@ def define_tools(
 ) -> tuple[ListedTool, ...]:
     """Return the tools of all servers, in order, each under a unique name.
 
-    A tool keeps its name, made valid, unless another server has a tool of that name or it is taken; then it
-    is ``<server>-<name>``. Of two tools that one server gives the same name, the first is there. A tool whose
-    schema is not valid, or whose texts give orders to the model, is left out with a warning.
+    A tool keeps its name, made valid, unless another server has a tool of that name, it is taken, or it is
+    that of a tool of the kernel; then it is ``<server>-<name>``. Of two tools that one server gives the same
+    name, the first is there. A tool whose schema is not valid, or whose texts give orders to the model, is
+    left out with a warning.
 
     Args:
         taken: names that other tools of the agent have.
@@ -103,11 +104,16 @@ def define_tools(
     listed = []
     for server, tool, parameters, check in offered:
         name = valid_name(tool.name)
-        if name not in plain or name in taken:
+        if name not in plain or name in taken or _is_reserved(name):
             name = prefixed_name(server.name, tool.name, used)
             used.add(name)
         listed.append(ListedTool(server, tool.name, _definition(server, tool, name, parameters), check))
     return tuple(listed)
+
+
+def _is_reserved(name: str) -> bool:
+    """Whether a name reads like that of one of the tools of the kernel."""
+    return name.replace("_", "-").casefold() in RESERVED_NAMES
 
 
 def _inspect(tool: Tool, parameters: JsonObject, inspect: InspectText) -> None:
