@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
+_REASON_KEY = "handoff-reason"
 MOST_HANDOFFS = 5
 """Handoffs that models may ask for while one task is worked on."""
 
@@ -318,7 +319,9 @@ def _shown(
     reason = (AssistantMessage(handoff.reason),) if handoff.reason else ()
     own = conversation.messages_of_run(context.task.input, (*said, *reason), None) if said or reason else ()
     messages = (*history.messages, *own)
-    known = {**history.results, **results}
+    # the words of a model are no user's: an argument that is copied from them is one from outside
+    said_why = {_REASON_KEY: handoff.reason} if handoff.reason else {}
+    known = {**history.results, **results, **said_why}
     if handoff.target.filter is None:
         return Success(evolve(history, messages=messages, results=known, turn=None))
     try:
@@ -329,7 +332,8 @@ def _shown(
     if wrong is not None:
         return Failure(wrong)
     text = "\n".join(each.content for each in chosen if isinstance(each, ToolMessage))
-    return Success(History(chosen, {key: value for key, value in known.items() if key in text}))
+    kept = {key: value for key, value in known.items() if key in text}
+    return Success(History(chosen, {**kept, **said_why}))
 
 
 def _overrides(
