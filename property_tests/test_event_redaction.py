@@ -35,6 +35,8 @@ def with_secret(value: Any, secret: str) -> Any:
         return {with_secret(key, secret): with_secret(item, secret) for key, item in value.items()}
     if attrs.has(type(value)):
         fixed = (
+            "agent",  # redacted once for all events of a run
+            "digest",
             "run_id",
             "parent_run_id",
             "task_id",

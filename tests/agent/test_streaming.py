@@ -203,6 +203,12 @@ async def test_secrets_do_not_get_through_arguments_and_answers_in_parts() -> No
         assert key not in json.loads(given)["a"]
 
 
+async def test_the_name_of_an_agent_is_redacted_in_its_events() -> None:
+    name = "sk-" + "a1B2c3D4e5F6g7H8i9J0" * 2
+    agent = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(say("Hi."))).build()
+    assert {event.agent async for event in agent.stream("Say hi.")} == {"[redacted:openai-key]"}
+
+
 async def test_nothing_is_streamed_where_nobody_reads() -> None:
     asked: list[str] = []
 
