@@ -282,7 +282,7 @@ class SqliteRunRecord:
 
     @effect
     async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
-        """Add a run that nobody has begun; ``False`` when there is one of its id."""
+        """Add a run that has not begun; ``False`` when there is one of its id."""
         return await self._file.write("add", partial(_add, run=run, now=self._now(), seal=self._seal))
 
     @effect

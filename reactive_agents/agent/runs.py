@@ -279,7 +279,7 @@ class Runs(Generic[R]):
         ``resume`` then runs it. What comes after the step is done once more, also effects of tools.
 
         Args:
-            at: number of the step that is made anew, from 1; ``steps`` lists them.
+            at: number of the step that is made again, from 1; ``steps`` lists them.
             into: the id of the new run; a new one by default.
             model: asked from there on.
             instructions: of the agent from there on.

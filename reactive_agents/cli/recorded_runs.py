@@ -47,7 +47,7 @@ KeyOption = Annotated[
     str | None,
     output.option("--key", metavar="KEY", help="Of the question; not needed where one alone waits."),
 ]
-StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step that is made anew.")]
+StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step that is made again.")]
 
 
 @runs.command()

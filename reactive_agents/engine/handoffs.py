@@ -3,7 +3,7 @@
 The model asks for one by a tool. The calls beside it in its turn still run; then the agent loop ends,
 whatever strategy is in it, and the other agent runs within this run: on its account, within its budgets and
 time, with its approver. So no tool waits for the other agent, and cost is counted once. A handoff that is not
-possible is an error of the call, which the model reads and goes on from.
+possible is an error of the call, which the model reads and continues after.
 """
 
 from __future__ import annotations

@@ -91,7 +91,7 @@ class _Collected:
         self.events.append(event)
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
-        """Subscribe nobody: a replay is not news."""
+        """Subscribe no one: a replay is not news."""
         return lambda: None
 
 
@@ -205,7 +205,7 @@ async def fork_run(
     """Add a run that shares the record of another one before a step.
 
     Args:
-        at: number of the step that is made anew, from 1.
+        at: number of the step that is made again, from 1.
         changes: ``model``, ``instructions`` and ``message`` of the new run.
         tool_result: the result of the step, which is then that of a tool call and is not made.
     """

@@ -111,7 +111,7 @@ class EnginePorts:
         output_shape: the schema of the answers; ``Nothing`` for text.
         output_validators: functions of the program that judge the answers, in their order.
         instructions: called before each run; what they return follows the agent's instructions.
-        toolsets: makes the tools of runs that have tools of their own.
+        toolsets: makes the tools of runs that have such tools.
 
     Raises:
         TypeError: an optional service is neither ``Some`` nor ``Nothing``.

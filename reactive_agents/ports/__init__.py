@@ -573,7 +573,7 @@ class RunRecord(Protocol):
         ...
 
     def add(self, run: RecordedRun) -> Effect[bool, RecordErrors]:
-        """Add a run that nobody has begun; ``False`` when there is one of its id."""
+        """Add a run that has not begun; ``False`` when there is one of its id."""
         ...
 
     def waiting(self, agent_id: AgentId, queue: str | None) -> Effect[tuple[RunId, ...], RecordErrors]:

@@ -3,7 +3,7 @@
 A run is a span ``invoke_agent``, and below it each model call, tool call and plan is one. Spans are made of
 events, and an event is published in the task in which it happens: so the span of a tool call is current while
 the tool runs, and what the tool begins (a request, a run of another agent) is below it. Only the API package
-is needed; what becomes of the spans is up to the program's SDK.
+is needed; where the spans go is up to the program's SDK.
 
 What was said is left out unless it is asked for. The bus has redacted it.
 """
