@@ -261,7 +261,8 @@ class Runs(Generic[R]):
             until: number of the last step to replay, from 1; all by default.
         """
         run = await self.find(run_id)
-        return await replay_run(self._engine, run, await self._entries(run_id), until=until)
+        entries = await self._entries(run_id)
+        return await replay_run(self._engine, run, entries, until=until, reader=self._record)
 
     async def fork(
         self,

@@ -151,6 +151,7 @@ class RunJournal:
         account: counts what recorded answers have cost.
         events: publishes what is done about calls in doubt.
         control: receives the orders of other processes.
+        reader: where a replay finds the records of the runs of other agents that are part of it.
     """
 
     def __init__(
@@ -177,7 +178,8 @@ class RunJournal:
         self.seed = str(self.changes.get("seed", run.run_id))
         self._message_at: int | None = None
         self._clock = clock
-        self._lenient = lenient
+        self.lenient = lenient
+        self.reader: RunRecord | None = None
         self._order: RunOrder = ""
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
@@ -271,7 +273,7 @@ class RunJournal:
             return key, None
         body = _loaded(entry)
         asked = body.get("asked")
-        if asked != _asked(request) and not self._lenient:
+        if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
         return key, _answer_of(body)
 
@@ -322,7 +324,7 @@ class RunJournal:
             self._used.add(known.key)
             self._arrive(known.at)
             body = _loaded(known)
-            if body.get("tool") != made.call.name and not self._lenient:
+            if body.get("tool") != made.call.name and not self.lenient:
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
                 raise ReplayEnded(self.run_id, key, difference)
             return _outcome_of(body, made.call), True
@@ -658,12 +660,13 @@ async def conduct_durably(
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
     record = engine.ports.record.value_or(None) or (None if parent is None else parent.record)
-    if record is None:  # a tool of a replay began it, which does not happen
-        assert parent is not None
-        raise ReplayEnded(parent.run_id, "a run of a tool")
     if run_id is None and parent is not None:
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
+    if parent is not None and parent.record is None:
+        return await _replayed(engine, task, run_id, overrides, parent)
+    if record is None:
+        raise RuntimeError("A durable run has no record.")
     run_id = run_id or RunId(engine.ports.ids.new())
     if task.parts:
         task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
@@ -720,6 +723,31 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
         return run
     merged = given.over(run.task.model_settings or NO_SETTINGS)
     return evolve(run, task=evolve(run.task, model_settings=merged))
+
+
+async def _replayed(
+    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+) -> Result[TaskResult, TaskFailed]:
+    """Replay a run that is part of another one, such as that of another agent."""
+    from reactive_agents.engine.replay import CollectedEvents, replaying_engine
+
+    reader = parent.reader
+    found = None if reader is None or run_id is None else await attempt(reader.find(run_id))
+    run = found.unwrap() if isinstance(found, Success) else None
+    if reader is None or run is None:
+        raise ReplayEnded(parent.run_id, f"the run {run_id} of another agent")
+    read = await attempt(reader.entries(run.run_id))
+    if not isinstance(read, Success):
+        raise ReplayEnded(parent.run_id, f"the run {run_id}", read.failure().message)
+    journal = RunJournal(run, read.unwrap(), engine.ports.clock, lenient=parent.lenient)
+    journal.reader = reader
+    token = BRANCH.set(RunBranch(journal))
+    try:
+        return await replaying_engine(engine, CollectedEvents()).conduct_phases(
+            run.task, run.run_id, overrides, streaming=False, journal=journal
+        )
+    finally:
+        BRANCH.reset(token)
 
 
 async def _conducted(

@@ -80,7 +80,7 @@ class Replay:
     step: int
 
 
-class _Collected:
+class CollectedEvents:
     """An event bus that keeps the events."""
 
     def __init__(self) -> None:
@@ -93,6 +93,12 @@ class _Collected:
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Subscribe no one: a replay is not news."""
         return lambda: None
+
+
+def replaying_engine(engine: ExecutionEngine, bus: CollectedEvents) -> ExecutionEngine:
+    """Return an engine whose runs are replays, without subscribers and budget."""
+    ports = evolve(engine.ports, events=bus, budget=Nothing, open_services=None)
+    return type(engine)(engine.settings, ports)
 
 
 def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
@@ -109,20 +115,26 @@ def recorded_steps(entries: Sequence[RunEntry]) -> tuple[RecordedStep, ...]:
 
 
 async def replay_run(
-    engine: ExecutionEngine, run: RecordedRun, entries: Sequence[RunEntry], *, until: int | None = None
+    engine: ExecutionEngine,
+    run: RecordedRun,
+    entries: Sequence[RunEntry],
+    *,
+    until: int | None = None,
+    reader: RunRecord | None = None,
 ) -> Replay:
     """Run a recorded run once more, from its record alone.
 
     Args:
         until: number of the last step to replay; all by default.
+        reader: the record, for the runs of other agents that are part of the run.
     """
     steps = recorded_steps(entries)
     if until is not None and until < len(steps):
         entries = [each for each in entries if each.number <= steps[until - 1].entry]
     journal = RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
-    bus = _Collected()
-    ports = evolve(engine.ports, events=bus, budget=Nothing, open_services=None)
-    replaying = type(engine)(engine_of(engine, journal).settings, ports)
+    journal.reader = reader
+    bus = CollectedEvents()
+    replaying = replaying_engine(engine_of(engine, journal), bus)
     branch, caller = BRANCH.set(RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
     stopped: RunStopped | None = None

@@ -160,3 +160,23 @@ async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) ->
     result = await played.run(player.task)
     assert result.output == "The apple is sold for 3."
     assert sold == ["apple"]
+
+
+async def test_a_run_that_was_handed_over_is_continued_and_replayed(tmp_path: Path) -> None:
+    def described(triage: ScriptedLLM, billing: ScriptedLLM) -> ReactiveAgent:
+        other = ReactiveAgents.create().with_name("billing").with_llm(billing).with_reasoning()
+        agent = ReactiveAgents.create().with_name("triage").with_llm(triage).with_reasoning()
+        agent = agent.with_handoffs(other.with_tools(price).build())
+        return agent.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(
+        ScriptedLLM(call("transfer-to-billing", reason="A price.")),
+        ScriptedLLM(call("price", item="pear"), answer("A pear costs 4.")),
+    )
+    result = await first.run("What does a pear cost?", run_id="r1")
+    assert (result.output, result.agent) == ("A pear costs 4.", "billing")
+    again = described(ScriptedLLM(), ScriptedLLM())
+    assert (await again.run("What does a pear cost?", run_id="r1")).output == "A pear costs 4."
+    replay = await again.runs.replay("r1")
+    assert replay.difference == ""
+    assert replay.outcome is not None
