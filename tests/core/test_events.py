@@ -54,6 +54,8 @@ def test_an_event_is_made_of_a_stamp_and_its_own_fields() -> None:
         "input": "What is 1 + 1?",
         "tags": [],
         "metadata": {},
+        "session": None,
+        "user": None,
     }
     assert from_json(to_json(event, AgentEvent), TaskStarted).failure().problems[0].path == "$.tag"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import threading
 
-import anyio
 import pytest
 
 from reactive_agents import ReactiveAgents
@@ -81,6 +80,5 @@ async def test_handlers_that_raise_leave_a_run_as_it_is() -> None:
     seen: list[AgentEvent] = []
     agent.subscribe(broken)
     agent.subscribe(seen.append)
-    with anyio.fail_after(60):
-        assert (await agent.run("Say hi.")).output == "Hi."
+    assert (await agent.run("Say hi.")).output == "Hi."
     assert isinstance(seen[0], TaskStarted)
