@@ -20,7 +20,7 @@ from reactive_agents.core.errors import AuditBroken
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.clock import START, FakeClock
+from reactive_agents.testing.core import START, FakeClock
 from tests.support.profiles import examples
 
 KEY = bytes(range(32))

@@ -43,7 +43,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
 )
 from reactive_agents.kernel.context_window.window import result_keys
 from reactive_agents.testing import Turn, answer, call, fail, say
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import KernelBench, assert_valid_transcript, kernel_bench, new_state
 from tests.support.profiles import examples
 from tests.support.transcripts import keys_for

@@ -36,7 +36,7 @@ from reactive_agents.kernel.policies.decision import (
 )
 from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import redirect_run, stop_run
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import add, kernel_bench, new_state
 from tests.support.profiles import examples
 from tests.support.settings import change_settings

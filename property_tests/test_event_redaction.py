@@ -18,7 +18,7 @@ from reactive_agents.core.events import AgentEvent, FinalAnswerProduced, TaskFai
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.secret_patterns import PATTERNS, folded
 from reactive_agents.core.tasks import TaskResultMetadata
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.profiles import examples
 
 SECRET = "pl4nted-s3cret-value"

@@ -15,7 +15,7 @@ from reactive_agents.adapters.governance.guardrails.personal_data import persona
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.core.governance import GuardrailFinding, GuardrailReport
 from reactive_agents.core.redaction import redact
-from reactive_agents.core.text_folding import fold
+from reactive_agents.core.texts import fold
 from reactive_agents.effects import attempt
 from tests.support.profiles import examples
 

@@ -43,7 +43,7 @@ from reactive_agents.core.memory import (
 )
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.memories import an_entry
 from tests.support.profiles import examples
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from reactive_agents.core.ids import LearningId, TaskId
 from reactive_agents.core.personas import Evaluation, LearningEntry, LearningPolicy, PersonaPlan
-from reactive_agents.kernel.text_similarity import word_similarity
+from reactive_agents.core.texts import word_similarity
 from reactive_agents.persona.learnings import (
     LearningUpdate,
     SimilarityMeasure,
@@ -22,7 +22,7 @@ from reactive_agents.persona.learnings import (
     present_confidence,
     select_learnings,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan
 
 POLICY = LearningPolicy()

@@ -29,7 +29,7 @@ from reactive_agents.persona.plan_changes import (
     expand_step,
     replace_open_steps,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan
 
 KINDS: tuple[ErrorKind, ...] = (

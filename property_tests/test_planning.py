@@ -33,7 +33,7 @@ from reactive_agents.reasoning.planning import (
 )
 from reactive_agents.reasoning.planning.required_calls import planned_calls
 from reactive_agents.reasoning.planning.schedule import next_batch
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.profiles import examples
 
 TOOLS = tuple(

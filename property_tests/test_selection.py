@@ -12,7 +12,7 @@ from reactive_agents.core.results import ReasoningStep, SelectionContext, Strate
 from reactive_agents.reasoning.controller import confidence_of
 from reactive_agents.reasoning.selection.history import beta_draw, choose_by_history
 from reactive_agents.reasoning.selection.rules import choose_by_rules, kind_of, learned_type
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.profiles import examples
 
 NAMES = ("reactive", "plan-execute-reflect", "reflexion", "tree-of-thought", "own", "other")

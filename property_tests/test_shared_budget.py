@@ -16,7 +16,7 @@ from returns.result import Success
 from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.clock import FakeClock
+from reactive_agents.testing.core import FakeClock
 from tests.support.profiles import examples
 
 ROOT = Path(__file__).parent.parent

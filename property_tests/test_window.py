@@ -36,7 +36,7 @@ from reactive_agents.kernel.context_window.token_estimate import (
 )
 from reactive_agents.kernel.context_window.window import RequestFrame, fit_request
 from reactive_agents.kernel.toolset import RECALL_TOOL
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import assert_valid_transcript, new_state
 from tests.support.profiles import examples
 

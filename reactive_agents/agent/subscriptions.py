@@ -10,9 +10,13 @@ import anyio
 from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.telemetry.async_handler import AsyncEventHandler, QueuedHandler, is_async
 from reactive_agents.adapters.telemetry.event_buffer import EventBuffer
-from reactive_agents.adapters.telemetry.plain_handler import PlainHandler
+from reactive_agents.adapters.telemetry.handlers import (
+    AsyncEventHandler,
+    PlainHandler,
+    QueuedHandler,
+    is_async,
+)
 from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig

@@ -20,8 +20,8 @@ import typer
 from returns.result import Failure, Result
 
 from reactive_agents.core.json import Json
-from reactive_agents.core.printable import one_line as one_line
-from reactive_agents.core.printable import printable as printable
+from reactive_agents.core.texts import one_line as one_line
+from reactive_agents.core.texts import printable as printable
 
 _T = TypeVar("_T")
 

@@ -36,7 +36,7 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelle
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.core.run_log import RUN_LOG_FILE
+from reactive_agents.core.run_record import RUN_LOG_FILE
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
 

@@ -21,7 +21,7 @@ from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.run_log import RUN_LOG_FILE, LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.core.run_record import RUN_LOG_FILE, LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import Effect, attempt
 
 _T = TypeVar("_T")

@@ -20,7 +20,6 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.effects import call_function
 
 ProgressReport: TypeAlias = Callable[[float | None, str], Awaitable[None]]
 """Take the progress of a call, from any thread, at once; awaited, wait for slow readers."""
@@ -110,6 +109,8 @@ class ContextFunction:
 
     async def call(self, context: RunContext[Any]) -> Any:
         """Return its value; a plain function runs in a worker thread."""
+        from reactive_agents.effects import call_function  # most imports of this module call no function
+
         return await call_function(self.function, *((context,) if self.takes_context else ()))
 
 

@@ -208,13 +208,13 @@ class TaskResult(Generic[Output]):
 
     def __repr__(self) -> str:
         """Return the result in a line."""
-        from reactive_agents.core.printable import line_of  # imported by those that print results
+        from reactive_agents.core.texts import line_of  # imported by those that print results
 
         return line_of(self)
 
     def _repr_html_(self) -> str:
         """Return the result as notebooks show it."""
-        from reactive_agents.core.printable import html_of
+        from reactive_agents.core.texts import html_of
 
         return html_of(self)
 

@@ -23,9 +23,9 @@ from reactive_agents.core.persistent import (
     as_map,
     as_set,
 )
+from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ToolDefinition, ToolResult
 from reactive_agents.core.values import replaced
-from reactive_agents.kernel.text_similarity import words_of
 
 
 @frozen(slots=False)

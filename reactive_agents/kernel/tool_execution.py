@@ -15,6 +15,7 @@ from returns.result import Result, Success
 
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.answer_check import Seen, unsupported_figures
@@ -32,7 +33,6 @@ from reactive_agents.kernel.open_requirements import (
 from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
-from reactive_agents.kernel.text_similarity import words_of
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 from reactive_agents.kernel.untrusted_arguments import call_needs_approval, why_blocked
 

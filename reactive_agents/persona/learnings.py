@@ -23,9 +23,9 @@ from reactive_agents.core.personas import (
     LearningPolicy,
     PersonaPlan,
 )
+from reactive_agents.core.texts import word_similarity
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import attempt
-from reactive_agents.kernel.text_similarity import word_similarity
 from reactive_agents.persona.cycle import Cycle
 
 MOST_SOURCES = 50

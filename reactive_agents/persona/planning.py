@@ -27,7 +27,7 @@ from reactive_agents.core.personas import (
     ThoughtKind,
 )
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.kernel.text_similarity import word_similarity
+from reactive_agents.core.texts import word_similarity
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING
 from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from reactive_agents.testing.clock import FakeClock, SequentialIds
-    from reactive_agents.testing.events import EventRecorder, InMemoryEventBus
+    from reactive_agents.testing.core import EventRecorder, FakeClock, InMemoryEventBus, SequentialIds
     from reactive_agents.testing.governance import (
         AllowAll,
         BlockWords,
@@ -49,15 +48,15 @@ if TYPE_CHECKING:
 _HOMES = {
     "AllowAll": "reactive_agents.testing.governance",
     "BlockWords": "reactive_agents.testing.governance",
-    "EventRecorder": "reactive_agents.testing.events",
-    "FakeClock": "reactive_agents.testing.clock",
+    "EventRecorder": "reactive_agents.testing.core",
+    "FakeClock": "reactive_agents.testing.core",
     "FakeTools": "reactive_agents.testing.tools",
     "FixedApprover": "reactive_agents.testing.governance",
     "FixedRouter": "reactive_agents.testing.governance",
     "FixedVerifier": "reactive_agents.testing.governance",
     "InMemoryBudget": "reactive_agents.testing.governance",
     "InMemoryEffectivenessTracker": "reactive_agents.testing.memory",
-    "InMemoryEventBus": "reactive_agents.testing.events",
+    "InMemoryEventBus": "reactive_agents.testing.core",
     "InMemoryMemory": "reactive_agents.testing.memory",
     "InMemoryPersonaStore": "reactive_agents.testing.memory",
     "InMemoryPlanStore": "reactive_agents.testing.memory",
@@ -65,7 +64,7 @@ _HOMES = {
     "RecordingAuditLog": "reactive_agents.testing.governance",
     "RecordingCostTracker": "reactive_agents.testing.governance",
     "ScriptedLLM": "reactive_agents.testing.scripted_llm",
-    "SequentialIds": "reactive_agents.testing.clock",
+    "SequentialIds": "reactive_agents.testing.core",
     "Turn": "reactive_agents.testing.scripted_llm",
     "answer": "reactive_agents.testing.scripted_llm",
     "call": "reactive_agents.testing.scripted_llm",

@@ -14,7 +14,7 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM
-from reactive_agents.testing.fake_effects import fake_effect
+from reactive_agents.testing.core import fake_effect
 
 _ALLOWED = governance.GuardrailReport(allowed=True)
 

@@ -19,8 +19,7 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, Str
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import LLM, Clock
-from reactive_agents.testing.clock import FakeClock, SequentialIds
-from reactive_agents.testing.fake_effects import fake_effect
+from reactive_agents.testing.core import FakeClock, SequentialIds, fake_effect
 
 NOTHING_RECALLED = memory.MemoryContext(tier="1")
 

@@ -34,7 +34,7 @@ from reactive_agents.core.governance import AuditEntry, SpendingRecord
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
-from reactive_agents.testing.clock import START, FakeClock
+from reactive_agents.testing.core import START, FakeClock
 from tests.support.memories import an_entry
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.personas import assessed, planned
 
 pytestmark = pytest.mark.anyio

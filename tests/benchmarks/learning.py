@@ -16,7 +16,7 @@ from reactive_agents.core.complexity import analyze_complexity
 from reactive_agents.core.results import SelectionContext, StrategyEffectiveness
 from reactive_agents.reasoning.selection.history import choose_by_history
 from reactive_agents.reasoning.selection.rules import choose_by_rules, learned_type
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 PLOT = Path(__file__).parents[2] / "docs" / "learning.svg"
 TASKS = 1_000

@@ -13,7 +13,7 @@ from reactive_agents.adapters.governance.audit_log import SqliteAuditLog, public
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, CallId, RunId, TaskId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.clock import START, FakeClock
+from reactive_agents.testing.core import START, FakeClock
 from tests.support.command_line import command
 
 KEY = bytes(range(32))

@@ -16,7 +16,7 @@ from reactive_agents.core.events import BudgetNotSettled, BudgetWarning, Verific
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.usage import Usage
 from reactive_agents.testing import ScriptedLLM, say
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.command_line import Terminal, command
 
 USED = Usage(10, 20, 30)

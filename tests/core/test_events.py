@@ -14,8 +14,7 @@ from reactive_agents.core.codec import encode, from_json, to_json
 from reactive_agents.core.events import AgentEvent, Event, ExecutionLoopIteration, Stamp, TaskStarted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.kernel.events import RunEvents
-from reactive_agents.testing.clock import START, FakeClock
-from reactive_agents.testing.events import EventRecorder, InMemoryEventBus
+from reactive_agents.testing.core import START, EventRecorder, FakeClock, InMemoryEventBus
 
 STAMP: Stamp = (RunId("run"), TaskId("task"), 1, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
 

@@ -15,7 +15,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import RUN, TASK, new_state
 
 CALL = ToolCall(CallId("c1"), "add", {"a": 1})

@@ -19,7 +19,7 @@ from reactive_agents.kernel.reducers import (
     record_actions,
     thought_of,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import kernel_bench, new_state
 
 USAGE = Usage(10, 5, 15)

@@ -11,7 +11,7 @@ from reactive_agents.core.ids import RunId
 from reactive_agents.kernel import RunEvents
 from reactive_agents.ports import EventHandler
 from reactive_agents.testing import EventRecorder, FakeClock, InMemoryEventBus
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import RUN, TASK
 
 

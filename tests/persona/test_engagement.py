@@ -9,7 +9,7 @@ import pytest
 
 from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy
 from reactive_agents.persona import should_engage
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.personas import an_event
 
 NOW = START + timedelta(seconds=100)

@@ -39,7 +39,7 @@ from reactive_agents.testing import (
     forever,
     say,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.fakes import stand_in
 
 pytestmark = pytest.mark.anyio

@@ -44,7 +44,7 @@ from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepE
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.embedders import ToyEmbedder
 
 pytestmark = pytest.mark.anyio

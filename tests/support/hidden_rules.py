@@ -19,7 +19,7 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse,
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import Effect
 from reactive_agents.persona.plan_changes import CriterionDraft, EvaluationDraft, PlanDraft, StepDraft
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
 
 ACTIONS = ("push firmly", "pull gently", "sing aloud", "wait quietly")

@@ -36,7 +36,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.runner import assemble_context
 from reactive_agents.ports import Clock
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryEventBus, ScriptedLLM, Turn
-from reactive_agents.testing.clock import SequentialIds
+from reactive_agents.testing.core import SequentialIds
 from reactive_agents.testing.tools import Answer
 from tests.support.settings import take_settings
 

@@ -16,7 +16,7 @@ from reactive_agents.core.results import (
     StepMetadata,
 )
 from reactive_agents.core.tasks import Task
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 AGENT, OTHER = AgentId("agent-1"), AgentId("agent-2")
 

@@ -28,7 +28,7 @@ from reactive_agents.persona.plan_changes import (
 )
 from reactive_agents.ports import LLM, PersonaStore
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryPersonaStore, Turn, say
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.engines import bench
 
 PLANNING, REPLANNING, EVALUATING = (

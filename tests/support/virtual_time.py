@@ -14,7 +14,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 Backend = tuple[str, dict[str, Any]]
 

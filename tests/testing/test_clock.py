@@ -8,7 +8,7 @@ import pytest
 
 from reactive_agents.ports import Clock, IdSource
 from reactive_agents.testing import FakeClock, SequentialIds
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 
 def test_time_stands_still_until_it_is_advanced() -> None:

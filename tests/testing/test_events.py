@@ -12,7 +12,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.ports import EventBus
 from reactive_agents.testing import EventRecorder, InMemoryEventBus
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 
 def stamp(sequence: int, run: str = "run-1") -> Stamp:

@@ -30,7 +30,7 @@ from reactive_agents.testing import (
     RecordingCostTracker,
     ScriptedLLM,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio

@@ -26,7 +26,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio

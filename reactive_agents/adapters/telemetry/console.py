@@ -22,8 +22,8 @@ from reactive_agents.core.errors import root_cause
 from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
-from reactive_agents.core.printable import one_line, printable
 from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.texts import one_line, printable
 from reactive_agents.core.usage import RunUsage, Usage
 
 LOOP_PHASES = ("think", "act", "observe")

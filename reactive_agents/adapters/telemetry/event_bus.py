@@ -2,7 +2,7 @@
 
 An event is a fact that has happened, so publishing it must neither wait nor fail: handlers are called at
 once, on the thread that publishes, and one that raises is logged. A handler that blocks therefore holds up
-its run and the event loop with it; one that has to wait is an ``async`` function, see ``async_handler.py``.
+its run and the event loop with it; one that has to wait is an ``async`` function, see ``handlers.py``.
 What handlers rely on is the order: each sees events in the order of their publishing, also those that
 handlers publish.
 """
@@ -15,7 +15,7 @@ from collections.abc import Callable
 from threading import Lock, get_ident
 from typing import TYPE_CHECKING
 
-from reactive_agents.adapters.telemetry.async_handler import report_failed_handler
+from reactive_agents.adapters.telemetry.handlers import report_failed_handler
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor

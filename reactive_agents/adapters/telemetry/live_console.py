@@ -22,7 +22,7 @@ from reactive_agents.adapters.telemetry.console import (
 )
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
-from reactive_agents.core.printable import one_line
+from reactive_agents.core.texts import one_line
 
 _KINDS_OF_STYLE = {
     "dim": "phase strategy model tool",

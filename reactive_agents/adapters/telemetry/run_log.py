@@ -37,7 +37,7 @@ from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.run_log import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import effect
 
 BEAT_S = 0.05

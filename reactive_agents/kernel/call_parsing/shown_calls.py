@@ -24,7 +24,7 @@ from attrs import frozen
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.text_folding import fold
+from reactive_agents.core.texts import fold
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")

@@ -28,7 +28,7 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.effects import attempt
 from reactive_agents.ports import AuditLog
-from reactive_agents.testing.clock import START, FakeClock
+from reactive_agents.testing.core import START, FakeClock
 
 pytestmark = pytest.mark.anyio
 

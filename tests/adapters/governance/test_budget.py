@@ -15,7 +15,7 @@ from reactive_agents.core.errors import BudgetExceeded, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
-from reactive_agents.testing.clock import FakeClock
+from reactive_agents.testing.core import FakeClock
 
 pytestmark = pytest.mark.anyio
 DAY_S = 86_400.0

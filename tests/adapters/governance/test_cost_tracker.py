@@ -20,7 +20,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostTracker
-from reactive_agents.testing.clock import START, FakeClock
+from reactive_agents.testing.core import START, FakeClock
 
 pytestmark = pytest.mark.anyio
 

@@ -8,7 +8,7 @@ import pytest
 
 from reactive_agents.adapters.governance.guardrails.injection import prompt_injection
 from reactive_agents.core.governance import GuardrailFinding
-from reactive_agents.core.text_folding import fold
+from reactive_agents.core.texts import fold
 from tests.support.operations import assert_linear
 
 

@@ -20,7 +20,7 @@ from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import CostRouter
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 pytestmark = pytest.mark.anyio
 

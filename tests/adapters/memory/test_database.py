@@ -22,7 +22,7 @@ from reactive_agents.adapters.memory.store import Reach, add, search
 from reactive_agents.adapters.sqlite import LAYOUT, migrate, version_of
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.effects import attempt
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, an_entry
 
 ROOT = Path(__file__).parents[3]

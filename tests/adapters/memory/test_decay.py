@@ -15,7 +15,7 @@ from reactive_agents.adapters.memory.store import (
     reinforced,
     strength,
 )
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.memories import an_entry
 
 

@@ -12,7 +12,7 @@ from reactive_agents.adapters.memory.extraction import extract_memories
 from reactive_agents.adapters.memory.recall import ranked, show_episode, show_fact
 from reactive_agents.core.memory import MemoryCandidate, MemoryKind, MemoryOrigin
 from reactive_agents.core.results import ReasoningResult
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.memories import a_result, a_task, an_entry, observed
 
 

@@ -22,7 +22,7 @@ from reactive_agents.core.personas import THOUGHTS_KEPT, SelfState, Thought, Tho
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan, an_event
 
 pytestmark = pytest.mark.anyio

@@ -19,7 +19,7 @@ from reactive_agents.core.memory import StepTransition
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PlanStore
 from reactive_agents.testing import FakeClock
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, OTHER, a_plan
 
 pytestmark = pytest.mark.anyio

@@ -31,7 +31,7 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, SequentialIds
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, OTHER, a_plan, a_result, a_session, a_task, observed
 
 pytestmark = pytest.mark.anyio

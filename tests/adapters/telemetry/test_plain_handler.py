@@ -9,10 +9,10 @@ import pytest
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.adapters.telemetry.plain_handler import SLOW_S, PlainHandler
+from reactive_agents.adapters.telemetry.handlers import SLOW_S, PlainHandler
 from reactive_agents.core.events import AgentEvent, ExecutionPhaseEntered, TaskStarted
 from reactive_agents.testing import FakeClock, ScriptedLLM, say
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.support.kernels import RUN, TASK
 
 pytestmark = pytest.mark.anyio

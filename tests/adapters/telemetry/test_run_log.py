@@ -20,7 +20,7 @@ from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
 from reactive_agents.core.events import ToolCallCompleted
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.run_log import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever
 

@@ -11,7 +11,7 @@ from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.planning import interpolate, resumed_plan
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 
 LOOK = ToolDefinition("look", "Look.", {"type": "object"}, idempotent=True)
 SEND = ToolDefinition("send", "Send.", {"type": "object"})

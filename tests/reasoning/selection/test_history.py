@@ -9,7 +9,7 @@ import pytest
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.reasoning.selection.history import choose_by_history, expected_success
 from reactive_agents.reasoning.selection.rules import Selection
-from reactive_agents.testing.clock import START
+from reactive_agents.testing.core import START
 from tests.benchmarks.learning import COST_USD, simulate
 from tests.reasoning.selection.test_rules import context_of
 from tests.support.fakes import FOUR

@@ -11,7 +11,7 @@ import anyio.to_thread
 from attrs import frozen
 
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding, GuardrailStage
-from reactive_agents.core.text_folding import fold, folded_pattern
+from reactive_agents.core.texts import fold, folded_pattern
 
 _log = logging.getLogger("reactive_agents")
 

@@ -28,7 +28,7 @@ from reactive_agents.adapters.governance.guardrails.disguised_texts import (
     spelt_texts,
 )
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
-from reactive_agents.core.text_folding import Folded, count_invisible, fold
+from reactive_agents.core.texts import Folded, count_invisible, fold
 
 CATEGORY = "prompt-injection"
 DEFAULT_THRESHOLD = 0.6

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final, TypeAlias
 
-from reactive_agents.core.text_folding import fold, folded_pattern
+from reactive_agents.core.texts import fold, folded_pattern
 
 IMPERATIVES: Final = frozenset({"override", "reveal", "send", "act", "memory"})
 """Meanings of verbs that count less where they cannot be an order."""

@@ -13,8 +13,8 @@ from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import DecodeError
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import word_similarity
 from reactive_agents.kernel.answer_check import Seen, figures_of, is_supported, unsupported_figures
-from reactive_agents.kernel.text_similarity import word_similarity
 
 REPEATED = 0.8
 """Share of their words that two texts have in common at least when the second says nothing new."""

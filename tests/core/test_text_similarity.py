@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.kernel.text_similarity import word_similarity
+from reactive_agents.core.texts import word_similarity
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,191 @@
+"""Texts as they look, as they are printed, and as words.
+
+Folding gives one spelling for the many ways to write the same letters: zero-width and other invisible
+characters go away, letters of other scripts that look Latin become Latin, accents and capitals are dropped,
+and letters written in invisible tag characters become visible.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any, Final
+
+from attrs import frozen
+
+_PAIRS = (
+    "аa вb еe ѕs іi јj кk мm нh оo пn рp сc тt уy хx ԁd ԛq ԝw һh ѵv үy ӏl ьb гr "
+    "αa βb γy εe ηn ιi κk νv οo ρp τt υu χx ωw ıi ɩi ɑa ɡg ɪi ʀr ɴn ᴀa ᴇe ᴏo ᴜu øo łl đd "
+    'ʼ\' ’\' ‘\' “" ”" „" «" »" –- —- ‐- ‑- −-'
+)
+_LOOK_ALIKES = {pair[0]: pair[1] for pair in _PAIRS.split(" ")} | {"æ": "ae", "œ": "oe"}
+_INVISIBLE = ("Cf", "Mn", "Me", "Cc", "Cs", "Co")
+_KEPT_CONTROLS = "\n\t\r\f\v"
+_TAG_OFFSET = 0xE0000
+
+
+class _Table(dict[int, str]):
+    """The folded form of each character, filled on demand."""
+
+    def __missing__(self, code: int) -> str:
+        folded = self[code] = _look_of(chr(code))
+        return folded
+
+
+def _look_of(character: str) -> str:
+    code = ord(character)
+    if 0xE0020 <= code <= 0xE007E:
+        return chr(code - _TAG_OFFSET).lower()
+    if character in _KEPT_CONTROLS:
+        return character
+    if "가" <= character <= "힣":  # syllables that would fall apart into letters
+        return character
+    plain = unicodedata.normalize("NFKD", character).casefold()
+    looks = (_LOOK_ALIKES.get(each, each) for each in plain if unicodedata.category(each) not in _INVISIBLE)
+    return "".join(looks)
+
+
+_TABLE = _Table()
+
+
+@frozen
+class Folded:
+    """A text as it looks, and where in the original each part of it is.
+
+    Attributes:
+        ends: for each character of the original, how long the folded text is after it; empty when both have
+            the same length.
+    """
+
+    text: str
+    ends: Sequence[int] = ()
+
+    def span(self, start: int, end: int) -> tuple[int, int]:
+        """The span of the original that a span of the folded text stands for; never empty."""
+        if not self.ends or start >= end:
+            return start, max(start, end)
+        return bisect_right(self.ends, start), bisect_right(self.ends, end - 1) + 1
+
+
+def fold(text: str) -> Folded:
+    """The text as it looks, in linear time."""
+    if text.isascii() and text.isprintable():
+        return Folded(text.lower())
+    folded = text.translate(_TABLE)
+    if len(folded) == len(text) and all(len(_TABLE[ord(each)]) == 1 for each in set(text)):
+        return Folded(folded)
+    return Folded(folded, tuple(accumulate(len(_TABLE[ord(each)]) for each in text)))
+
+
+def folded_pattern(source: str) -> str:
+    """Return a regular expression for folded texts, with its non-ASCII parts folded."""
+    return "".join(each if each.isascii() else each.translate(_TABLE) for each in source)
+
+
+def count_invisible(text: str) -> int:
+    """Return the number of invisible characters of a text, without joiners."""
+    if text.isascii():
+        return 0
+    return sum(0xE0020 <= ord(each) <= 0xE007E or each in "\u200b\u2060\u2063\u180e\ufeff" for each in text)
+
+
+# --- Texts of models, tools and files, made safe to print on a terminal ----------------------------------
+
+
+LINE_CHARACTERS = 160
+
+_CONTROL = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u202a-\u202e\u2060-\u2069\ufeff]"
+)
+
+
+def one_line(text: str) -> str:
+    """Return the text as one printable line of at most 160 characters."""
+    flat = printable(" ".join(text.split()))
+    return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - 1] + "…"
+
+
+def printable(text: str) -> str:
+    """Return the text without the control characters that could steer a terminal.
+
+    Those that turn the direction of a text, and invisible ones, are left out as well. Line breaks and tabs
+    stay.
+    """
+    return _CONTROL.sub("", text)
+
+
+# --- results of runs: one line, and HTML for notebooks, in which all texts are escaped ---------------------
+
+
+_LONGEST_OUTPUT: Final = 20_000
+_MOST_STEPS: Final = 100
+_LONGEST_IN_LINE: Final = 100
+
+
+def line_of(result: Any) -> str:
+    """Return the result in a line: its output, why it is not complete, and figures."""
+    output = repr(result.output)
+    shown = output if len(output) <= _LONGEST_IN_LINE else f"{output[: _LONGEST_IN_LINE - 1]}…"
+    reason = "" if result.success else f", reason={one_line(result.reason)!r}"
+    return f"{type(result).__name__}({shown}{reason}, {figures_of(result.metadata)})"
+
+
+def figures_of(figures: Any) -> str:
+    """Return model calls, tokens, cost and duration."""
+    calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
+    cost = f"${figures.cost_usd:.4f}{' or more' if figures.unpriced_calls else ''}"
+    return f"{calls}, {figures.tokens_used} tokens, {cost}, {figures.duration_ms / 1000:.1f} s"
+
+
+def html_of(result: Any) -> str:
+    """Return the result as HTML: status, output, figures, and the steps folded up."""
+    output = result.output if isinstance(result.output, str) else repr(result.output)
+    rows = [_block("pre", output[:_LONGEST_OUTPUT], "white-space: pre-wrap; margin: 0.4em 0")]
+    if not result.success:
+        rows.insert(0, _block("p", result.reason, "margin: 0.4em 0"))
+    steps = "".join(map(_step, result.steps[:_MOST_STEPS]))
+    left_out = len(result.steps) - _MOST_STEPS
+    more = f"<li>and {left_out} more</li>" if left_out > 0 else ""
+    folded = f"<details><summary>{len(result.steps)} steps</summary><ol>{steps}{more}</ol></details>"
+    head = _block("strong", result.status) + " " + _block("span", figures_of(result.metadata), "opacity: 0.7")
+    return f"<div>{head}{''.join(rows)}{folded if result.steps else ''}</div>"
+
+
+def _step(step: Any) -> str:
+    return f"<li>{_block('em', step.type)} {_block('code', one_line(step.content))}</li>"
+
+
+def _block(tag: str, text: str, style: str = "") -> str:
+    from html import escape  # its table of entities is for notebooks alone
+
+    attribute = f' style="{style}"' if style else ""
+    return f"<{tag}{attribute}>{escape(printable(text))}</{tag}>"
+
+
+# --- The words of texts, and how alike two texts are by them ---------------------------------------------
+
+
+_WORD = re.compile(r"\w+")
+
+
+def words_of(text: str) -> list[str]:
+    """The words of a text, in small letters."""
+    return _WORD.findall(text.lower())
+
+
+def word_similarity(one: str, other: str) -> float:
+    """Return the share of common words of two texts, 0 to 1 (P. Jaccard, 1912).
+
+    Case, punctuation and order do not count; a text without words is similar to none.
+
+    >>> word_similarity("Check the level first.", "First, check the LEVEL!")
+    1.0
+    >>> word_similarity("red green", "green blue")
+    0.3333333333333333
+    """
+    words, others = frozenset(words_of(one)), frozenset(words_of(other))
+    either = words | others
+    return len(words & others) / len(either) if either else 0.0
