@@ -62,7 +62,7 @@ if TYPE_CHECKING:
     from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
-    from reactive_agents.containers.lifetimes import Lifetimes
+    from reactive_agents.containers.composition import Lifetimes
     from reactive_agents.core.events import AgentEvent
 
 

@@ -28,9 +28,8 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_path, wrong_text
-from reactive_agents.containers.composition import Singleton
+from reactive_agents.containers.composition import Lifetimes, Singleton
 from reactive_agents.containers.layers import CoreLayer
-from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.containers.memory import open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.containers.runtime import configured_secrets

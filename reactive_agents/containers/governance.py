@@ -10,9 +10,8 @@ from dependency_injector.providers import Object, Provider
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import checked_redactor
-from reactive_agents.containers.composition import Singleton
+from reactive_agents.containers.composition import Lifetimes, Singleton
 from reactive_agents.containers.layers import CoreLayer, ToolSettings
-from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import AuditConfig, CostConfig, VerificationConfig
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.redaction import Redactor

@@ -32,11 +32,11 @@ from reactive_agents.containers.composition import (
     ByPath,
     EngineProvider,
     Layer,
+    Lifetimes,
     OptionalService,
     Providers,
     Singleton,
 )
-from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import IN_PROCESS, ModelConfig, RunLogConfig
 from reactive_agents.core.model_profiles import PROFILES_FILE, ModelProfile
 from reactive_agents.core.redaction import Redactor

@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Any
 from dependency_injector.providers import Callable, Object, Provider
 
 from reactive_agents.adapters.system import checked_redactor
-from reactive_agents.containers.composition import Singleton
+from reactive_agents.containers.composition import Lifetimes, Singleton
 from reactive_agents.containers.layers import CoreLayer, open_run_record, open_sessions
-from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.config import (
     IN_PROCESS,
     DurabilityConfig,

@@ -8,9 +8,15 @@ from returns.maybe import Maybe
 
 from reactive_agents.adapters.memory.records import SqlitePersonaStore
 from reactive_agents.adapters.system import checked_redactor
-from reactive_agents.containers.composition import EMPTY, Layer, OptionalService, Providers, Singleton
+from reactive_agents.containers.composition import (
+    EMPTY,
+    Layer,
+    Lifetimes,
+    OptionalService,
+    Providers,
+    Singleton,
+)
 from reactive_agents.containers.layers import CoreLayer
-from reactive_agents.containers.lifetimes import Lifetimes
 from reactive_agents.core.personas import PersonaSettings
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.persona import Persona, PersonaDomain, PersonaServices

@@ -24,10 +24,10 @@ from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.run_tools import RunTools
 from reactive_agents.engine.services import EngineServices, RunHandle
 from reactive_agents.kernel import KernelServices
-from reactive_agents.kernel.policies.budgets import budget_refusal
+from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, definitions_of
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
-from reactive_agents.reasoning.strategies import direct
+from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.structured_output.output_type import TEXT, convert_output
 
 
@@ -39,10 +39,10 @@ async def strategy_select(
     Fails with ``ExecutionError`` when the configured strategy does not exist, or none can be selected.
     """
     if services.handle.handoff is not None:  # the conversation is with another agent
-        return Success(replaced(context, selected_strategy=direct.NAME))
+        return Success(replaced(context, selected_strategy=reactive.DIRECT))
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
-        strategy, reason = direct.NAME, "reasoning is off"
+        strategy, reason = reactive.DIRECT, "reasoning is off"
     else:
         chosen: Result[Selection, errors.ReasoningErrors] | None = reasoning.configured()
         if chosen is None:
@@ -80,7 +80,7 @@ async def agent_loop(
     given, ready = strategy_input(context, services), strategy_services(services)
     reasoning = services.ports.reasoning.value_or(None)
     if reasoning is None:
-        run = direct.direct(given, ready)
+        run = reactive.direct(given, ready)
     else:
         run = reasoning.execute(context.selected_strategy or "", given, ready)
     outcome = await (_until_handoff(run, handle) if services.ports.handoffs else attempt(run))

@@ -19,7 +19,7 @@ from reactive_agents.engine.run_result import spending_record
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelInput, MeteredLLM
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
-from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import call_service, definitions_of
 

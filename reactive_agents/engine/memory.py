@@ -25,7 +25,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
-from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 
 OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))

@@ -20,7 +20,7 @@ from reactive_agents.engine.cost import SpendingLimit
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
-from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 
 

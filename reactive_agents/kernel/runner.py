@@ -39,8 +39,8 @@ from reactive_agents.kernel.kernels import BUILT_IN_KERNELS, react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.answers import held_to_form
-from reactive_agents.kernel.policies.budgets import budget_refusal
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
+from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.service_calls import definitions_in

@@ -37,7 +37,7 @@ from reactive_agents.kernel.open_requirements import (
     calls_left,
     open_requirements,
 )
-from reactive_agents.kernel.policies.budgets import budget_reached_by_run
+from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import Toolset, toolset_for

@@ -11,7 +11,7 @@ from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, ThoughtKernel
-from reactive_agents.reasoning.strategies import direct, reactive
+from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices
 
 ADAPTIVE = "adaptive"
@@ -37,8 +37,8 @@ class StrategyRegistry:
 
     def __init__(self) -> None:
         self._strategies: dict[str, Strategy] = {
-            reactive.NAME: reactive.reactive,
-            direct.NAME: direct.direct,
+            reactive.REACTIVE: reactive.reactive,
+            reactive.DIRECT: reactive.direct,
             "plan-execute-reflect": _imported_on_use("plan_execute", "plan_execute"),
             "reflexion": _imported_on_use("reflexion", "reflexion"),
             "tree-of-thought": _imported_on_use("tree_of_thought", "tree_of_thought"),

@@ -19,7 +19,7 @@ from reactive_agents.engine import ExecutionContext, ExecutionEngine
 from reactive_agents.kernel import KernelContext, KernelState, Redirect, Verdict
 from reactive_agents.ports import ToolService
 from reactive_agents.reasoning import StrategyInput, StrategyServices
-from reactive_agents.reasoning.strategies.direct import direct
+from reactive_agents.reasoning.strategies.reactive import direct
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 
 Build = Callable[[ReactiveAgents], ReactiveAgents]

@@ -18,7 +18,7 @@ from reactive_agents.adapters.governance.guardrails.checks import length_limit
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.strategies.direct import direct
+from reactive_agents.reasoning.strategies.reactive import direct
 from reactive_agents.testing import ScriptedLLM, answer, call, forever
 
 

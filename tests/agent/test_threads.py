@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentResult, ReactiveAgent, ReactiveAgents
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.containers.lifetimes import Lifetimes
+from reactive_agents.containers.composition import Lifetimes
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import TaskCompleted
 from reactive_agents.effects import attempt

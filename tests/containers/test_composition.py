@@ -28,7 +28,7 @@ from reactive_agents import (
 from reactive_agents.core.errors import GuardrailViolationError
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Clock
-from reactive_agents.reasoning.strategies.direct import direct
+from reactive_agents.reasoning.strategies.reactive import direct
 from reactive_agents.testing import BlockWords, FakeClock, ScriptedLLM, forever, say
 
 PACKAGE = Path(str(reactive_agents.__file__)).parent

@@ -39,9 +39,8 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL
 from reactive_agents.reasoning import Strategy
 from reactive_agents.reasoning.strategies.adaptive import adaptive
-from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.reasoning.strategies.plan_execute import plan_execute
-from reactive_agents.reasoning.strategies.reactive import reactive
+from reactive_agents.reasoning.strategies.reactive import direct, reactive
 from reactive_agents.reasoning.strategies.reflexion import reflexion
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.reasoning.structured_output.output_type import answer_form

@@ -21,9 +21,8 @@ from reactive_agents.core.models import Usage
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import REACT_INSTRUCTIONS, KernelContext, KernelState, KernelStep
 from reactive_agents.reasoning import Strategy
-from reactive_agents.reasoning.strategies.direct import direct
 from reactive_agents.reasoning.strategies.plan_execute import plan_execute
-from reactive_agents.reasoning.strategies.reactive import reactive
+from reactive_agents.reasoning.strategies.reactive import direct, reactive
 from reactive_agents.reasoning.strategies.reflexion import reflexion
 from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.testing import answer, call, calls, fail, forever, say

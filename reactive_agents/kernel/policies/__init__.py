@@ -9,8 +9,7 @@ order, and the rules that keep a policy from holding up a run.
 from __future__ import annotations
 
 from reactive_agents.kernel.policies.abstentions import abstention, refusal
-from reactive_agents.kernel.policies.budgets import budget
-from reactive_agents.kernel.policies.repetition import diminishing_returns, loop_detection
+from reactive_agents.kernel.policies.limits import budget, diminishing_returns, loop_detection
 from reactive_agents.kernel.policies.requirements import out_of_reach, progress, required_tools, synthesis
 
 __all__ = [

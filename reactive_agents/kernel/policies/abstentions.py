@@ -20,7 +20,7 @@ from reactive_agents.kernel.open_requirements import (
     describe_open,
     requirements_of,
 )
-from reactive_agents.kernel.policies.budgets import turns_left
+from reactive_agents.kernel.policies.limits import turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 

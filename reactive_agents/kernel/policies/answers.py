@@ -44,7 +44,7 @@ from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_items import open_items
 from reactive_agents.kernel.open_requirements import requirements_of
-from reactive_agents.kernel.policies.budgets import turns_left
+from reactive_agents.kernel.policies.limits import turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL

@@ -45,7 +45,7 @@ from reactive_agents.kernel.policies import (
     required_tools,
     synthesis,
 )
-from reactive_agents.kernel.policies.budgets import budget_reached_by_kernel, turns_left
+from reactive_agents.kernel.policies.limits import budget_reached_by_kernel, turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 

@@ -21,8 +21,7 @@ from reactive_agents.kernel.open_requirements import (
     still_to_gather,
 )
 from reactive_agents.kernel.policies.abstentions import ABSTENTION, abstains, explained_by_failure
-from reactive_agents.kernel.policies.budgets import turns_left
-from reactive_agents.kernel.policies.repetition import IDLE_TURNS
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, turns_left
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 

@@ -17,10 +17,16 @@ from reactive_agents.effects import attempt
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.reasoning.planning import prompts
 from reactive_agents.reasoning.planning.context import PlanningContext, evidence_of_composites, needs_left
-from reactive_agents.reasoning.planning.examples import example_plan, example_step
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
-from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, LLMPlanStep, hydrate_plan, next_number
+from reactive_agents.reasoning.planning.schemas import (
+    LLMPlanOutput,
+    LLMPlanStep,
+    example_plan,
+    example_step,
+    hydrate_plan,
+    next_number,
+)
 from reactive_agents.reasoning.planning.validation import find_problems, with_known_names
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of

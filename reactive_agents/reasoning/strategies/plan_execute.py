@@ -149,9 +149,9 @@ async def _hand_over(
 
     It writes the answer of a plan that reached its goal, and does the rest of any other.
     """
-    services, strategy = context.services, NAME if end.reached else reactive.NAME
+    services, strategy = context.services, NAME if end.reached else reactive.REACTIVE
     if not end.reached:
-        end = evolve(end, why=f"{end.why.rstrip('.')}. The strategy {reactive.NAME} took over.")
+        end = evolve(end, why=f"{end.why.rstrip('.')}. The strategy {reactive.REACTIVE} took over.")
         events = services.kernel.events.value_or(None)
         if events is not None:
             events.publish(StrategySelected, strategy=strategy, reason=end.why)

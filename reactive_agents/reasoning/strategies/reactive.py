@@ -1,18 +1,21 @@
-"""The reactive strategy: one ReAct kernel run (Yao et al., 2022).
+"""Strategies of one kernel run: the reactive and the direct one.
 
-arXiv:2210.03629.
+The reactive strategy is ReAct (Yao et al., 2022), arXiv:2210.03629; the direct one asks the model, runs its
+calls and takes its first text.
 """
 
 from __future__ import annotations
 
+from reactive_agents.core.config import DEFAULT_KERNEL
 from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelRunOptions
 from reactive_agents.reasoning.passes import has_tools, loop_instructions, run_once
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, compaction_of, kernel_input
 
-NAME = "reactive"
+REACTIVE = "reactive"
 
 
 def reactive(
@@ -28,12 +31,38 @@ def reactive(
         strategy_input,
         instructions=loop_instructions(turns) if has_tools(services) else "",
         temperature=config.temperature,
-        compaction=compaction_of(strategy_input.config, NAME, services),
+        compaction=compaction_of(strategy_input.config, REACTIVE, services),
     )
     options = KernelRunOptions(
         max_iterations=turns,
-        strategy=NAME,
+        strategy=REACTIVE,
         kernel_type=strategy_input.config.kernel,
         kernel_pass="reactive:main",
     )
     return run_once(strategy_input.config.kernel, task, options, services)
+
+
+# --- Without reasoning -----------------------------------------------------------------------------------
+
+
+DIRECT = "direct"
+
+
+def direct(
+    strategy_input: StrategyInput, services: StrategyServices
+) -> Effect[ReasoningResult, ReasoningErrors]:
+    """Run the loop without reasoning, or the configured kernel in its place.
+
+    Fails with ``StrategyExecutionError``.
+    """
+    kernel = strategy_input.config.kernel
+    if kernel == DEFAULT_KERNEL:
+        kernel = "direct"
+    options = KernelRunOptions(
+        max_iterations=strategy_input.max_iterations or DEFAULT_MAX_ITERATIONS,
+        strategy=DIRECT,
+        kernel_type=kernel,
+        kernel_pass="direct:main",
+        answers_by_tool=strategy_input.answer_form is not None,
+    )
+    return run_once(kernel, kernel_input(strategy_input), options, services)

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_agents.kernel import Redirect, Stop
 from reactive_agents.kernel.policies import loop_detection
-from reactive_agents.kernel.policies.repetition import NOTHING_NEW, REPEATED_CALLS
+from reactive_agents.kernel.policies.limits import NOTHING_NEW, REPEATED_CALLS
 from tests.support.moments import around, moment
 
 

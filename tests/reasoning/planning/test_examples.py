@@ -13,10 +13,16 @@ from jsonschema import Draft202012Validator
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ContextTier
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.planning.examples import example_arguments, example_plan, example_step
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
 from reactive_agents.reasoning.planning.prompts import described_tools, step_rules
-from reactive_agents.reasoning.planning.schemas import LLMPlanOutput, hydrate_steps, next_number
+from reactive_agents.reasoning.planning.schemas import (
+    LLMPlanOutput,
+    example_arguments,
+    example_plan,
+    example_step,
+    hydrate_steps,
+    next_number,
+)
 from reactive_agents.reasoning.planning.validation import find_problems
 from tests.support.memories import START, a_plan
 
