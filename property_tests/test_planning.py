@@ -31,8 +31,8 @@ from reactive_agents.reasoning.planning import (
     resumed_plan,
     with_required_calls,
 )
+from reactive_agents.reasoning.planning.executor import next_batch
 from reactive_agents.reasoning.planning.required_calls import planned_calls
-from reactive_agents.reasoning.planning.schedule import next_batch
 from reactive_agents.testing.core import START
 from tests.support.profiles import examples
 

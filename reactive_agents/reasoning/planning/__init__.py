@@ -8,6 +8,7 @@ process, and a resumed one repeats no step that may have taken effect.
 
 from __future__ import annotations
 
+from reactive_agents.reasoning.planning.executor import blocked_by, compute_waves
 from reactive_agents.reasoning.planning.plan_journal import (
     apply_augment,
     apply_patch,
@@ -16,7 +17,6 @@ from reactive_agents.reasoning.planning.plan_journal import (
 )
 from reactive_agents.reasoning.planning.references import interpolate, references_in
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
-from reactive_agents.reasoning.planning.schedule import blocked_by, compute_waves
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
     LLMPlanStep,
