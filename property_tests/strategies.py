@@ -126,7 +126,8 @@ def values_of(kind: Any) -> SearchStrategy[Any]:
     if origin is Literal:
         return st.sampled_from(arguments)
     if origin is tuple and arguments[1:] == (...,):
-        return st.lists(values_of(arguments[0]), max_size=2).map(tuple)
+        is_plain = arguments[0] in _scalars  # trees of classes would grow too large
+        return st.lists(values_of(arguments[0]), max_size=2 if is_plain else 1).map(tuple)
     if origin is tuple:
         return st.tuples(*map(values_of, arguments))
     if origin is frozenset:

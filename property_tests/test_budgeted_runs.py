@@ -16,6 +16,7 @@ from returns.maybe import Some
 
 from reactive_agents import ReactiveAgents, agent_tool
 from reactive_agents.adapters.governance.budget import BudgetState, SqliteBudget
+from reactive_agents.core.events import TaskCompleted
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.usage import Usage
@@ -60,7 +61,7 @@ async def spend(script: Script, budget: object, results: list[TaskResult]) -> No
     agent = agent_of(script).build()
     agent.container.governance.budget.override(providers.Object(Some(budget)))
     if script.streaming:
-        results.extend([event.result async for event in agent.stream("Go.") if hasattr(event, "result")])
+        results.extend([each.result async for each in agent.stream("Go.") if isinstance(each, TaskCompleted)])
     else:
         results.append(await agent.run("Go."))
 

@@ -27,8 +27,8 @@ from reactive_agents.cli.run import (
     StrategyOption,
     ToolsOption,
     WorkspaceOption,
+    adjusted,
     build_agent,
-    override,
     read_config_file,
     with_files,
     with_mcp_servers,
@@ -83,7 +83,7 @@ def chat(
     view = SilentView() if quiet else progress_view(sys.stderr)
     built_agent = (
         read_config_file(config, allow_tools_from)
-        .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
         .bind(lambda known: with_mcp_servers(known, mcp or ()))
         .map(lambda known: _with_file(known, str(sessions) if sessions is not None else None))
         .bind(lambda known: build_agent(known, view, config))

@@ -280,7 +280,7 @@ def _agent(
     as_json: bool,
 ) -> ReactiveAgent:
     configured = running.read_config_file(config, allow_tools_from).map(
-        lambda known: running.durable(running.override(known, model, tools=tools), file)
+        lambda known: running.durable(running.adjusted(known, model, tools=tools), file)
     )
     built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
     return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)

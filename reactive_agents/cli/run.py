@@ -179,7 +179,7 @@ def run(
     """
     configured = (
         read_config_file(config, allow_tools_from)
-        .map(lambda known: override(known, model, strategy, tools, workspace, max_iterations, system_prompt))
+        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
         .map(lambda known: durable(known, runs))
         .bind(lambda known: with_mcp_servers(known, mcp or ()))
     )
@@ -272,7 +272,7 @@ def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[
     return read_config(source, allow_tools_from=output.names(allow_tools_from))
 
 
-def override(
+def adjusted(
     config: AgentConfig,
     model: str | None = None,
     strategy: str | None = None,

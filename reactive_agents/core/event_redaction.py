@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
+from enum import Enum
 from operator import attrgetter, is_
 from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -172,6 +173,8 @@ def _is_never_text(kind: Any, names: _Names) -> bool:
         return plan.texts is None and plan.is_flat
     if get_origin(kind) is tuple:
         return all(part is Ellipsis or _is_never_text(part, names) for part in get_args(kind))
+    if isinstance(kind, type) and issubclass(kind, Enum):
+        return True
     return kind in names or get_origin(kind) is Literal or kind is datetime
 
 

@@ -205,6 +205,7 @@ class LoggedRunFilter:
     """Which runs are wanted; ``None`` for all.
 
     Attributes:
+        tagged: with this tag.
         tool: a tool that the run has called.
         since: when the run began, at the earliest.
         before: when the run began, exclusive.
@@ -217,7 +218,7 @@ class LoggedRunFilter:
     user: str | None = None
     session: str | None = None
     status: str | None = None
-    tag: str | None = None
+    tagged: str | None = None
     tool: str | None = None
     since: datetime | None = None
     before: datetime | None = None

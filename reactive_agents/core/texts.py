@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
-from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -61,7 +60,7 @@ class Folded:
     """
 
     text: str
-    ends: Sequence[int] = ()
+    ends: tuple[int, ...] = ()
 
     def span(self, start: int, end: int) -> tuple[int, int]:
         """The span of the original that a span of the folded text stands for; never empty."""

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
 from functools import cache
@@ -52,7 +52,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.tasks import Task, TaskResult, TaskResultMetadata
+from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.effects import BRANCH, Branch, attempt, effect
@@ -333,12 +333,12 @@ class RunJournal:
         outcome = await self._settled(key, made) if key in self._entries else None
         if outcome is None:
             outcome = await self._made(key, made, branch)
-        body = {"tool": made.call.name}
+        kept: dict[str, Json] = {"tool": made.call.name}
         if isinstance(outcome, Success):
-            body["result"] = encode(outcome.unwrap())
+            kept["result"] = encode(outcome.unwrap())
         else:
-            body["error"] = encode(outcome.failure(), errors.ToolErrors)
-        await self.keep(f"{key}=", "result", body)
+            kept["error"] = encode(outcome.failure(), errors.ToolErrors)
+        await self.keep(f"{key}=", "result", kept)
         return outcome, False
 
     async def _made(
@@ -464,7 +464,7 @@ class RunJournal:
                 await self._answer(f"{question}=", {"approved": given.approved, "reason": given.reason})
 
     @asynccontextmanager
-    async def _answered(self, key: str) -> Any:
+    async def _answered(self, key: str) -> AsyncIterator[anyio.CancelScope]:
         """Leave the block when another process has given the answer."""
         stopped: list[RunStopped] = []
 
@@ -767,8 +767,8 @@ async def _conducted(
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
             written = await attempt(record.end(run_id, holder, status, text))
-        if not isinstance(written, Success):
-            raise RunStopped(errors.RunInterrupted(run_id, written.failure().message))
+            if not isinstance(written, Success):
+                raise RunStopped(errors.RunInterrupted(run_id, written.failure().message))
         ended = True
         return outcome
     except RunStopped as stopped:
@@ -869,7 +869,7 @@ def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[
     events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
     events.publish(TaskStarted, run.agent_id, run.task.input)
     if isinstance(outcome, Success):
-        events.publish(TaskCompleted, outcome.unwrap())
+        events.publish(TaskCompleted, cast(AgentResult, outcome.unwrap()))
     else:
         _, _, sequence, at = events.stamp()
         events.deliver(evolve(outcome.failure(), sequence=sequence, at=at))

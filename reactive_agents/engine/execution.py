@@ -10,7 +10,7 @@ interrupt leaves it: that propagates afterwards.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import anyio
 from attrs import evolve
@@ -37,7 +37,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tasks import AgentResult, Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import BRANCH, Effect, effect
 from reactive_agents.engine.context import ExecutionContext
@@ -424,7 +424,7 @@ class ExecutionEngine:
                 if events.answer is not None:
                     events.answer.settle(result.output or "", "result")
                 record_sub_run(result, services)
-                events.publish(TaskCompleted, result)
+                events.publish(TaskCompleted, cast(AgentResult, result))
             return Success(result)
         error = outcome.failure()
         context = handle.fail(error)

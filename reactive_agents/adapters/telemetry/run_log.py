@@ -423,7 +423,7 @@ def _runs(file: sqlite3.Connection, *, chosen: LoggedRunFilter) -> tuple[LoggedR
         "user = ?": chosen.user,
         "session = ?": chosen.session,
         "status = ?": chosen.status,
-        "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)": chosen.tag,
+        "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)": chosen.tagged,
         "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
         " AND kind = 'ToolCallCompleted' AND subject = ?)": chosen.tool,
         "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),

@@ -105,7 +105,7 @@ def test_runs_are_found_by_what_they_are(tmp_path: Path) -> None:
 
     assert tasks() == ["Three.", "Two.", "One."]
     assert tasks(agent="talk") == ["Three.", "Two."]
-    assert tasks(user="ann") == tasks(tag="a") == tasks(tool="add") == ["One."]
+    assert tasks(user="ann") == tasks(tagged="a") == tasks(tool="add") == ["One."]
     assert tasks(status="failed") == ["Three."]
     assert tasks(limit=1) == ["Three."]
     first = runs_in(path)[-1].started_at

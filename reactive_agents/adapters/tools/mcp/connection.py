@@ -368,7 +368,7 @@ async def call_tool(
     answer: CallToolResult | None = None
     try:
         with anyio.move_on_after(timeout_s):
-            told = None if report is None else partial(_take_progress, server, report)
+            told: Any = None if report is None else partial(_take_progress, server, report)
             answer = await client.call_tool(name, arguments, progress_callback=told)
     except MCPError as error:
         if is_lost(error):
