@@ -291,10 +291,10 @@ def read_completion(
     )
 
 
-# --- contents that are lists of parts -------------------------------------------------------------------
+# --- contents that are lists of parts, and refusals -----------------------------------------------------
 
 
-_LISTED_CONTENT: Final = re.compile(rb'"content"\s*:\s*[\[{]')
+_NO_PLAIN_CONTENT: Final = re.compile(rb'"content"\s*:\s*[\[{]|"refusal"\s*:\s*"')
 _TEXTS: Final = frozenset({"text", "output_text", "input_text", "refusal"})
 _THOUGHTS: Final = frozenset({"thinking", "reasoning", "reasoning_text", "summary_text"})
 _SHOWN: Final = {
@@ -310,9 +310,10 @@ def with_plain_content(body: bytes) -> bytes:
     """Return the JSON of an answer in the OpenAI form, whose contents are texts.
 
     litellm reads no other contents; some servers send lists of parts. Thinking among them is exposed as such.
-    Everything else stays byte for byte.
+    A refusal beside no content is the text, since litellm drops those of streams. Everything else stays byte
+    for byte.
     """
-    if _LISTED_CONTENT.search(body) is None:
+    if _NO_PLAIN_CONTENT.search(body) is None:
         return body
     try:
         answer = json.loads(body)
@@ -325,6 +326,9 @@ def with_plain_content(body: bytes) -> bytes:
             said = choice.get(name) if isinstance(choice, dict) else None
             if isinstance(said, dict) and isinstance(said.get("content"), list | dict):
                 _make_plain(said)
+                changed = True
+            if isinstance(said, dict) and not said.get("content") and text_of(said.get("refusal")):
+                said["content"] = said["refusal"]
                 changed = True
     return json.dumps(answer).encode() if changed else body
 

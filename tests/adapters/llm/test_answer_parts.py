@@ -1,4 +1,4 @@
-"""Answers whose content is a list of parts, whole and streamed, at the wire."""
+"""Answers whose content is a list of parts, and refusals, whole and streamed, at the wire."""
 
 from __future__ import annotations
 
@@ -108,6 +108,18 @@ async def test_compressed_answers_and_parts_that_grow_are_read() -> None:
     assert [each.text for each in chunks if isinstance(each, TextDelta)] == ["It ", "is ", "so."]
 
 
+@pytest.mark.parametrize("content", [None, "", []])
+@pytest.mark.parametrize("model", ["openai/m", "mistral/m", "openrouter/m"])
+async def test_a_refusal_is_the_answer_whole_and_streamed(model: str, content: Any) -> None:
+    begin = {"role": "assistant", "content": content, "refusal": None}
+    deltas = [begin, {"refusal": "I "}, {"content": content, "refusal": "can't."}]
+    answer, chunks = await both_ways(
+        model, whole({"content": content, "refusal": "I can't."}), stream(*deltas)
+    )
+    assert answer.content == chunks[-1].response.content == "I can't."
+    assert [each.text for each in chunks if isinstance(each, TextDelta)] == ["I ", "can't."]
+
+
 @pytest.mark.parametrize(
     "body",
     [
@@ -119,6 +131,8 @@ async def test_compressed_answers_and_parts_that_grow_are_read() -> None:
         b'{"choices": 7, "content": []}',
         b'{"choices": [null, {"message": 1, "content": []}]}',
         b'{"choices": [{"message": {"content": "a \\"content\\": [1]"}}]}',
+        b'{"choices": [{"message": {"content": "Yes.",  "refusal": ""}}]}',
+        b'{"choices": [{"message": {"content": "Yes.",  "refusal": "No."}}]}',
     ],
 )
 def test_everything_else_stays_byte_for_byte(body: bytes) -> None:
