@@ -16,6 +16,7 @@ import attrs
 import pytest
 from dependency_injector import providers
 
+import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import errors
@@ -150,6 +151,24 @@ def test_a_page_begins_with_its_title_and_what_it_is_for(page: Path) -> None:
 
 
 # --- code -----------------------------------------------------------------------------------------------
+
+
+def test_examples_import_from_the_package_what_is_public_there() -> None:
+    deep = re.compile(r"^from reactive_agents\.(?!testing)[\w.]+ import (\([^)]*\)|.*)$", re.M)
+    found = {
+        (page.name, name)
+        for page in DOCUMENTS
+        for block in blocks_of(page)
+        for names in deep.findall(block.content)
+        for name in re.findall(r"\w+", names)
+        if name in reactive_agents.__all__
+    }
+    assert found == set()
+    streamed = {"ModelTextRetracted", "ModelStreamRestarted", "ModelThinkingStreamed", "ToolProgressed"}
+    asked = {"ApprovalRequested", "QuestionAsked", "QuestionRequest", "ExternalCallRequested", "HandoffInfo"}
+    functions = {"gather", "messages_to_json", "messages_from_openai", "ToolDefinition"}
+    assert streamed | asked | functions <= set(reactive_agents.__all__)
+    assert all(hasattr(reactive_agents, name) for name in reactive_agents.__all__)
 
 
 def test_most_python_blocks_are_complete() -> None:
