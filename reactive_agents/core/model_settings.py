@@ -47,6 +47,8 @@ ModelParameter: TypeAlias = Literal[
 """The settings that are parameters of a request."""
 
 _MOST_STOPS: Final = 16
+_OWN_FIELDS: Final = frozenset({"messages", "model", "stream", "tools"})
+"""Fields of a body that say what is asked, and of whom: with others the answer is to another request."""
 _EFFORTS: Final = get_args(ReasoningEffort)
 
 
@@ -128,7 +130,8 @@ class ModelSettings:
         reasoning_effort: how much a reasoning model thinks, as far as its provider can be told.
         thinking_budget: tokens that it may think, 0 or more; 0 switches thinking off.
         parallel_tool_calls: whether one answer may hold several calls.
-        extra_body: further fields of the request's body, by the provider's own names.
+        extra_body: further fields of the request's body, by the provider's own names; never ``messages``,
+            ``model``, ``stream`` or ``tools``.
         headers: further headers of the request.
 
     Raises:
@@ -167,8 +170,8 @@ class ModelSettings:
         default=Factory(dict),
         repr=False,
         validator=_checked(
-            lambda value: isinstance(value, Mapping) and _is_json(value),
-            "JSON data by the names of fields",
+            lambda value: isinstance(value, Mapping) and _is_json(value) and not _OWN_FIELDS & value.keys(),
+            f"JSON data by the names of fields, which are not {', '.join(sorted(_OWN_FIELDS))}",
             shown=False,
         ),
     )

@@ -30,6 +30,10 @@ WRONG: list[tuple[str, Any, str]] = [
     ("thinking_budget", -1, "0 or more"),
     ("parallel_tool_calls", "no", "True, False or None"),
     ("extra_body", {"x": object()}, "JSON data"),
+    ("extra_body", {"messages": []}, "not messages, model, stream, tools"),
+    ("extra_body", {"model": "another"}, "not messages, model"),
+    ("extra_body", {"tier": "priority", "stream": False}, "not messages, model, stream"),
+    ("extra_body", {"tools": []}, "not messages, model, stream, tools"),
     ("headers", {"x": "a\r\nb: c"}, "texts without line breaks"),
 ]
 
