@@ -10,7 +10,7 @@ import tomllib
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import get_args
+from typing import get_args, get_type_hints
 
 import attrs
 import pytest
@@ -18,6 +18,7 @@ from dependency_injector import providers
 
 import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
+from reactive_agents.agent.run_options import RunOptions
 from reactive_agents.containers import RuntimeContainer
 from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
@@ -294,6 +295,13 @@ def test_every_method_of_the_builder_is_told() -> None:
         assert len(methods) > 4
         assert [name for name in methods if not mentioned(name)] == []
         assert [name for name in methods if f"`{name}`" not in page and f"`{name}(" not in page] == []
+
+
+def test_every_option_of_a_run_is_told() -> None:
+    text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Options of one run\n")[2].partition("\nA wrong or misspelt option")[0]
+    told = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)}
+    assert told == {*get_type_hints(RunOptions), "deps", "output"}
 
 
 def test_every_field_of_an_agent_as_data_is_told() -> None:
