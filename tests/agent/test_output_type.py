@@ -124,6 +124,12 @@ async def test_an_answer_that_does_not_fit_is_turned_with_every_strategy(strateg
     assert "Rome has 2.8 million people." in second.messages[-1].content
 
 
+async def test_an_answer_with_two_different_values_is_asked_for_again() -> None:
+    draft = '{"name": "Rome", "people": 3}'
+    result = await agent(City, say(f"First {draft}, then {CITY}"), say(CITY)).run("Which city?")
+    assert (result.output, result.metadata.model_calls) == (ROME, 2)
+
+
 async def test_values_that_are_no_objects_are_asked_for_inside_of_one() -> None:
     built = agent(list[Point], say("one and two"), say('{"value": [{"x": 1}, {"x": 2}]}'))
     assert (await built.run("Which?")).output == [Point(1), Point(2)]

@@ -22,6 +22,8 @@ T = TypeVar("T")
 
 NO_VALUE = "there is no whole JSON value in it"
 """The problem of a text in prose."""
+SEVERAL_VALUES = "there are different values in it, and one is expected"
+"""The problem of a text with two objects of the shape."""
 MOST_CANDIDATES = 20
 """Pieces of JSON in one text that are tried."""
 
@@ -44,27 +46,39 @@ class ReadAnswer(Generic[T]):
 def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError]:
     """Return the first JSON value in the text that is of the shape. Total.
 
-    Blocks of thinking do not count. Values are converted where nothing is lost by it, and what the schema
-    does not know is left out. Where no value is of the shape, the forms count that models give instead: an
-    object that is wrapped in another or in a list, the bare list of an object's only list, and the bare name
-    of a choice. Fails with ``DecodeError``: with the problems of the candidate that has the fewest, or with
-    one that says that there is no JSON.
+    Different objects of the shape are none, since nothing says which is meant; those in fenced blocks go
+    before others. Blocks of thinking do not count. Values are converted where nothing is lost by it, and what
+    the schema does not know is left out. Where no value is of the shape, the forms count that models give
+    instead: an object that is wrapped in another or in a list, the bare list of an object's only list, and
+    the bare name of a choice. Fails with ``DecodeError``: with the problems of the candidate that has the
+    fewest, or with one that says that there is no JSON.
     """
     best: DecodeError | None = None
     inside = unwrapped(text, shape)
     if inside is not None:
         return shape.read(inside.value).map(lambda value: ReadAnswer(value, inside.repaired))
     prose = text if _is_json(text) else parse_calls(text, ()).prose
-    forms = (_candidates(prose, shape), _other_forms(prose, shape))
+    sources = (*_sources(prose, shape), _other_forms(prose, shape))
     # Without required fields any object is of the shape, also one around another.
     any_object = bool(properties_of(shape.schema)) and not required_of(shape.schema)
-    for candidate in chain(*(reversed(forms) if any_object else forms)):
-        read = shape.read(fitted_to_schema(candidate.value, shape.schema, shape.schema))
-        if isinstance(read, Success):
-            return Success(ReadAnswer(read.unwrap(), candidate.repaired))
-        error = read.failure()
-        if best is None or len(error.problems) < len(best.problems):
-            best = error
+    for source in (sources[-1], *sources[:-1]) if any_object else sources:
+        found: tuple[Decoded, ReadAnswer[T]] | None = None
+        for candidate in source:
+            if found is not None and candidate.end == found[0].end:  # the same JSON in another form
+                continue
+            fitted = fitted_to_schema(candidate.value, shape.schema, shape.schema)
+            read = shape.read(fitted)
+            if isinstance(read, Failure):
+                error = read.failure()
+                best = error if best is None or len(error.problems) < len(best.problems) else best
+            elif not (isinstance(fitted, dict) and fitted and shape.schema):
+                return Success(ReadAnswer(read.unwrap(), candidate.repaired) if found is None else found[1])
+            elif found is None:
+                found = (evolve(candidate, value=fitted), ReadAnswer(read.unwrap(), candidate.repaired))
+            elif found[0].value != fitted:
+                return Failure(DecodeError(shape.name, (FieldProblem("$", SEVERAL_VALUES),)))
+        if found is not None:
+            return Success(found[1])
     if best is not None:
         return Failure(best)
     nothing = NO_VALUE if text.strip() else "it is empty"
@@ -101,8 +115,8 @@ def fitted_to_schema(value: Json, schema: Json, root: JsonObject, *, depth: int 
     return _pruned(coerce(value, schema, root), schema, root, depth)
 
 
-def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
-    """Yield the JSON values in the text in order, without those inside of others.
+def _sources(text: str, shape: Shape[T]) -> tuple[Iterator[Decoded], ...]:
+    """Return the JSON values in the text in order, without those inside of others.
 
     A text that is one JSON value as a whole is that value. What begins a block of JSON goes before the rest,
     as prose has brackets that are no answer. A shape whose values are no objects or arrays may also be the
@@ -111,13 +125,25 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
     whole = text.strip()
     fenced = _FENCED.fullmatch(whole)
     simple = _simple_value(whole if fenced is None else fenced[1].strip())
-    if simple is not None:
-        yield simple
+    is_text = shape.schema.get("type") not in ("object", "array") or _choice_of(shape.schema) is not None
+    return (
+        iter(() if simple is None else (simple,)),
+        _in_blocks(text),
+        _in_text(text),
+        iter((Decoded(whole, len(text)),) if is_text else ()),
+    )
+
+
+def _in_blocks(text: str) -> Iterator[Decoded]:
     reader = JsonReader()
     for block in islice(_BLOCK.finditer(text), MOST_CANDIDATES):
         found = reader.read(text, block.end())
         if found is not None:
             yield found
+
+
+def _in_text(text: str) -> Iterator[Decoded]:
+    reader = JsonReader()
     position = 0
     for _ in range(MOST_CANDIDATES):
         start = _START.search(text, position)
@@ -129,15 +155,13 @@ def _candidates(text: str, shape: Shape[T]) -> Iterator[Decoded]:
             continue
         yield found
         position = found.end
-    if shape.schema.get("type") not in ("object", "array") or _choice_of(shape.schema) is not None:
-        yield Decoded(whole, len(text))
 
 
 def _other_forms(text: str, shape: Shape[T]) -> Iterator[Decoded]:
     """Yield the values that the JSON values in the text stand for in other forms."""
     is_object = shape.schema.get("type") == "object"
     value: Json
-    for candidate in _candidates(text, shape):
+    for candidate in chain(*_sources(text, shape)):
         if not is_object:
             for value in _unwrapped(candidate.value, _MOST_WRAPPERS):
                 yield evolve(candidate, value=value)

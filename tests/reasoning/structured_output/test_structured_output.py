@@ -217,10 +217,26 @@ def test_a_value_is_read_in_the_forms_that_models_give(text: str, value: object)
         ("green", Colour),
         ("home", Stop),
         ("[]", Stop),
+        ('First {"place": "home"} then {"place": "work"}', Stop),
+        ('First {"stop": {"place": "home"}} then {"stop": {"place": "work"}}', Stop),
+        ('```json\n{"place": "home"}\n```\nor\n```json\n{"place": "work"}\n```', Stop),
+        ('First {"drink": "tea"} then {"drink": "milk"}', Wishes),
     ],
 )
 def test_other_texts_are_no_values(text: str, kind: type) -> None:
     assert isinstance(read_answer(text, shape_of(kind)), Failure)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"place": "home", "minutes": 0} and again {"place": "home", "minutes": "0"}',
+        'First {"place": "work"}, now\n```json\n{"place": "home"}\n```',
+        'With {"minutes": 3} in mind: {"place": "home"}',
+    ],
+)
+def test_objects_that_do_not_compete_are_one_value(text: str) -> None:
+    assert read_answer(text, shape_of(Stop)).unwrap().value == Stop("home")
 
 
 def test_a_value_of_the_shape_goes_before_one_in_another_form() -> None:
