@@ -224,6 +224,11 @@ def subjects_in(text: str) -> frozenset[str]:
     return frozenset([word.rstrip("s")[:_STEM] for word in words if word[3:] and word not in _COMMON])
 
 
+def speaks_of_oneself(clause: str) -> bool:
+    """Return whether a clause has a pronoun of the first person."""
+    return bool(_SPEAKER & set(_words(clause)))
+
+
 def says_whether(clause: str) -> bool:
     """Return whether a clause begins with a yes or no."""
     return bool(_WHETHER & set(_words(clause)[:1]))

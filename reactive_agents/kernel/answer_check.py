@@ -30,6 +30,7 @@ from reactive_agents.kernel.announcements import (
     refuses,
     says_whether,
     sign_of,
+    speaks_of_oneself,
     subjects_in,
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -149,7 +150,7 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(_Known(results, seen.results).supports, figures)):
         return True
-    added = _words(clause) - _words(known_before)
+    added = _words(clause) - _words(known_before) - _UNTELLING
     return 2 * len(added & _words(results)) >= max(1, len(added))
 
 
@@ -263,7 +264,8 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
         return True
     if says_whether(clauses[-1]):
         return True
-    return len(clauses) > 1 and (read_clause(clauses[-2]).denies or ends_with_evidence(clauses[-2], seen))
+    before = clauses[-2] if clauses[1:] and not speaks_of_oneself(clauses[-1]) else ""
+    return bool(before) and (read_clause(before).denies or ends_with_evidence(before, seen))
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:

@@ -321,3 +321,16 @@ def test_a_total_of_products_is_supported_and_shares_are_judged_as_ever() -> Non
 def test_what_is_not_available_is_refused_unless_that_was_asked(text: str, refused: bool) -> None:
     task = "Is the room available on Monday?" if "room" in text else "How many crates are in Tavy?"
     assert is_refusal(text, Seen(task)) == refused
+
+
+def test_common_words_are_no_evidence() -> None:
+    errors = ("The arguments of 'count' are not valid. Send the call again with arguments that fit.",)
+    seen = Seen("How many crates are in Tavy?", ("47", *errors))
+    assert not ends_with_evidence("Sorry, I can't help with that.", seen)
+    assert is_refusal("Sorry, I can't help with that.", seen)
+
+
+def test_a_speaker_after_evidence_is_no_answer_though_nothing_seems_left() -> None:
+    text = "Tavy came back with 120 crates, the rest to follow. Give me a second while I fetch it."
+    seen = Seen("How many crates are in Tavy and Quorn?", ("120", "77"))
+    assert judge_text(text, {"count": "Count the crates of a depot."}, seen, is_left=False) != "answer"

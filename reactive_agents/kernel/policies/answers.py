@@ -217,15 +217,17 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question an answer that comes before all items of a list were looked up.
 
-    Once, and again after each call that has found something since then. In the last turn it is partial.
+    Once, again for another answer, and after each call that has found something since then. In the last turn
+    it is partial.
 
     Of the tools that change something nothing is asked: what they were not called for may be meant so.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
-    if _was_told(state, LEFT_OUT) and (len(state.ledger.said) > 1 or state.ledger.idle_turns):
-        return None  # no call has found anything new since then
+    told = state.ledger.told.get(LEFT_OUT, 0)
+    if told and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
+        return None  # the answer again, or another one twice, and no call has found anything new since then
     if not _can_ask(context):
         return None
     items = _items_left(state, context)
