@@ -13,7 +13,9 @@ import logging
 from collections.abc import Iterable
 from fnmatch import fnmatchcase
 from functools import partial
+from ipaddress import IPv6Address, ip_address
 from typing import Any, TypeAlias
+from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
@@ -50,6 +52,8 @@ TakingErrors: TypeAlias = ContentErrors | ServiceFailed
 _log = logging.getLogger("reactive_agents")
 _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})
 """Purposes of requests about texts alone, which show labels as texts."""
+_INSIDE = frozenset({"localhost", "local", "internal"})
+"""Last parts of names that no public host has."""
 _EXAMINED_HERE = 1_000_000
 """Bytes up to which a part is examined on the event loop."""
 
@@ -324,8 +328,9 @@ class RunContent:
         if len(before) >= limits.max_parts:
             return _refuse(part, "parts", f"more than {limits.max_parts}", f"at most {limits.max_parts}")
         if part.passed_on:
-            if not part.url.lower().startswith("https://"):
-                return _refuse(part, "url", repr(part.url[:200]), "one that begins with https://")
+            if not part.url.lower().startswith("https://") or not _may_be_public(part.url):
+                expected = "one of a public host that begins with https://"
+                return _refuse(part, "url", repr(part.url[:200]), expected)
             return Success((evolve(part, data=b"", tokens=contents.IMAGE_TOKENS), b""))
         loaded = await self._bytes(part)
         if isinstance(loaded, Failure):
@@ -370,6 +375,28 @@ def _examined(part: Content, data: bytes) -> Content:
     media_type = contents.media_type_of(data)
     tokens = contents.estimated_tokens(data, media_type)
     return contents.stored(part, data, media_type=media_type, tokens=tokens)
+
+
+def _may_be_public(url: str) -> bool:
+    """Return whether a URL that another server fetches may lead to a public host.
+
+    Names are not resolved: the server may know others. It may stand in a network of its own, as one of the
+    OpenAI protocol does that a user runs.
+    """
+    try:
+        host = (urlsplit(url).hostname or "").rstrip(".")
+    except ValueError:
+        return False
+    try:
+        address = ip_address(host)
+    except ValueError:
+        name, dot, last = host.rpartition(".")
+        # some readers take a last part of digits for that of an address, and a backslash for the path
+        is_number = last.isdecimal() or last.startswith("0x")
+        return bool(name and dot) and not is_number and last not in _INSIDE and "\\" not in url
+    if isinstance(address, IPv6Address):
+        address = address.ipv4_mapped or address.sixtofour or address
+    return address.is_global and not address.is_multicast
 
 
 def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[ContentRefused]:

@@ -320,6 +320,21 @@ async def test_a_recalled_result_has_its_content_again() -> None:
 # --- what is refused ------------------------------------------------------------------------------------
 
 
+INSIDE = [
+    *("127.0.0.1", "127.1", "2130706433", "0x7f.0.0.1", "0.0.0.0", "10.1.2.3", "169.254.169.254"),
+    *("192.168.0.9:8443", "[::1]", "[::ffff:127.0.0.1]", "[fd00::1]", "localhost", "a.localhost"),
+    *("intranet", "metadata.google.internal", "printer.local.", "127.0.0.1\\@example.com", "[::1"),
+]
+
+
+@pytest.mark.parametrize("host", INSIDE)
+async def test_a_url_inside_of_a_network_is_not_passed_on(host: str) -> None:
+    llm, base = scripted(say("never"))
+    refused = await refusal(base.build(), [Image.from_url(f"https://{host}/cat.png", fetch=False)])
+    assert "public host" in refused.message
+    assert llm.requests == []
+
+
 @pytest.mark.parametrize(
     ("part", "field", "value", "expected"),
     [
