@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
+from math import isfinite
 from typing import TYPE_CHECKING, Any, TypeVar, cast, get_origin, overload
 
 from attrs import evolve
@@ -72,7 +73,9 @@ def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any
 
     def read(data: Json) -> Result[Any, DecodeError]:
         try:
-            return Success(adapter.validate_json(json.dumps(data, allow_nan=False)))
+            value = adapter.validate_json(json.dumps(data, allow_nan=False))
+            problems = tuple(_infinite_in(_plain(adapter, value))) if _may_be_infinite(data) else ()
+            return Failure(DecodeError(name, problems)) if problems else Success(value)
         except ValidationError as error:
             return Failure(DecodeError(name, _problems(error)))
         except Exception as error:  # noqa: BLE001 - the validators of the type are the user's code
@@ -80,6 +83,42 @@ def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any
             return Failure(DecodeError(name, (problem,)))
 
     return read
+
+
+def _may_be_infinite(data: Json) -> bool:
+    """Return whether data has what reads as NaN or infinity."""
+    if isinstance(data, dict):
+        return any(map(_may_be_infinite, data.values()))
+    if isinstance(data, list):
+        return any(map(_may_be_infinite, data))
+    if not isinstance(data, str | int):
+        return False
+    try:
+        return not isfinite(float(data))
+    except OverflowError:  # of a whole number that is too large
+        return True
+    except ValueError:
+        return False
+
+
+def _plain(adapter: TypeAdapter[Any], value: Any) -> Any:
+    """Return a value as JSON data; ``None`` where its serializers fail."""
+    try:
+        return adapter.dump_python(value, mode="json", by_alias=True, warnings=False)
+    except Exception:  # noqa: BLE001 - the serializers of the type are the user's code
+        return None
+
+
+def _infinite_in(plain: Any, path: str = "$") -> Iterator[FieldProblem]:
+    """Yield a problem for each NaN and infinity: JSON has no such numbers."""
+    if isinstance(plain, float) and not isfinite(plain):
+        yield FieldProblem(path, f"got {plain}; a finite number is expected")
+    elif isinstance(plain, dict):
+        for name, part in plain.items():
+            yield from _infinite_in(part, f"{path}.{name}")
+    elif isinstance(plain, list):
+        for index, part in enumerate(plain):
+            yield from _infinite_in(part, f"{path}[{index}]")
 
 
 @overload

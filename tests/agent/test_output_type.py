@@ -25,6 +25,7 @@ from reactive_agents import (
     ReactiveAgents,
     TypedResult,
     agent_tool,
+    result_adapter,
 )
 from reactive_agents.agent.output_types import output_shape
 from reactive_agents.core.codec import decode, encode
@@ -365,3 +366,46 @@ def test_the_class_of_a_result_is_that_of_its_status() -> None:
             raise AssertionError(done)
     assert type(decode(encode(plain), AgentResult).unwrap()) is CompletedResult
     assert pickle.loads(pickle.dumps(done)) == done
+
+
+@pytest.mark.parametrize("given", ["NaN", "-Infinity", "1e999", 10**400, float("nan"), float("inf")])
+@pytest.mark.parametrize(
+    ("kind", "fields"),
+    [
+        (float, lambda x: {"value": x}),
+        (Point, lambda x: {"x": 1.0, "y": x}),
+        (list[Point], lambda x: {"value": [{"x": x}]}),
+    ],
+    ids=["float", "field", "nested"],
+)
+def test_nan_and_infinities_are_asked_for_again(kind: Any, fields: Any, given: Any) -> None:
+    llm = ScriptedLLM(call("final-answer", **fields(given)), call("final-answer", **fields(2.5)))
+    builder = ReactiveAgents.create().with_llm(llm).with_tools("calculator").with_output_type(kind)
+    result = builder.with_reasoning("reactive").build().run_sync("Say 2.5 and 1.0.")
+    assert result.status == "completed"
+    assert "2.5" in str(result.text)
+    assert len(llm.requests) == 2
+    assert "a finite number is expected" in str(llm.requests[1].messages[-2:])
+    assert result_adapter(kind).validate_json(result_adapter(kind).dump_json(result)) == result
+
+
+@pytest.mark.parametrize("text", ["NaN", "Infinity", '"-inf"'])
+def test_nan_in_prose_is_no_number(text: str) -> None:
+    result = (
+        ReactiveAgents.create()
+        .with_llm(ScriptedLLM(forever(say(text))))
+        .with_output_type(float)
+        .build()
+        .run_sync("x")
+    )
+    assert (result.status, result.output) == ("partial", None)
+    assert result_adapter(float).validate_json(result_adapter(float).dump_json(result)) == result
+
+
+def test_a_text_that_reads_like_nan_stays_a_text() -> None:
+    @dataclass
+    class Person:
+        name: str
+
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(say('{"name": "Nan"}'))).with_output_type(Person)
+    assert builder.build().run_sync("Who?").output == Person("Nan")
