@@ -187,6 +187,16 @@ async def test_json_in_the_only_text_of_a_value_is_the_value() -> None:
     assert result.output == Name(name="Rome")
 
 
+async def test_a_text_that_may_list_several_items_is_no_list_of_one() -> None:
+    torn, whole = ({"kind": "dog", "tricks": tricks} for tricks in ("sit, roll", ["sit", "roll"]))
+    built = agent(Dog, LOOK, answer(torn), answer(whole))
+    result = await built.run("Which dog?")
+    assert (result.output, result.metadata.model_calls) == (Dog(kind="dog", tricks=["sit", "roll"]), 3)
+    assert "tricks: got 'sit, roll'" in requests_of(built)[-1].messages[-1].content
+    one = await agent(Dog, LOOK, answer({"kind": "dog", "tricks": "sit"})).run("Which dog?")
+    assert one.output == Dog(kind="dog", tricks=["sit"])
+
+
 async def test_wrong_fields_go_back_to_the_model_with_the_value_and_what_is_expected() -> None:
     wrong = {"name": "Rome", "people": -1}
     built = agent(City, LOOK, answer(wrong), answer(FIELDS))

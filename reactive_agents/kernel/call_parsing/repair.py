@@ -28,6 +28,7 @@ from reactive_agents.kernel.call_parsing.tool_names import find_tool, squash
 
 _INTEGER = re.compile(r"[+-]?[0-9]{1,18}(?:\.0{1,18})?")
 _NUMBER = re.compile(r"[+-]?[0-9]{1,15}(?:\.[0-9]{1,15})?(?:[eE][+-]?[0-9]{1,2})?")
+_SEVERAL = re.compile(r"[,;\n、，；]")
 _TEXTS = frozenset(
     {"answer", "body", "code", "content", "data", "input", "json", "message", "payload", "text"}
 )
@@ -42,7 +43,7 @@ def coerce(value: Json, schema: Schema, root: JsonObject, *, name: str = "", dep
 
     Converted are: texts of numbers, of booleans and of JSON; whole numbers with a point; numbers and booleans
     where text is wanted that is no date, time or duration; a choice in other case; and one value where an
-    array of such is wanted.
+    array of such is wanted, unless it is a text that may list several.
 
     Args:
         root: the schema that ``$ref`` points into.
@@ -119,6 +120,8 @@ def _wrapped(
     value: Json, schema: JsonObject, root: JsonObject, name: str, depth: int, _: Callable[..., Json]
 ) -> list[Json]:
     if "array" not in types_of(schema) or isinstance(value, list) or value in (None, ""):
+        return []
+    if isinstance(value, str) and _SEVERAL.search(value):  # one item or more: only the model knows
         return []
     return [[coerce(value, schema.get("items", True), root, depth=depth + 1)]]
 
