@@ -47,7 +47,9 @@ def by_match(result: TypedResult[City]) -> str:
     match result:
         case CompletedResult(output=city):
             return city.name
-        case PartialResult() | AbstainedResult():
+        case PartialResult():
+            return result.reason
+        case AbstainedResult():
             return result.reason
 
 
