@@ -14,6 +14,7 @@ from returns.maybe import Some
 
 from reactive_agents import (
     AgentError,
+    ModelSettings,
     ReactiveAgent,
     ReactiveAgents,
     agent_tool,
@@ -476,6 +477,40 @@ async def test_dependencies_go_to_the_other_agent() -> None:
     assert result.tool_results["billing.owed-2"] == "40"
     with pytest.raises(AgentError, match="RunContext"):
         ReactiveAgents.create().with_llm(ScriptedLLM()).with_handoffs(inner).build()
+
+
+async def test_the_model_and_tools_of_a_run_are_the_first_agents_and_its_other_options_go_along() -> None:
+    inner_llm = ScriptedLLM(call("look_up", what="invoice"), say("You owe 40 EUR."))
+    inner = ReactiveAgents.create().with_name("billing").with_llm(inner_llm).with_reasoning()
+    asked: list[str] = []
+
+    def decide(request: ApprovalRequest) -> bool:
+        asked.append(request.tool_name)
+        return True
+
+    @tool
+    def extra() -> str:
+        """Something else."""
+        return "else"
+
+    billing = inner.with_tools(tool(look_up, requires_approval=True)).build()
+    outer_llm, run_llm = ScriptedLLM(), ScriptedLLM(TRANSFER)
+    front = ReactiveAgents.create().with_llm(outer_llm).with_reasoning().with_handoffs(billing).build()
+    result = await front.run(
+        "What do I owe?",
+        model=run_llm,
+        tools=[extra],
+        settings=ModelSettings(seed=5),
+        tags=["a"],
+        metadata={"order": 7},
+        approver=decide,
+    )
+    assert (len(outer_llm.requests), len(run_llm.requests), len(inner_llm.requests)) == (0, 1, 2)
+    assert [each.settings.seed for each in (*run_llm.requests, *inner_llm.requests)] == [5, 5, 5]
+    assert "extra" in [each.name for each in run_llm.requests[0].tools]
+    assert "extra" not in [each.name for each in inner_llm.requests[0].tools]
+    assert asked == ["look_up"]
+    assert (result.output, result.metadata.tags) == ("You owe 40 EUR.", ("a",))
 
 
 async def test_an_agent_that_works_as_a_tool_may_hand_over_too() -> None:

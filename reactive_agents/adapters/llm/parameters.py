@@ -3,8 +3,8 @@
 Providers differ in the parameters that they take, and some refuse one that another requires. litellm leaves
 out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
 request and a text that names the parameter, is left out, and remembered for the model at its address, so that
-a process makes each such mistake once. A value that is out of a range is remembered by itself: another value
-of the same parameter may be taken.
+later requests of the process do not make the mistake. A value that is out of a range is remembered by itself:
+another value of the same parameter may be taken.
 """
 
 from __future__ import annotations
