@@ -38,6 +38,7 @@ _MARK: Final = {"type": "ephemeral"}
 _SHOWN: Final = {"thinking": "thinking_budget"}
 _OTHER_LIMIT: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
 _PARAM: Final = re.compile(r"""['"](?:param|loc)['"]\s*:\s*[\[(]?(?:['"]body['"],\s*)?['"]([\w.]+)['"]""")
+_POLICY: Final = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicyViolation")
 _RANGE: Final = re.compile(
     r"between|range|must be|at (?:most|least)|maximum|minimum|exceed|too (?:large|small|high|low)|[<>]=?\s*\d"
     r"|(?:less|greater) than",
@@ -137,18 +138,27 @@ def _leave_out_thinking_between_calls(arguments: dict[str, Any], model: str) -> 
 def omission_of(refusal: str, arguments: Mapping[str, Any]) -> Omission | None:
     """Return the parameter that a provider refused by its words, or ``None``.
 
+    A field that the refusal has apart (``param``, ``loc``) goes before the words of its text.
+
     Args:
         refusal: the text of the refusal.
         arguments: of the request, as litellm got them.
     """
+    if _POLICY.search(refusal):  # the words may be those of the prompt
+        return None
     found: list[tuple[int, str, str]] = []
-    named = _PARAM.search(refusal)
+    field = _PARAM.search(refusal)
+    named = field[1].partition(".")[0] if field else ""
+    if named not in arguments and not any(named in names for names in _NAMES.values()):
+        named = ""  # no field of the request, such as "body"
     for argument, names in _NAMES.items():
         if argument not in arguments and not (argument == "cache_control" and _is_marked(arguments)):
             continue
         for name in names:
-            if named is not None and named[1].split(".")[0] == name:
+            if named == name:
                 found.append((-1, argument, name))
+            elif named and argument != "cache_control":  # which is a field of messages and tools
+                continue
             elif (place := _place(name, refusal)) is not None:
                 found.append((place, argument, name))
     if not found:

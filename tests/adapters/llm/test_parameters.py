@@ -308,3 +308,30 @@ def test_a_value_out_of_range_is_left_out_by_itself() -> None:
 
 def test_a_parameter_that_was_not_sent_is_not_what_was_refused() -> None:
     assert omission_of("temperature is not supported", {"messages": [], "seed": 7}) is None
+
+
+OTHERWISE = [
+    """{"error": {"message": "the temperature tool schema is invalid", "param": "tools"}}""",
+    """{"detail": [{"loc": ["body", "messages", 0], "msg": "temperature of the reader: no such field"}]}""",
+    """{"error": {"message": "What is the temperature?", "code": "content_policy_violation"}}""",
+    """{"error": {"message": "The temperature in Oslo", "param": "prompt", "code": "content_filter"}}""",
+]
+
+
+@pytest.mark.parametrize("words", OTHERWISE)
+async def test_what_is_refused_for_another_field_or_for_its_content_keeps_its_parameters(words: str) -> None:
+    assert omission_of(words, {**SENT, "temperature": 0.2, "tools": []}) is None
+    refused = RefusedParameters()
+    with OpenAIServer(Raw(400, words), Answer("x")) as server:
+        llm = adapter(server, "openai/house-brand", refused)
+        assert isinstance(await ask(llm, TURN.under(ALL)), Failure)
+        await llm.aclose()
+    assert len(server.requests) == 1
+
+
+def test_a_field_that_no_request_has_leaves_it_to_the_words() -> None:
+    words = """{"message": "temperature is not supported", "param": "body"}"""
+    assert omission_of(words, {"messages": [], "temperature": 0.2}) == Omission("temperature")
+    marked = {"messages": [{"content": [{"cache_control": {}}]}]}
+    words = """{"loc": ["body", "messages", 0, "content", 0, "cache_control"], "msg": "Extra inputs"}"""
+    assert omission_of(words, marked) == Omission("cache_control")
