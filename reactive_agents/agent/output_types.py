@@ -16,9 +16,10 @@ from typing_extensions import TypeForm
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tasks import AgentResult, TaskResult, TypedResult
 from reactive_agents.engine.services import OutputValidator
+from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, types_of
 from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.structured_output.schema import Shape
 
@@ -65,13 +66,18 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
         reason = str(error).partition("\n")[0]
         return Failure(InvalidConfig("output_type", name, f"a type with a JSON form ({reason})"))
     written = partial(_written, adapter)
-    return Success(Shape(name, schema, _reader(adapter, name), write=written, kind=output_type))
+    return Success(Shape(name, schema, _reader(adapter, name, schema), write=written, kind=output_type))
 
 
-def _reader(adapter: TypeAdapter[Any], name: str) -> Callable[[Json], Result[Any, DecodeError]]:
+def _reader(
+    adapter: TypeAdapter[Any], name: str, schema: JsonObject
+) -> Callable[[Json], Result[Any, DecodeError]]:
     from pydantic import ValidationError
 
     def read(data: Json) -> Result[Any, DecodeError]:
+        booleans = tuple(_booleans_for_numbers(data, schema, schema, "$"))
+        if booleans:
+            return Failure(DecodeError(name, booleans))
         try:
             value = adapter.validate_json(json.dumps(data, allow_nan=False))
             problems = tuple(_infinite_in(_plain(adapter, value))) if _may_be_infinite(data) else ()
@@ -119,6 +125,32 @@ def _infinite_in(plain: Any, path: str = "$") -> Iterator[FieldProblem]:
     elif isinstance(plain, list):
         for index, part in enumerate(plain):
             yield from _infinite_in(part, f"{path}[{index}]")
+
+
+def _booleans_for_numbers(value: Json, schema: Json, root: JsonObject, path: str) -> Iterator[FieldProblem]:
+    """Yield the places of booleans where the schema wants numbers; pydantic takes them as 0 and 1."""
+    # each once: classes that hold each other would double them with every level
+    alternatives = tuple({id(each): each for each in branches(schema, root)}.values())
+    if isinstance(value, bool):
+        kinds = [types_of(each) for each in alternatives]
+        wanted = frozenset[str]().union(*kinds) if all(kinds) else frozenset[str]()
+        if wanted & {"integer", "number"} and "boolean" not in wanted:
+            yield FieldProblem(path, f"got {value}; a boolean is no number")
+    elif isinstance(value, list):
+        for place, item in enumerate(value):
+            of_item: list[Json] = [_item_schema(each, place) for each in alternatives]
+            yield from _booleans_for_numbers(item, {"anyOf": of_item}, root, path + _step(place))
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            of_field: list[Json] = [
+                properties_of(each).get(key, each.get("additionalProperties", {})) for each in alternatives
+            ]
+            yield from _booleans_for_numbers(inner, {"anyOf": of_field}, root, path + _step(key))
+
+
+def _item_schema(schema: JsonObject, place: int) -> Json:
+    first = schema.get("prefixItems")
+    return first[place] if isinstance(first, list) and place < len(first) else schema.get("items", {})
 
 
 @overload

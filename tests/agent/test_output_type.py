@@ -131,6 +131,32 @@ async def test_an_answer_with_two_different_values_is_asked_for_again() -> None:
     assert (result.output, result.metadata.model_calls) == (ROME, 2)
 
 
+@pytest.mark.parametrize(
+    ("kind", "data", "path"),
+    [
+        (City, {"name": "Rome", "people": True}, "$.people"),
+        (int, True, "$"),
+        (int | None, False, "$"),
+        (list[float], [1.5, False], "$[1]"),
+        (dict[str, int], {"a": True}, "$.a"),
+        (tuple[str, int], ["a", True], "$[1]"),
+        (City | Point, {"x": True}, "$.x"),
+        (list[Point], [{"x": 1, "y": True}], "$[0].y"),
+    ],
+)
+def test_a_boolean_is_no_number(kind: Any, data: Any, path: str) -> None:
+    (problem,) = output_shape(kind).unwrap().read(data).failure().problems
+    assert (problem.path, problem.problem.endswith("a boolean is no number")) == (path, True)
+
+
+@pytest.mark.parametrize(
+    ("kind", "data"),
+    [(bool, True), (int | bool, True), (list[int | bool], [True]), (Any, True), (dict, {"a": True})],
+)
+def test_a_boolean_stays_one_where_it_is_wanted(kind: Any, data: Any) -> None:
+    assert json.dumps(output_shape(kind).unwrap().read(data).unwrap()) == json.dumps(data)
+
+
 async def test_values_that_are_no_objects_are_asked_for_inside_of_one() -> None:
     built = agent(list[Point], say("one and two"), say('{"value": [{"x": 1}, {"x": 2}]}'))
     assert (await built.run("Which?")).output == [Point(1), Point(2)]
