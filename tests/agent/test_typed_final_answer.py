@@ -197,6 +197,19 @@ async def test_a_text_that_may_list_several_items_is_no_list_of_one() -> None:
     assert one.output == Dog(kind="dog", tricks=["sit"])
 
 
+async def test_a_text_that_is_valid_as_given_stays_though_it_is_json() -> None:
+    @dataclass
+    class Snippet:
+        text: str
+
+    for text in ('{"text": "a"}', '{"other": 1}'):
+        result = await agent(Snippet, LOOK, answer({"text": text})).run("Which snippet?")
+        assert (result.output, result.metadata.model_calls) == (Snippet(text), 2)
+    for name in ("answer", "body", "Snippet"):
+        result = await agent(Snippet, LOOK, answer({name: '{"text": "a"}'})).run("Which snippet?")
+        assert (result.output, result.metadata.model_calls) == (Snippet("a"), 2)
+
+
 async def test_wrong_fields_go_back_to_the_model_with_the_value_and_what_is_expected() -> None:
     wrong = {"name": "Rome", "people": -1}
     built = agent(City, LOOK, answer(wrong), answer(FIELDS))

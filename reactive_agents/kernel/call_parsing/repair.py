@@ -166,13 +166,14 @@ def rename_arguments(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObj
 
     Only names that the schema does not know are touched, and only names that are missing are given: first
     another way to write it, then a synonym, then the one unknown argument for the one missing required one if
-    its value is of the right type. An object around all arguments is taken off.
+    its value is of the right type. An object around all arguments is taken off; a text that is the JSON of
+    all of them is not taken as one of them.
     """
     unwrapped = _unwrapped(arguments, schema)
     if unwrapped is not None:
         return unwrapped, (f"The arguments were taken out of {next(iter(arguments))!r}.",)
     unknown = [key for key in arguments if key not in properties_of(schema)]
-    if not unknown:
+    if not unknown or _holds_arguments(arguments, schema):
         return arguments, ()
     renamed: dict[str, str] = {}
     for means in (_is_variant, _is_synonym):
@@ -240,6 +241,15 @@ def _unwrapped(arguments: JsonObject, schema: JsonObject) -> JsonObject | None:
         return None
     complete = required_of(schema) <= value.keys()
     return value if value and value.keys() <= properties.keys() and complete else None
+
+
+def _holds_arguments(arguments: JsonObject, schema: JsonObject) -> bool:
+    """Return whether the only argument is a JSON text of all that are required."""
+    (only,) = arguments.values() if len(arguments) == 1 else (None,)
+    if not isinstance(only, str) or only.lstrip()[:1] != "{" or not required_of(schema):
+        return False
+    read = JsonReader().read_object(only)
+    return read is not None and isinstance(read.value, dict) and required_of(schema) <= read.value.keys()
 
 
 # --- A call that nearly fits its tool, made to fit where it is certain what was meant ---

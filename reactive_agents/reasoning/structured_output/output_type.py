@@ -97,12 +97,13 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
     if not has_fields(shape.schema):
         lone = fields.keys() == {WRAPPED}
         return _text_of(fields[WRAPPED], shape) if lone else json.dumps(fields, ensure_ascii=False)
-    (inner,) = fields.values() if len(fields) == 1 else (None,)
-    if isinstance(inner, str) and inner.lstrip()[:1] == "{":  # JSON inside of JSON, under the name of a field
-        found = structured_output.read_answer(inner, shape).map(lambda _: inner)
-        return found.value_or(json.dumps(fields, ensure_ascii=False))
     fitted = fitted_to_schema(fields, shape.schema, shape.schema)
     fits = isinstance(shape.read(fitted), Success)
+    ((name, inner),) = fields.items() if len(fields) == 1 else (("", None),)
+    as_given = fits and name in properties_of(shape.schema)
+    if not as_given and isinstance(inner, str) and inner.lstrip()[:1] == "{":  # JSON under any name
+        found = structured_output.read_answer(inner, shape).map(lambda _: inner)
+        return found.value_or(json.dumps(fields, ensure_ascii=False))
     return json.dumps(fitted if fits else fields, ensure_ascii=False)
 
 
