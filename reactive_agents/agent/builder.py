@@ -623,7 +623,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Let a function judge each answer before it is delivered.
 
         It comes after those given before. A model whose answer it does not accept is asked again with the
-        reason, twice at most; then the run is ``partial``.
+        reason, twice at most; then the run is ``partial``. Answers of a run with another type, by
+        ``run(task, output=…)``, are not judged.
 
         Args:
             function: takes the answer, or a ``RunContext`` and the answer; sync or async. It raises

@@ -61,6 +61,7 @@ from reactive_agents.engine.services import (
     RunHandle,
     RunningTasks,
     RunOverrides,
+    output_type_of,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
@@ -339,6 +340,8 @@ class ExecutionEngine:
             settings = evolve(settings, model_settings=merged)
         if overrides.services:
             ports = evolve(ports, **overrides.services)
+            if output_type_of(ports) != output_type_of(self.ports):
+                ports = evolve(ports, output_validators=())  # they take values of the agent's own type
         clock, ids = checked_sources(ports.clock, ports.ids, faults, str(task.id))
         if ids is not ports.ids:
             ports = evolve(ports, clock=clock, ids=ids)

@@ -109,7 +109,8 @@ class EnginePorts:
         content_loader: makes the service that reads them, likewise.
         handoffs: agents that a conversation may be handed to, by the names of the tools.
         output_shape: the schema of the answers; ``Nothing`` for text.
-        output_validators: functions of the program that judge the answers, in their order.
+        output_validators: functions of the program that judge the answers, in their order; not those of
+            runs with another output type.
         instructions: called before each run; what they return follows the agent's instructions.
         toolsets: makes the tools of runs that have such tools.
 
@@ -154,6 +155,11 @@ class EnginePorts:
             given = getattr(self, name)
             if given is not Nothing and not isinstance(given, Maybe):
                 raise TypeError(f"{name}: got {type(given).__name__}, expected Some(service) or Nothing")
+
+
+def output_type_of(ports: EnginePorts) -> Any:
+    """Return the type of the answers: ``str`` for text."""
+    return str if ports.output_shape is Nothing else ports.output_shape.unwrap().kind
 
 
 _OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is Nothing)

@@ -248,3 +248,17 @@ def test_an_agent_with_a_validator_cannot_be_serialised() -> None:
     builder = ReactiveAgents.create().with_model("offline").with_output_validator(lambda text: None)
     with pytest.raises(AgentError, match="output_validators: got <lambda>"):
         builder.to_config()
+
+
+@pytest.mark.parametrize("kind", [City, None], ids=["typed", "text"])
+async def test_a_run_with_another_output_type_is_not_judged(kind: Any) -> None:
+    judged: list[Any] = []
+
+    def by_name(given: Any) -> None:
+        judged.append(given if kind is None else given.name)
+
+    built = agent(say("[7]"), say(str(ROME).replace("'", '"')), validators=[by_name], tools=False, kind=kind)
+    other = await built.run("Which number?", output=list[int], deps=Register(()))
+    assert (other.status, other.output, judged) == ("completed", [7], [])
+    same = await built.run("Which city is the largest?", output=kind or str, deps=Register(()))
+    assert (same.status, len(judged)) == ("completed", 1)
