@@ -24,6 +24,7 @@ _OPENER = re.compile(
     ),
     re.M,
 )
+_ANY_TAG = re.compile("|".join(TAGS.values()), re.M)
 _THINK_END = re.compile(r"</think(?:ing)?>")
 _FENCE_END = re.compile(r"\s*^[ \t]*```[ \t]*$|\s*```[ \t]*$|\s*\Z", re.M)
 _FENCE_LINE = re.compile(r"^[ \t]*```(?P<info>[\w+-]*)", re.M)
@@ -40,7 +41,8 @@ def parse_calls(text: str, known: Collection[str]) -> ParsedCalls:
 
     - Only names that resolve to one of ``known`` count: exactly, or without regard to case, ``_``, ``-`` and
       the prefix ``functions.`` when that is unambiguous.
-    - Nothing inside of ``<think>`` counts; one that opens a line and is never closed takes the rest.
+    - Nothing inside of ``<think>`` counts; one that opens a line and is never closed takes the rest. In a
+      fenced block without calls it is code.
     - Tags and special tokens count wherever they stand, except right behind a backtick (inline code).
     - A fenced block counts when it is JSON in the shape of a call, or ``name(…)``, and nothing else; when it
       has no language or ``json``, ``tool_call`` and the like; and when no "for example" precedes it.
@@ -104,7 +106,11 @@ def _scan(reader: CallReader | None, text: str) -> _Scan:
                 continue
             scan.thinking.append(thought[0])
             end = thought[1]
-        elif reader is None or (kind != "fence" and _is_inline(text, opener.start())):
+        elif reader is None:  # fences alone count: what is in them is code
+            closing = _FENCE_LINE.search(text, position) if kind == "fence" else None
+            position = position if closing is None else _behind_code(closing)
+            continue
+        elif kind != "fence" and _is_inline(text, opener.start()):
             continue
         else:
             read = _fence if kind == "fence" else READERS[kind]
@@ -124,9 +130,10 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
     """The calls of a fenced block; without calls, the end of what is skipped as prose."""
     info = opener["info"].lower()
     start = opener.end()
-    if _TAG_START.match(text, start) and info in CALL_FENCES:
-        return (), start
     closing = _FENCE_LINE.search(text, start)
+    has_tags = info in CALL_FENCES and _TAG_START.match(text, start)
+    if has_tags and (closing is None or _ANY_TAG.search(text, start, closing.start())):
+        return (), start
     if info in CALL_FENCES:
         calls, end = reader.read_calls(text, start, "fenced", _FENCE_LINE)
         if not calls:
@@ -136,7 +143,12 @@ def _fence(reader: CallReader, text: str, opener: re.Match[str]) -> Found:
             return calls, behind.end()
     if closing is None:
         return (), start
-    return (), closing.start() if closing["info"] else closing.end()
+    return (), _behind_code(closing)
+
+
+def _behind_code(closing: re.Match[str]) -> int:
+    """Return where prose goes on; a line with a language opens another block."""
+    return closing.start() if closing["info"] else closing.end()
 
 
 def _orphan_thinking(scan: _Scan, text: str) -> int:

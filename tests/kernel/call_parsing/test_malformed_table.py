@@ -159,6 +159,9 @@ def test_prose(text: str) -> None:
     assert parse_calls(text, KNOWN).calls == ()
 
 
+FENCED = "In HTML:\n```\n<think>a</think>\n```\nis it."
+
+
 @pytest.mark.parametrize(
     ("text", "prose", "thinking"),
     [
@@ -167,6 +170,10 @@ def test_prose(text: str) -> None:
         ('{"name": "clock"}\nDone.', "Done.", ""),
         ("Thought: look\nAction: clock\nAction Input: {}", "Thought: look", ""),
         ("So it is.\n</think>\n\nNoon.", "Noon.", "So it is."),
+        (FENCED, FENCED, ""),
+        (FENCED.replace("```\n<", "```html\n<"), FENCED.replace("```\n<", "```html\n<"), ""),
+        (f"<think>Hm.</think>{FENCED}", FENCED, "Hm."),
+        ("<think>\n```\nx\n```\n</think>\nNoon.", "Noon.", "```\nx\n```"),
         ("The tag `</think>` ends it.", "The tag `</think>` ends it.", ""),
         ("Noon.", "Noon.", ""),
     ],
@@ -174,6 +181,11 @@ def test_prose(text: str) -> None:
 def test_what_is_left(text: str, prose: str, thinking: str) -> None:
     parsed = parse_calls(text, KNOWN)
     assert (parsed.prose, parsed.thinking) == (prose, thinking)
+
+
+def test_thinking_in_a_fenced_block_is_code_without_tools_too() -> None:
+    parsed = parse_calls(f"<think>Hm.</think>{FENCED}", ())
+    assert (parsed.prose, parsed.thinking) == (FENCED, "Hm.")
 
 
 def test_names_that_fold_to_the_same_are_told_apart_by_exact_spelling_alone() -> None:
