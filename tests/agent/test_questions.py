@@ -86,6 +86,7 @@ async def test_an_answer_from_elsewhere_counts_once_and_is_the_result_of_the_cal
             (waiting,) = agent.pending_questions()
             assert (waiting.question_id, waiting.text) == (event.question_id, "Which colour?")
             assert await agent.answer(event.run_id, event.question_id, "blue") == Success(None)
+            assert agent.pending_questions() == ()  # at once, before the run goes on
             second = await agent.answer(event.run_id, event.question_id, "red")
             assert second == Failure(RequestNotPending(event.run_id, event.question_id))
     (ended,) = [each for each in seen if isinstance(each, events.QuestionAnswered)]
@@ -325,6 +326,7 @@ async def test_questions_are_not_delivered_and_calls_not_answered() -> None:
         assert isinstance(agent.answer(shipping.run_id, shipping.tool_call_id, "x").result, Failure)
         agent.answer(question.run_id, question.question_id, "x").unwrap()
         agent.deliver(shipping.run_id, shipping.tool_call_id, 1).unwrap()
+        assert (agent.pending_questions(), agent.pending_calls()) == ((), ())
     assert agent.answer(RunId("r"), RequestId("q"), "x").failure() == RequestNotPending("r", "q")
 
 

@@ -137,17 +137,15 @@ class LocalRequestDesk:
 
     def pending(self) -> tuple[ApprovalRequest, ...]:
         """Return the approvals that wait for a decision, oldest first."""
-        return tuple(each.request for each in tuple(self._approvals.values()))
+        return _waiting(self._approvals)
 
     def questions(self) -> tuple[QuestionRequest, ...]:
         """Return the questions that wait for an answer, oldest first."""
-        waiting = [each.request for each in tuple(self._others.values())]
-        return tuple(each for each in waiting if isinstance(each, QuestionRequest))
+        return tuple(each for each in _waiting(self._others) if isinstance(each, QuestionRequest))
 
     def calls(self) -> tuple[ExternalCallRequest, ...]:
         """Return the external calls that wait for their result, oldest first."""
-        waiting = [each.request for each in tuple(self._others.values())]
-        return tuple(each for each in waiting if isinstance(each, ExternalCallRequest))
+        return tuple(each for each in _waiting(self._others) if isinstance(each, ExternalCallRequest))
 
     # --- settling it, from any thread, at once --------------------------------------------------------------
 
@@ -186,6 +184,11 @@ class LocalRequestDesk:
         if pending is None or not isinstance(pending.request, kind) or not pending.decide(reply):
             return Failure(RequestNotPending(run_id, request_id))
         return Success(None)
+
+
+def _waiting(desk: dict[tuple[RunId, str], _Pending[_Request, _Decision]]) -> tuple[_Request, ...]:
+    """Return the requests that are not settled, as of this moment."""
+    return tuple(each.request for each in tuple(desk.values()) if each.decision is None)
 
 
 def _take(
