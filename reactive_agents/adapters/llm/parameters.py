@@ -2,7 +2,7 @@
 
 Providers differ in the parameters that they take, and some refuse one that another requires. litellm leaves
 out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
-request and a text that names the parameter, is left out, and remembered for the model at its address, so that
+request and a text that says so, is left out, and remembered for the model at its address, so that
 later requests of the process do not make the mistake. A value that is out of a range is remembered by itself:
 another value of the same parameter may be taken.
 """
@@ -37,8 +37,29 @@ _OTHERS_WITH_CLAUDE: Final = ("bedrock", "vertex_ai", "openrouter", "azure_ai")
 _MARK: Final = {"type": "ephemeral"}
 _SHOWN: Final = {"thinking": "thinking_budget"}
 _OTHER_LIMIT: Final = {"max_tokens": "max_completion_tokens", "max_completion_tokens": "max_tokens"}
-_PARAM: Final = re.compile(r"""['"](?:param|loc)['"]\s*:\s*[\[(]?(?:['"]body['"],\s*)?['"]([\w.]+)['"]""")
+_PARAM: Final = re.compile(
+    r"""['"](?:param|loc)['"]\s*:\s*[\[(]?(?:['"]body['"],\s*)?['"]([\w.]+)[^'"]*['"]"""
+)
 _POLICY: Final = re.compile(r"content_policy_violation|content_filter|ResponsibleAIPolicyViolation")
+_REFUSED: Final = (
+    r"(?:un(?:supported|known|recogni[sz]ed|expected|available)|deprecated|invalid"
+    r"|not\s+(?:\w+\s+)?(?:supported|allowed|permitted|available|accepted|recogni[sz]ed|valid|enabled|implemented)"
+    r"|(?:does|do)(?:\s+not|n't)\s+(?:support|allow|accept|permit|take)|can(?:\s*not|'t))"
+)
+_LIMITED: Final = (
+    r"(?:must\s+be|may\s+only|should\s+be"
+    r"|(?:is|are)\s+too\s+\w+|(?:is\s+)?out\s+of|exceeds|range\b|[<>]=?\s*\d)"
+)
+_KIND: Final = r"(?:parameter|argument|field|option|setting|property|keyword|name|value|input)s?"
+_BETWEEN: Final = rf"(?:[\s:\"'`]|\b(?:{_KIND}|the|request|supplied|for|of|on|in|with|this|model)\b)*"
+_LINK: Final = (
+    rf"[\"'`)]*(?:\s+{_KIND})?(?:\s+specified in the request)?"
+    r"(?:\s*(?:,|and|or|&)\s*[\"'`]?[\w.]+[\"'`]?)*"
+    r"\s+(?:(?:is|are|was|currently)\s+)*"
+)
+_AFTER: Final = rf"(?=[\"'`]|\s*(?:$|[.,;:)\]}}(])|\s+(?:{_KIND}|is|was|with|for|on|and|or|does)\b)"
+_READ: Final = 4_000
+"""Characters of a refusal that are read."""
 _RANGE: Final = re.compile(
     r"between|range|must be|at (?:most|least)|maximum|minimum|exceed|too (?:large|small|high|low)|[<>]=?\s*\d"
     r"|(?:less|greater) than",
@@ -177,14 +198,25 @@ def _is_marked(arguments: Mapping[str, Any]) -> bool:
 
 
 def _place(name: str, text: str) -> int | None:
+    """Return where a text says that a parameter is not taken."""
     word = re.escape(name)
-    pattern = rf"(?<![\w.-]){word}(?![\w-])"
     if name in _WORDS:
         kind = "(?:parameter|argument|field)"
-        named = (rf"{kind}s?:?\s+{word}\b", rf"(?:^|[\s\"']){word}:", rf"\b{word}\s+{kind}")
-        pattern = "|".join((rf"[\"'`]{word}[\"'`.]", *named))
-    found = re.search(pattern, text)
-    return None if found is None else found.start()
+        named = (rf"{kind}s?:?\s+{word}\b", rf"(?:^|[\s\"']){word}:", rf"\b{word}\s+{kind}", rf":\s*{word}\b")
+        if not re.search("|".join((rf"[\"'`]{word}[\"'`.]", *named)), text):
+            return None
+    parameter = rf"(?<![\w.-])(?P<name>{word})(?![\w-])"
+    text = text[:_READ]
+    if name == "cache_control" or ("_" in name and re.search(f"{_REFUSED}|{_LIMITED}", text, re.IGNORECASE)):
+        named_at = re.search(parameter, text)  # no word of other sentences
+        return None if named_at is None else named_at.start()
+    complaints = (
+        rf"{_REFUSED}{_BETWEEN}{parameter}{_AFTER}",
+        rf"{parameter}{_LINK}(?:{_REFUSED}|{_LIMITED})",
+        rf"{parameter}[\"'`]?\s*:[^.!?\n]{{0,120}}?(?:{_REFUSED}|{_LIMITED})",
+    )
+    found = [match.start("name") for each in complaints if (match := re.search(each, text, re.IGNORECASE))]
+    return min(found, default=None)
 
 
 class RefusedParameters:

@@ -225,13 +225,35 @@ async def test_the_other_name_of_the_limit_of_tokens_is_taken(published: list[tu
 
 async def test_a_request_that_is_refused_all_the_same_is_remembered_for_nothing() -> None:
     refused = RefusedParameters()
-    with OpenAIServer(refusal(400, "temperature is wrong"), refusal(400, "no such format")) as server:
+    with OpenAIServer(refusal(400, "temperature is not allowed"), refusal(400, "no such format")) as server:
         llm = adapter(server, "openai/house-brand", refused)
         answer = await ask(llm, TURN.under(ALL))
         await llm.aclose()
     assert isinstance(answer, Failure)
     assert isinstance(answer.failure(), RequestRejected)
     assert len(server.requests) == 2
+    assert refused.of("openai/house-brand", server.base_url) == ()
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        {"message": "the temperature tool schema is not supported", "param": "tools"},
+        {"message": "temperature is not supported", "param": "tools[0].function"},
+        {"message": "refused: what is the temperature in Oslo", "code": "content_policy_violation"},
+        {"message": "refused: what is the temperature in Oslo"},
+    ],
+)
+async def test_an_error_about_something_else_blames_no_parameter(
+    error: dict[str, str], published: list[tuple[Any, ...]]
+) -> None:
+    refused = RefusedParameters()
+    with OpenAIServer(Raw(400, json.dumps({"error": error})), Answer("ready")) as server:
+        llm = adapter(server, "openai/house-brand", refused)
+        answer = await ask(llm, TURN.under(ALL))
+        await llm.aclose()
+    assert isinstance(answer, Failure)
+    assert (len(server.requests), published) == (1, [])
     assert refused.of("openai/house-brand", server.base_url) == ()
 
 
@@ -273,6 +295,10 @@ WHOLLY = [
     ("stop: Extra inputs are not permitted", "stop"),
     ("parameter stop is not supported", "stop"),
     ("response_format is not available here", "response_format"),
+    ("This model does not support the `temperature` parameter.", "temperature"),
+    ("temperature is deprecated for this model.", "temperature"),
+    ("{'message': 'the temperature is not supported', 'param': 'seed', 'code': None}", "seed"),
+    ("{'message': 'seed is not supported', 'param': None}", "seed"),
     ("thinking: this model does not support extended thinking", "thinking"),
 ]
 
@@ -290,11 +316,16 @@ def test_a_refusal_names_a_parameter(words: str, argument: str) -> None:
         "The model was thinking about something else.",
         "frequency_penalty is not supported",
         "tool 'my_temperature_tool' has no schema",
+        "the temperature tool schema is invalid",
+        '{"error": {"message": "temperature is not supported", "param": "tools"}}',
+        '{"error": {"message": "temperature is not supported", "param": "messages[0].content"}}',
+        '{"error": {"message": "temperature is not allowed", "code": "content_policy_violation"}}',
+        "Your prompt was filtered: what is the temperature in Oslo",
         "",
     ],
 )
 def test_other_refusals_name_none(words: str) -> None:
-    assert omission_of(words, SENT) is None
+    assert omission_of(words, {**SENT, "tools": []}) is None
 
 
 def test_a_value_out_of_range_is_left_out_by_itself() -> None:
