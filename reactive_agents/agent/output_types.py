@@ -128,7 +128,10 @@ def _infinite_in(plain: Any, path: str = "$") -> Iterator[FieldProblem]:
 
 
 def _booleans_for_numbers(value: Json, schema: Json, root: JsonObject, path: str) -> Iterator[FieldProblem]:
-    """Yield the places of booleans where the schema wants numbers; pydantic takes them as 0 and 1."""
+    """Yield the places of booleans where the schema wants numbers.
+
+    Pydantic takes them as 0 and 1.
+    """
     # each once: classes that hold each other would double them with every level
     alternatives = tuple({id(each): each for each in branches(schema, root)}.values())
     if isinstance(value, bool):
