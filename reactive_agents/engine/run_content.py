@@ -380,7 +380,7 @@ def _examined(part: Content, data: bytes) -> Content:
 def _may_be_public(url: str) -> bool:
     """Return whether a URL that another server fetches may lead to a public host.
 
-    Names are not resolved: the server may know others. It may stand in a network of its own, as one of the
+    Names are not resolved: the server may know others. It may stand in another network, as one of the
     OpenAI protocol does that a user runs.
     """
     try:

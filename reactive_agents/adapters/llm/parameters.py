@@ -2,7 +2,7 @@
 
 Providers differ in the parameters that they take, and some refuse one that another requires. litellm leaves
 out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
-request and a text that says so, is left out, and remembered for the model at its address, so that
+request and a text that names it, is left out, and remembered for the model at its address, so that
 later requests of the process do not make the mistake. A value that is out of a range is remembered by itself:
 another value of the same parameter may be taken.
 """
