@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import sys
-from datetime import UTC, datetime
+from datetime import datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
-import anyio
 import typer
 from returns.result import Failure, Result, Success
 
@@ -24,7 +23,6 @@ from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.json import JsonObject
-from reactive_agents.effects import attempt
 
 UNNAMED = "(unnamed)"
 NUMBERS = ("runs", "tokens in", "tokens out", "US dollars", "unpriced calls")
@@ -37,16 +35,6 @@ class CostGrouping(StrEnum):
     agent = "agent"
     day = "day"
     run = "run"
-
-
-def _moment(text: str) -> datetime:
-    try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise typer.BadParameter(
-            f"got {text!r}, expected a date such as 2026-01-31, or a date and time in ISO 8601."
-        ) from None
-    return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 
 def cost(
@@ -62,7 +50,7 @@ def cost(
             "--since",
             "-s",
             metavar="DATE",
-            parser=_moment,
+            parser=output.moment,
             help="Only runs that ended at or after this date, or date and time; UTC by default.",
         ),
     ] = None,
@@ -71,9 +59,11 @@ def cost(
     """Show the cost of past runs by model, agent, day or run."""
     grouping: Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
-    totals = output.value_or_exit(
-        anyio.run(_totals, path, grouping, since), output.ExitCode.FAILED, as_json=as_json
+    asked = output.ask_store(
+        lambda: SqliteCostTracker(path, clock=SystemClock()),
+        lambda tracker: tracker.totals(grouping, since=since),
     )
+    totals = output.value_or_exit(asked, output.ExitCode.FAILED, as_json=as_json)
     if as_json:
         document: JsonObject = {
             "by": grouping,
@@ -98,16 +88,6 @@ def _check_database(path: Path) -> Result[None, InvalidConfig | ServiceFailed]:
     if isinstance(held, Failure):
         return Failure(held.failure())
     return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(str(path)), expected))
-
-
-async def _totals(
-    path: Path, by: Grouping, since: datetime | None
-) -> Result[tuple[SpendingTotal, ...], ServiceFailed]:
-    tracker = SqliteCostTracker(path, clock=SystemClock())
-    try:
-        return await attempt(tracker.totals(by, since=since))
-    finally:
-        await tracker.aclose()
 
 
 def _row(total: SpendingTotal) -> tuple[str, ...]:

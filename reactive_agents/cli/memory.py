@@ -9,7 +9,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, TypeVar, cast
 
-import anyio
 import typer
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
@@ -31,7 +30,7 @@ from reactive_agents.core.memory import (
     MemoryKind,
     SessionSnapshot,
 )
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
 
@@ -198,15 +197,11 @@ def _ask(
         empty = MemoryUnavailable(f"The memory file {str(path)!r} cannot be used: it is empty.", "open")
         raise output.fail(empty, output.ExitCode.FAILED, as_json=as_json)
 
-    async def ask() -> _T:
-        database = MemoryDatabase(path, read_only=read_only)
-        try:
-            answer = await attempt(question(MemoryArchive(database, SystemClock())))
-        finally:
-            await database.aclose()
-        return output.value_or_exit(answer, output.ExitCode.FAILED, as_json=as_json)
-
-    return anyio.run(ask)
+    answer = output.ask_store(
+        lambda: MemoryDatabase(path, read_only=read_only),
+        lambda database: question(MemoryArchive(database, SystemClock())),
+    )
+    return output.value_or_exit(answer, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _agent(name: str | None) -> AgentId | None:

@@ -11,10 +11,11 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
+from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
-from typing import Annotated, Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 
 import typer
 from returns.result import Failure, Result
@@ -23,7 +24,11 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
 
+if TYPE_CHECKING:
+    from reactive_agents.effects import Effect
+
 _T = TypeVar("_T")
+_E = TypeVar("_E")
 
 
 class ExitCode(IntEnum):
@@ -56,6 +61,13 @@ class _Reported(Protocol):
     def message(self) -> str: ...
 
 
+class _Closing(Protocol):
+    async def aclose(self) -> None: ...
+
+
+_Store = TypeVar("_Store", bound=_Closing)
+
+
 def print_json(document: Json) -> None:
     """Print one JSON document to standard output."""
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
@@ -75,6 +87,38 @@ def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: boo
     if isinstance(result, Failure):
         raise fail(result.failure(), code, as_json=as_json)
     return result.unwrap()
+
+
+def ask_store(
+    open_store: Callable[[], _Store],
+    question: Callable[[_Store], Effect[_T, _E] | Awaitable[Result[_T, _E]]],
+) -> Result[_T, _E]:
+    """Open a store for one question, close it, and return the answer."""
+    import anyio  # by the commands that have a store
+
+    from reactive_agents.effects import attempt
+
+    async def ask() -> Result[_T, _E]:
+        store = open_store()
+        try:
+            asked: Any = question(store)
+            answered: Result[_T, _E] = await attempt(asked)
+            return answered
+        finally:
+            await store.aclose()
+
+    return anyio.run(ask)
+
+
+def moment(text: str) -> datetime:
+    """Parse a date, or a date and time, of an option; without a time zone it is UTC."""
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        raise typer.BadParameter(
+            f"got {text!r}, expected a date such as 2026-01-31, or a date and time in ISO 8601."
+        ) from None
+    return parsed if parsed.tzinfo is not None else parsed.replace(tzinfo=UTC)
 
 
 def command_group(about: str, **options: Any) -> typer.Typer:

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
-import anyio
 import typer
 from attrs import frozen
 from returns.result import Failure, Result, Success
@@ -87,14 +86,7 @@ def with_store(
 ) -> Result[_T, PersonaErrors]:
     """Run the work on the records of a file and return its result."""
 
-    async def run() -> Result[_T, PersonaErrors]:
-        store = SqlitePersonaStore(MemoryDatabase(path, read_only=read_only))
-        try:
-            return await work(store)
-        finally:
-            await store.aclose()
-
-    return anyio.run(run)
+    return output.ask_store(lambda: SqlitePersonaStore(MemoryDatabase(path, read_only=read_only)), work)
 
 
 # --- plans -----------------------------------------------------------------------------------------------

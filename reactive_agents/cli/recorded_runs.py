@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
-from returns.result import Failure, Success
+from returns.result import Result, Success
 
 from reactive_agents.adapters.postgres_record import PostgresRunRecord, is_postgres
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
@@ -32,7 +32,7 @@ from reactive_agents.core.errors import RecordFailed, RunRefused
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import RunOrder
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
 
@@ -306,23 +306,18 @@ def _opened(file: str) -> SqliteRunRecord:
     return SqliteRunRecord(file, clock=SystemClock(), key=key)
 
 
-def _ask(file: str, question: Callable[[SqliteRunRecord], Effect[_T, Any]], *, as_json: bool) -> _T:
+def _ask(
+    file: str,
+    question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]],
+    *,
+    as_json: bool,
+) -> _T:
     if not is_postgres(file) and not Path(file).exists():
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 
-    async def ask() -> _T:
-        record = _opened(file)
-        try:
-            answered = await attempt(question(record))
-        finally:
-            await record.aclose()
-        if isinstance(answered, Failure):
-            raise output.fail(answered.failure(), output.ExitCode.FAILED, as_json=as_json)
-        value: _T = answered.unwrap()
-        return value
-
-    return anyio.run(ask)
+    answered = output.ask_store(lambda: _opened(file), question)
+    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
@@ -335,14 +330,11 @@ def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) ->
 def _settle(
     file: str, run: str, key: str | None, body: JsonObject, kinds: tuple[str, ...], *, as_json: bool
 ) -> None:
-    async def settle() -> Any:
-        record = _opened(file)
-        try:
-            return await settle_question(record, RunId(run), key, body, kinds, SystemClock.now())
-        finally:
-            await record.aclose()
-
-    settled = output.value_or_exit(anyio.run(settle), output.ExitCode.FAILED, as_json=as_json)
+    settled = _ask(
+        file,
+        lambda record: settle_question(record, RunId(run), key, body, kinds, SystemClock.now()),
+        as_json=as_json,
+    )
     _report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.", as_json=as_json)
 
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Callable, Iterable
-from datetime import UTC, datetime
+from collections.abc import Awaitable, Callable, Iterable
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import anyio
 import typer
 from returns.result import Failure, Result, Success
 
@@ -38,7 +37,6 @@ RunsOption = Annotated[
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.", show_default=False)
 ]
-MomentOption = datetime | None
 
 
 def default_run_log() -> Path:
@@ -63,10 +61,16 @@ def list_runs(
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
     tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,
     since: Annotated[
-        MomentOption, output.option("--since", metavar="TIME", help="That began then or later, UTC.")
+        datetime | None,
+        output.option(
+            "--since", metavar="TIME", parser=output.moment, help="That began then or later; UTC by default."
+        ),
     ] = None,
     before: Annotated[
-        MomentOption, output.option("--before", metavar="TIME", help="That began before, UTC.")
+        datetime | None,
+        output.option(
+            "--before", metavar="TIME", parser=output.moment, help="That began before; UTC by default."
+        ),
     ] = None,
     least_cost: Annotated[
         float | None, output.option("--min-cost", metavar="USD", help="That cost so many dollars or more.")
@@ -79,7 +83,7 @@ def list_runs(
 ) -> None:
     """List runs, the latest first."""
     chosen = LoggedRunFilter(
-        agent, user, session, status, tag, tool, _utc(since), _utc(before), least_cost, children, limit
+        agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
     found = _ask(file, lambda log: log.runs(chosen), as_json=as_json)
     if as_json:
@@ -160,25 +164,23 @@ def export(
 ) -> None:
     """Write a run, or all, as JSON lines: each run, and then its events."""
 
-    async def write() -> None:
-        log = SqliteRunLog(file or default_run_log(), read_only=True)
-        try:
-            chosen = LoggedRunFilter(children=True, limit=2**31)
-            found = await attempt(log.runs(chosen) if run is None else log.run(RunId(run)))
-            if isinstance(found, Failure):
-                raise output.fail(found.failure(), output.ExitCode.FAILED, as_json=False)
-            value: Any = found.unwrap()
-            for each in value if isinstance(value, tuple) else (value,):
-                if each is None:
-                    raise _no_such_run(str(run), as_json=False)
-                _print_line({"run": _document(each)})
-                logged = await attempt(log.events(each.run_id))
-                for event in logged.unwrap() if isinstance(logged, Success) else ():
-                    _print_line({"event": _event_document(event)})
-        finally:
-            await log.aclose()
+    if run is None:
+        every = LoggedRunFilter(children=True, limit=2**31)
+        found = _ask(file, lambda log: log.runs(every), as_json=False)
+    else:
+        found = (_find_run(file, run, as_json=False),)
 
-    anyio.run(write)
+    async def write(log: SqliteRunLog) -> Result[None, RunLogFailed]:
+        for each in found:
+            logged = await attempt(log.events(each.run_id))
+            if isinstance(logged, Failure):
+                return Failure(logged.failure())
+            _print_line({"run": _document(each)})
+            for event in logged.unwrap():
+                _print_line({"event": _event_document(event)})
+        return Success(None)
+
+    _ask(file, write, as_json=False)
 
 
 def mermaid(logged: Iterable[LoggedEvent]) -> str:
@@ -211,31 +213,28 @@ def mermaid(logged: Iterable[LoggedEvent]) -> str:
 
 
 def _ask(
-    file: Path | None, question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed]], *, as_json: bool
+    file: Path | None,
+    question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed] | Awaitable[Result[_T, RunLogFailed]]],
+    *,
+    as_json: bool,
 ) -> _T:
-    async def ask() -> Any:
-        log = SqliteRunLog(file or default_run_log(), read_only=True)
-        try:
-            return await attempt(question(log))
-        finally:
-            await log.aclose()
-
-    answered: Result[_T, RunLogFailed] = anyio.run(ask)
+    answered = output.ask_store(lambda: SqliteRunLog(file or default_run_log(), read_only=True), question)
     return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
+
+
+def _find_run(file: Path | None, run: str, *, as_json: bool) -> LoggedRun:
+    found = _ask(file, lambda log: log.run(RunId(run)), as_json=as_json)
+    if found is None:
+        missing = RunLogFailed(f"There is no run {run!r} in the log, or several begin like that.", "run")
+        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
+    return found
 
 
 def _run_and_events(
     file: Path | None, run: str, *, as_json: bool, after: int = 0
 ) -> tuple[LoggedRun, tuple[LoggedEvent, ...]]:
-    found = _ask(file, lambda log: log.run(RunId(run)), as_json=as_json)
-    if found is None:
-        raise _no_such_run(run, as_json=as_json)
+    found = _find_run(file, run, as_json=as_json)
     return found, _ask(file, lambda log: log.events(found.run_id, after), as_json=as_json)
-
-
-def _no_such_run(run: str, *, as_json: bool) -> typer.Exit:
-    message = f"There is no run {run!r} in the log, or several begin like that."
-    return output.fail(RunLogFailed(message, "run"), output.ExitCode.FAILED, as_json=as_json)
 
 
 def _heading(run: LoggedRun) -> str:
@@ -278,7 +277,3 @@ def _event_document(event: LoggedEvent) -> dict[str, Any]:
 
 def _print_line(document: dict[str, Any]) -> None:
     typer.echo(json.dumps(document, ensure_ascii=True))
-
-
-def _utc(moment: datetime | None) -> datetime | None:
-    return None if moment is None or moment.tzinfo is not None else moment.replace(tzinfo=UTC)

@@ -7,9 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, TypeVar
 
-import anyio
 import typer
-from returns.result import Failure
 
 from reactive_agents.adapters.memory.sessions import SqliteSessions
 from reactive_agents.adapters.system import SystemClock, state_directory
@@ -19,7 +17,7 @@ from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import SessionErrors, SessionUnavailable
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.message_formats import messages_to_json
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
 
@@ -114,14 +112,7 @@ def _ask(
         missing = SessionUnavailable(f"The sessions file '{path}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 
-    async def ask() -> _T:
-        store = SqliteSessions(path, clock=SystemClock(), read_only=read_only)
-        try:
-            answered = await attempt(question(store))
-        finally:
-            await store.aclose()
-        if isinstance(answered, Failure):
-            raise output.fail(answered.failure(), output.ExitCode.FAILED, as_json=as_json)
-        return answered.unwrap()
-
-    return anyio.run(ask)
+    answered = output.ask_store(
+        lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question
+    )
+    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
