@@ -560,9 +560,12 @@ class ReactiveAgent(Generic[R, D]):
 
         Raises:
             TypeError: the answer is no text.
+            ValueError: the text is blank.
         """
         if not isinstance(text, str):
             raise TypeError(f"text: got {type(text).__name__}, expected the answer as a text")
+        if not text.strip():
+            raise ValueError(f"text: got {text!r}, expected an answer that is not blank")
         desk = self._desk
         if desk is None:
             return Settled(Failure(errors.RequestNotPending(run_id, question_id)))

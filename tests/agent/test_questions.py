@@ -184,8 +184,19 @@ async def test_a_handler_that_raises_or_has_no_answer_is_no_answer() -> None:
 
     result = await asking().with_ask_user(broken).build().run("Paint it.")
     assert "asking failed (OSError: the line is dead)." in observed(result)[0]
-    result = await asking().with_ask_user(lambda _: None).build().run("Paint it.")
-    assert "no one answers." in observed(result)[0]
+    for nothing in (None, "", " \n"):
+        result = await asking().with_ask_user(lambda _, nothing=nothing: nothing).build().run("Paint it.")
+        assert "no one answers." in observed(result)[0]
+
+
+async def test_a_blank_answer_is_refused_and_the_question_still_waits() -> None:
+    agent = asking().with_ask_user().build()
+    async for event in agent.stream("Paint it."):
+        if isinstance(event, events.QuestionAsked):
+            with pytest.raises(ValueError, match="got ' ', expected an answer that is not blank"):
+                agent.answer(event.run_id, event.question_id, " ")
+            assert len(agent.pending_questions()) == 1
+            agent.answer(event.run_id, event.question_id, "blue").unwrap()
 
 
 async def test_an_answer_is_an_input_to_the_guardrail() -> None:

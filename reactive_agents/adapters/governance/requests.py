@@ -36,7 +36,10 @@ Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
 """Decide on a request; a plain function runs in a worker thread, so that it may ask on a terminal."""
 QuestionHandler: TypeAlias = Callable[[QuestionRequest], str | Awaitable[str | None] | None]
-"""Answer a question, with ``None`` where no one does; a plain function runs in a worker thread."""
+"""Answer a question, with ``None`` or a blank text where no one does.
+
+A plain function runs in a worker thread.
+"""
 
 DEFAULT_TIMEOUT_S = 300.0
 
@@ -238,7 +241,8 @@ async def _question(handler: QuestionHandler, pending: _Pending[QuestionRequest,
     answer = await _handled(handler, pending, lambda reason: Reply(missing=f"asking {reason}"))
     if answer is not None:
         text = answer.given
-        pending.decide(Reply(text) if isinstance(text, str) else Reply(missing="no one answers."))
+        said = isinstance(text, str) and text.strip()
+        pending.decide(Reply(text) if said else Reply(missing="no one answers."))
 
 
 @define

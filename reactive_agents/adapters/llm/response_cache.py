@@ -3,7 +3,7 @@
 The same request gets the same answer without a call. The key is a digest of the whole request, with its
 settings, messages and tools, and of the model and its address: a tool that gave another result, or another
 word in a prompt, makes another request. Why it is asked is not part of it. Answers are kept for ever; only
-good ones are recorded.
+good ones are recorded. Of equal requests at one time, one is made, and the others wait for its answer.
 """
 
 from __future__ import annotations
@@ -12,10 +12,12 @@ import logging
 import os
 import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from contextlib import aclosing, asynccontextmanager
 from hashlib import sha256
 from typing import Any, Final
 
+import anyio
+from anyio.lowlevel import EventLoopToken, current_token
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -50,6 +52,7 @@ class CachedLLM:
         self.inner = inner
         self._address = address
         self._file = sqlite.SqliteFile(path, RESPONSES, _failed)
+        self._under_way: dict[tuple[EventLoopToken, str], anyio.Event] = {}
 
     def __getattr__(self, name: str) -> Any:
         """Return what else the inner service can do, as counting tokens."""
@@ -66,32 +69,48 @@ class CachedLLM:
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
         key = self._key(request)
-        known = await self._find(key)
-        if known is not None:
-            return Success(known)
-        answer = await attempt(self.inner.complete(request))
-        if isinstance(answer, Success):
-            await self._keep(key, answer.unwrap())
-        return answer
+        async with self._alone(key):
+            known = await self._find(key)
+            if known is not None:
+                return Success(known)
+            answer = await attempt(self.inner.complete(request))
+            if isinstance(answer, Success):
+                await self._keep(key, answer.unwrap())
+            return answer
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
         """As the port says; the text of a recorded answer is one delta."""
         key = self._key(request)
-        known = await self._find(key)
-        if known is not None:
-            if known.content:
-                yield Success(TextDelta(known.content))
-            yield Success(StreamCompleted(known))
-            return
-        async with aclosing(self.inner.stream(request)) as chunks:  # type: ignore[type-var]
-            async for chunk in chunks:
-                if isinstance(chunk, Success) and isinstance(chunk.unwrap(), StreamCompleted):
-                    await self._keep(key, chunk.unwrap().response)
-                yield chunk
+        async with self._alone(key):
+            known = await self._find(key)
+            if known is None:
+                async with aclosing(self.inner.stream(request)) as chunks:  # type: ignore[type-var]
+                    async for chunk in chunks:
+                        if isinstance(chunk, Success) and isinstance(chunk.unwrap(), StreamCompleted):
+                            await self._keep(key, chunk.unwrap().response)
+                        yield chunk
+                return
+        if known.content:
+            yield Success(TextDelta(known.content))
+        yield Success(StreamCompleted(known))
 
     async def aclose(self) -> None:
         """Close the file."""
         await self._file.aclose()
+
+    @asynccontextmanager
+    async def _alone(self, key: str) -> AsyncGenerator[None]:
+        """Wait until no equal request is under way on this event loop."""
+        here = current_token(), key
+        while key and (earlier := self._under_way.get(here)) is not None:
+            await earlier.wait()
+        ended = self._under_way[here] = anyio.Event()
+        try:
+            yield
+        finally:
+            if self._under_way.get(here) is ended:
+                del self._under_way[here]
+            ended.set()
 
     def _key(self, request: ModelRequest) -> str:
         """Return the digest of a request; empty for one that cannot be written."""

@@ -8,15 +8,17 @@ from typing import Any
 
 import pytest
 from attrs import evolve
+from returns.pipeline import is_successful
 
 from reactive_agents import AgentError, ModelSettings, ReactiveAgents
 from reactive_agents.adapters.llm.response_cache import CachedLLM
+from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest, StreamCompleted, TextDelta
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, Usage
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, gather
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, fail, say
 from tests.support.openai_server import Answer, OpenAIServer
 
@@ -38,6 +40,16 @@ async def test_the_same_request_is_answered_without_a_call(tmp_path: Path) -> No
     assert again == evolve(first, cached=True)
     assert again.spent == (RunUsage(first.model, calls=1, cached=1),)
     assert chunks == [TextDelta("Nothing."), StreamCompleted(again)]
+
+
+async def test_equal_requests_at_one_time_are_made_once(tmp_path: Path) -> None:
+    turns = (fail(ModelUnavailable("gone", "m"), delay=0.01), say("one", delay=0.01), say("two", delay=0.01))
+    model = ScriptedLLM(*turns)
+    llm = CachedLLM(model, tmp_path / "cache.db")
+    answers = await gather([llm.complete(QUESTION) for _ in range(4)])
+    await llm.aclose()
+    assert len(model.requests) == 2  # the first failed, and the next that waited asked
+    assert [answer.unwrap().content for answer in answers if is_successful(answer)] == ["one"] * 3
 
 
 @pytest.mark.parametrize(
@@ -70,8 +82,6 @@ async def test_another_address_may_give_another_answer(tmp_path: Path) -> None:
 
 
 async def test_failures_are_not_recorded(tmp_path: Path) -> None:
-    from reactive_agents.core.errors import ModelUnavailable
-
     llm = CachedLLM(ScriptedLLM(fail(ModelUnavailable("gone", "m")), say("back")), tmp_path / "cache.db")
     assert (await attempt(llm.complete(QUESTION))).failure().message == "gone"
     assert (await attempt(llm.complete(QUESTION))).unwrap().content == "back"
