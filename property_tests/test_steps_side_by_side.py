@@ -24,7 +24,7 @@ from reactive_agents.core.requirements import BudgetConfig, CallLimit
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.reasoning.strategies.plan_execute import plan_execute
-from reactive_agents.testing.tools import Answer
+from reactive_agents.testing.core import Answer
 from tests.support.kernels import KernelBench, kernel_bench
 from tests.support.models import services_with
 from tests.support.plans import analysis_step, composite_step, tool_step

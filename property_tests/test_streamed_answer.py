@@ -17,7 +17,6 @@ from reactive_agents.core.events import (
     TaskCompleted,
 )
 from reactive_agents.core.json import JsonObject, json_without_surrogates, without_surrogates
-from reactive_agents.core.json_deltas import MemberText, PlainEscapes
 from reactive_agents.core.models import (
     ModelChunk,
     StreamRestarted,
@@ -26,6 +25,7 @@ from reactive_agents.core.models import (
     ToolCallDelta,
 )
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.kernel.streamed_answer import MemberText, PlainEscapes
 from reactive_agents.testing import (
     ScriptedLLM,
     Turn,

@@ -22,11 +22,14 @@ from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
     ThoughtScore,
     ThoughtScores,
     Vote,
+    children_of,
+    distinct,
     most_calls,
+    paths_of,
+    pruned,
     with_scores,
     with_votes,
 )
-from reactive_agents.reasoning.strategies.tree_of_thought.tree import children_of, distinct, paths_of, pruned
 from tests.support.kernels import kernel_bench
 from tests.support.models import DOWN, TOKENS, RuledLLM, Said, services_with
 from tests.support.profiles import examples

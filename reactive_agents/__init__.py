@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING
 from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from reactive_agents.adapters.tools.decorator import Tool, tool
-    from reactive_agents.adapters.tools.external import external_tool
+    from reactive_agents.adapters.tools.decorator import Tool, external_tool, tool
     from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.agent import (
         AbstainedResult,
@@ -115,7 +114,7 @@ _HOMES = {
     "UserMessage": "reactive_agents.core.messages",
     "agent_tool": "reactive_agents.agent",
     "create_runtime": "reactive_agents.containers",
-    "external_tool": "reactive_agents.adapters.tools.external",
+    "external_tool": "reactive_agents.adapters.tools.decorator",
     "gather": "reactive_agents.effects",
     "handoff": "reactive_agents.agent.multi_agent",
     "messages_from_openai": "reactive_agents.core.message_formats",

@@ -15,8 +15,7 @@ from typing import Final
 from attrs import evolve
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.llm.profile_store import SqliteModelProfiles
-from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM, adapted
+from reactive_agents.adapters.llm.profiled_llm import ProfiledLLM, SqliteModelProfiles, adapted
 from reactive_agents.adapters.llm.providers import server_address
 from reactive_agents.adapters.llm.response_cache import CachedLLM
 from reactive_agents.adapters.system import state_directory

@@ -10,7 +10,7 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.decorator import Tool, tool
-from reactive_agents.adapters.tools.execution import ToolReport
+from reactive_agents.adapters.tools.service import ToolReport
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.tool_references import imported

@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable
+import dataclasses
+import json
+import types
+import typing
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
-from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
+from functools import lru_cache
+from typing import (
+    TYPE_CHECKING,
+    Annotated,
+    Any,
+    Final,
+    Generic,
+    NotRequired,
+    Required,
+    TypeVar,
+    Union,
+    get_args,
+    get_origin,
+)
 
+import attrs
+from attrs import frozen
 from returns.result import Result, Success
 
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.partial_values import MISSING, partial_json, partial_value
 from reactive_agents.core.errors import ExecutionError, StructuredOutputError
 from reactive_agents.core.events import (
     ModelStreamRestarted,
@@ -24,6 +42,8 @@ from reactive_agents.kernel.answer_form import COULD_NOT
 from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
 if TYPE_CHECKING:
+    from pydantic import TypeAdapter
+
     from reactive_agents.core.events import AgentEvent
 
 T = TypeVar("T")
@@ -139,3 +159,200 @@ class _GrowingText:
     def _clear(self) -> None:
         self._parts.clear()
         self._size = self._read_at = 0
+
+
+# --- Values of a type, made of as much of their JSON as has come ---
+# What has come is validated part by part, by pydantic. A value that is whole is validated as a whole; one
+# that is not is made without the functions of its class, of those fields that are there and valid: the
+# others have their defaults, or ``None``. A list has its valid items. So a reader sees fields appear and
+# texts grow, and nothing in them that is not of its type; only the end of the stream says that the value is
+# complete.
+
+
+MISSING: Final = object()
+"""The value of a part that has not come, or is not valid yet."""
+
+_NUMBER: Final = "0123456789+-.eE"
+_SEQUENCES: Final = (list, tuple, set, frozenset)
+
+
+def partial_json(text: str) -> Any:
+    """Return the data of JSON text that may not be whole; ``MISSING`` for none.
+
+    A text at its end may be cut; a number there is left out, since it may go on.
+
+    >>> partial_json('{"title": "On st'), partial_json('Here: [12, 1'), partial_json('{"a": {"b": tr')
+    ({'title': 'On st'}, [12], {'a': {}})
+    """
+    from pydantic_core import from_json
+
+    start = min((at for at in (text.find("{"), text.find("[")) if at >= 0), default=-1)
+    if start < 0:
+        return MISSING
+    given = text[start:]
+    try:
+        if given[-1] in _NUMBER and not _ends_in_string(given):
+            given = given.rstrip(_NUMBER)
+        return from_json(given, allow_partial="trailing-strings")
+    except ValueError:
+        return MISSING
+
+
+def _ends_in_string(text: str) -> bool:
+    return text.replace("\\\\", "").replace('\\"', "").count('"') % 2 == 1
+
+
+def partial_value(kind: Any, data: Json) -> Any:
+    """Return the value that data is so far, or ``MISSING``."""
+    whole = _validated(kind, data)
+    if whole is not MISSING:
+        return whole
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin in (Annotated, Required, NotRequired):
+        return partial_value(arguments[0], data)
+    if origin in (Union, types.UnionType):
+        tried = (partial_value(each, data) for each in arguments)
+        return next((value for value in tried if value is not MISSING), MISSING)
+    if isinstance(data, dict):
+        fields = _fields_of(kind)
+        if fields is not None:
+            return _made(kind, fields, data)
+        if origin in (dict, Mapping) and len(arguments) == 2:
+            values = {name: partial_value(arguments[1], each) for name, each in data.items()}
+            return {name: each for name, each in values.items() if each is not MISSING}
+    if isinstance(data, list) and arguments and isinstance(origin, type):
+        return _items(origin, arguments, data)
+    return MISSING
+
+
+def _items(origin: type, arguments: tuple[Any, ...], data: list[Json]) -> Any:
+    kinds = arguments * len(data) if origin is not tuple or arguments[-1] is Ellipsis else arguments
+    found = [partial_value(kind, each) for kind, each in zip(kinds, data, strict=False)]
+    valid = [each for each in found if each is not MISSING]
+    made = origin if origin in _SEQUENCES else list
+    try:
+        return made(valid)
+    except TypeError:  # parts that cannot be hashed yet
+        return MISSING
+
+
+@lru_cache(maxsize=256)
+def _adapter(kind: Any) -> TypeAdapter[Any] | None:
+    from pydantic import TypeAdapter
+
+    from reactive_agents.adapters.tools.schema import bridge_classes
+
+    try:
+        return TypeAdapter(bridge_classes(kind, {}))
+    except Exception:  # noqa: BLE001 - a type may run any code for its schema
+        return None
+
+
+def _validated(kind: Any, data: Json) -> Any:
+    try:
+        adapter = _adapter(kind)
+        return MISSING if adapter is None else adapter.validate_json(json.dumps(data))
+    except Exception:  # noqa: BLE001 - also the validators of the type, which are the user's code
+        return MISSING
+
+
+# --- objects ----------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Field:
+    """A field of a class.
+
+    Attributes:
+        names: that it may have in the data.
+        default: makes its value where it is missing; ``None`` leaves it out.
+    """
+
+    name: str
+    kind: Any
+    names: tuple[str, ...]
+    default: Callable[[Any], Any] | None
+
+
+def _none(_: Any) -> None:
+    return None
+
+
+@lru_cache(maxsize=256)
+def _fields_of(kind: Any) -> tuple[_Field, ...] | None:
+    """Return the fields of a class; ``None`` for a type without any."""
+    if not isinstance(kind, type):
+        return None
+    if typing.is_typeddict(kind) or _is_foreign_typed_dict(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return tuple(_Field(name, each, (name,), None) for name, each in hints.items())
+    if hasattr(kind, "model_fields"):
+        return tuple(_of_model(name, each) for name, each in kind.model_fields.items())
+    if attrs.has(kind):
+        return tuple(map(_of_attribute, attrs.fields(attrs.resolve_types(kind, include_extras=True))))
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return tuple(_of_dataclass(each, hints[each.name]) for each in dataclasses.fields(kind))
+    return None
+
+
+def _is_foreign_typed_dict(kind: type) -> bool:
+    return issubclass(kind, dict) and hasattr(kind, "__required_keys__")
+
+
+def _of_model(name: str, field: Any) -> _Field:
+    kind = Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+    names = tuple(each for each in (name, field.alias, field.validation_alias) if isinstance(each, str))
+    if field.is_required():
+        return _Field(name, kind, names, _none)
+    return _Field(
+        name, kind, names, lambda _: field.get_default(call_default_factory=True, validated_data={})
+    )
+
+
+def _of_attribute(field: attrs.Attribute[Any]) -> _Field:
+    names = (field.name, field.alias or field.name)
+    default: Any = field.default
+    if default is attrs.NOTHING:
+        return _Field(field.name, field.type, names, _none)
+    if isinstance(default, attrs.Factory):  # type: ignore[arg-type]
+        return _Field(
+            field.name,
+            field.type,
+            names,
+            default.factory if default.takes_self else lambda _: default.factory(),
+        )
+    return _Field(field.name, field.type, names, lambda _: default)
+
+
+def _of_dataclass(field: dataclasses.Field[Any], kind: Any) -> _Field:
+    if field.default_factory is not dataclasses.MISSING:
+        factory = field.default_factory
+        return _Field(field.name, kind, (field.name,), lambda _: factory())
+    default = None if field.default is dataclasses.MISSING else field.default
+    return _Field(field.name, kind, (field.name,), lambda _: default)
+
+
+def _made(kind: Any, fields: tuple[_Field, ...], data: Mapping[str, Json]) -> Any:
+    """Return an object of a class with the fields that are there and valid."""
+    found: dict[str, Any] = {}
+    for field in fields:
+        given: Any = next((data[name] for name in field.names if name in data), MISSING)
+        value = MISSING if given is MISSING else partial_value(field.kind, given)
+        if value is not MISSING:
+            found[field.name] = value
+    if all(field.default is None for field in fields):
+        return found
+    try:
+        if hasattr(kind, "model_construct"):
+            missing = {
+                each.name: each.default and each.default(None) for each in fields if each.name not in found
+            }
+            return kind.model_construct(**missing, **found)
+        made = kind.__new__(kind)
+        for field in fields:
+            value = found[field.name] if field.name in found else field.default and field.default(made)
+            object.__setattr__(made, field.name, value)
+    except Exception:  # noqa: BLE001 - defaults and classes are the user's code
+        return MISSING
+    return made

@@ -10,9 +10,9 @@ import anyio
 from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.telemetry.event_buffer import EventBuffer
 from reactive_agents.adapters.telemetry.handlers import (
     AsyncEventHandler,
+    EventBuffer,
     PlainHandler,
     QueuedHandler,
     is_async,

@@ -107,7 +107,7 @@ def find_tool(source: ToolLike) -> Result[Tool, InvalidConfig]:
 
 def described_tool(config: ExternalToolConfig) -> Result[Tool, InvalidConfig]:
     """Return the external tool of a configuration."""
-    from reactive_agents.adapters.tools.external import external_tool
+    from reactive_agents.adapters.tools.decorator import external_tool
 
     options = attrs.asdict(config, recurse=False)
     try:
@@ -134,7 +134,7 @@ def tool_description(tool: Tool) -> ExternalToolConfig | None:
 
 def _builtin_tools() -> dict[str, Tool]:
     from reactive_agents.adapters.tools.builtin import builtin_tools  # files, processes and the web
-    from reactive_agents.adapters.tools.external import ask_user
+    from reactive_agents.adapters.tools.decorator import ask_user
 
     return {**builtin_tools(), ask_user.name: ask_user}
 

@@ -186,7 +186,7 @@ def find_model_profile(config: ModelConfig) -> ModelProfile | None:
     path = os.path.expanduser(config.profiles or state_directory(os.environ) / PROFILES_FILE)
     if config.profiles == IN_PROCESS or not os.path.exists(path):
         return None
-    from reactive_agents.adapters.llm.profile_store import find_profile
+    from reactive_agents.adapters.llm.profiled_llm import find_profile
 
     found = find_profile(path, model, server_address(model, config.base_url, os.environ))
     if isinstance(found, Failure):

@@ -31,13 +31,12 @@ from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import continue_conversation
-from reactive_agents.engine.cost import cost_route
 from reactive_agents.engine.execution_control import StopRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
 from reactive_agents.engine.lifecycle import Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_content import take_content
-from reactive_agents.engine.run_records import CLOSING
+from reactive_agents.engine.run_records import CLOSING, cost_route
 from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify

@@ -16,7 +16,7 @@ from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.cost import SpendingLimit
+from reactive_agents.engine.run_records import SpendingLimit
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger

@@ -21,9 +21,8 @@ from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.reducers import absorb_results, record_actions
 from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
-from reactive_agents.kernel.tool_execution import run_calls
+from reactive_agents.kernel.tool_execution import mark_copied, run_calls
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL
-from reactive_agents.kernel.untrusted_arguments import mark_copied
 
 
 async def run_embedded_calls(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:

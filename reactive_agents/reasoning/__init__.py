@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING
 
 from reactive_agents.lazy_imports import lazy_names
 from reactive_agents.reasoning.controller import Reaction, ReasoningController, UncertaintySignal
-from reactive_agents.reasoning.registry import StrategyRegistry
 from reactive_agents.reasoning.selection.rules import Selection
-from reactive_agents.reasoning.service import ReasoningService
+from reactive_agents.reasoning.service import ReasoningService, StrategyRegistry
 from reactive_agents.reasoning.strategy import (
     Strategy,
     StrategyInput,

@@ -14,7 +14,14 @@ from typing import TYPE_CHECKING
 from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
-    from reactive_agents.testing.core import EventRecorder, FakeClock, InMemoryEventBus, SequentialIds
+    from reactive_agents.testing.core import (
+        EventRecorder,
+        FakeClock,
+        FakeTools,
+        InMemoryEventBus,
+        RecordedRunPlayer,
+        SequentialIds,
+    )
     from reactive_agents.testing.governance import (
         AllowAll,
         BlockWords,
@@ -43,14 +50,13 @@ if TYPE_CHECKING:
         say,
         streamed,
     )
-    from reactive_agents.testing.tools import FakeTools, RecordedRunPlayer
 
 _HOMES = {
     "AllowAll": "reactive_agents.testing.governance",
     "BlockWords": "reactive_agents.testing.governance",
     "EventRecorder": "reactive_agents.testing.core",
     "FakeClock": "reactive_agents.testing.core",
-    "FakeTools": "reactive_agents.testing.tools",
+    "FakeTools": "reactive_agents.testing.core",
     "FixedApprover": "reactive_agents.testing.governance",
     "FixedRouter": "reactive_agents.testing.governance",
     "FixedVerifier": "reactive_agents.testing.governance",
@@ -60,7 +66,7 @@ _HOMES = {
     "InMemoryMemory": "reactive_agents.testing.memory",
     "InMemoryPersonaStore": "reactive_agents.testing.memory",
     "InMemoryPlanStore": "reactive_agents.testing.memory",
-    "RecordedRunPlayer": "reactive_agents.testing.tools",
+    "RecordedRunPlayer": "reactive_agents.testing.core",
     "RecordingAuditLog": "reactive_agents.testing.governance",
     "RecordingCostTracker": "reactive_agents.testing.governance",
     "ScriptedLLM": "reactive_agents.testing.scripted_llm",

@@ -14,7 +14,7 @@ from reactive_agents.core.events import ContextCompacted, ModelCallCompleted
 from reactive_agents.core.messages import ToolMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.reasoning.registry import StrategyRegistry
+from reactive_agents.reasoning.service import StrategyRegistry
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, say
 from tests.support.models import DOWN, FailingAt, RuledLLM, Said
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, field_validator
 from typing_extensions import TypedDict
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.agent.partial_values import MISSING, partial_json, partial_value
+from reactive_agents.agent.output_stream import MISSING, partial_json, partial_value
 from reactive_agents.core.errors import ModelUnavailable, StructuredOutputError, root_cause
 from reactive_agents.core.models import ToolCallDelta
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, say, streamed

@@ -36,8 +36,7 @@ from reactive_agents.kernel import (
 from reactive_agents.kernel.runner import assemble_context
 from reactive_agents.ports import Clock
 from reactive_agents.testing import EventRecorder, FakeClock, FakeTools, InMemoryEventBus, ScriptedLLM, Turn
-from reactive_agents.testing.core import SequentialIds
-from reactive_agents.testing.tools import Answer
+from reactive_agents.testing.core import Answer, SequentialIds
 from tests.support.settings import take_settings
 
 RUN, TASK, AGENT, SESSION = RunId("run-1"), TaskId("task-1"), AgentId("agent-1"), SessionId("session-1")

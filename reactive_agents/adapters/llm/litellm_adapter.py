@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Never, TypeAlias
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
-from reactive_agents.adapters.llm.connections import Connections, on_asyncio
-from reactive_agents.adapters.llm.litellm_loader import is_loaded, load_litellm
+from reactive_agents.adapters.llm.litellm_loader import Connections, is_loaded, load_litellm, on_asyncio
 from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.system import SystemClock
@@ -222,8 +221,7 @@ class LiteLLM:
         if isinstance(prepared, FailedAttempt):
             yield prepared
             return
-        from reactive_agents.adapters.llm.completion import ask_streaming
-        from reactive_agents.adapters.llm.continuation import PartialText
+        from reactive_agents.adapters.llm.completion import PartialText, ask_streaming
 
         parameters = _Parameters(prepared, self._refused)
         partial = PartialText(prepared.model, request)

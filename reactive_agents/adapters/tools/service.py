@@ -1,40 +1,264 @@
-"""The tool service over Python functions of this process."""
+"""The tool service over Python functions of this process.
+
+A function runs in a thread or on the event loop, within its time.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+import json
 import logging
 import math
-from collections.abc import Callable, Collection, Sequence
+from asyncio import CancelledError
+from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from functools import cached_property
+from functools import cached_property, partial
+from math import inf
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, TypeAlias, get_args
 
+import anyio
+import anyio.to_thread
 import attrs
+from anyio.lowlevel import RunVar
 from attrs import frozen
+from returns.future import FutureResult
+from returns.io import IOResult
+from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool, WasDone
-from reactive_agents.adapters.tools.execution import run_function, take_thread
-from reactive_agents.adapters.tools.json_value import to_json_value
+from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.schema import ArgumentSchema
+from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
-from reactive_agents.core.tools import (
-    ANSWER_TIMEOUT_S,
-    ToolContext,
-    ToolDefinition,
-    ToolResult,
-    ToolScope,
-)
-from reactive_agents.effects import effect
+from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ToolContext, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.usage import RunUsage
+from reactive_agents.effects import TIMEOUTS, Timeout, attempt, effect, is_cancelled, within
 from reactive_agents.ports import Approver, Clock
 
 _log = logging.getLogger("reactive_agents")
+_ERRORS = get_args(ToolErrors)
+_DETAIL_CHARS = 2_000
+_LEAST_CHARS = 50  # of one error among many
+_DATA = frozenset({str, int, float, bool, NoneType, dict, list})
+_PLAIN = frozenset({str, int, float, bool, NoneType, dict})
+_PARTS = frozenset(CONTENT_TYPES)
+_NOTHING = object()
+
+Returned: TypeAlias = tuple[Json, tuple[Content, ...]]
+"""The value of a function as JSON, with labels for its images, audio and documents, and these."""
+
+
+async def run_function(
+    tool_name: str,
+    function: Callable[..., Any],
+    arguments: Mapping[str, Any],
+    *,
+    thread: Thread | None,
+    timeout_s: float,
+) -> tuple[Result[Returned, ToolErrors], tuple[RunUsage, ...]]:
+    """Return the function's value or the failure, and its reported spending.
+
+    A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
+
+    Args:
+        thread: what it runs in; ``None`` for the event loop, since it is ``async``.
+        timeout_s: seconds it may take; with 0 or less it is not run.
+    """
+    if timeout_s <= 0:
+        return Failure(ToolTimedOut(tool_name, 0.0)), ()
+    timeout = Timeout()
+    token = TIMEOUTS.set((*TIMEOUTS.get(), timeout))
+    try:
+        running = function(**arguments) if thread is None else _in_thread(thread, function, arguments)
+        value: Any = await within(timeout_s, running, _NOTHING, timeout=timeout)
+    except BaseException as error:  # a tool function is arbitrary user code
+        if not _is_its_own(error):
+            raise
+        return Failure(_raised(tool_name, error)), ()
+    finally:
+        TIMEOUTS.reset(token)
+    if value is _NOTHING:
+        return Failure(ToolTimedOut(tool_name, timeout_s)), ()
+    usage: tuple[RunUsage, ...] = ()
+    if isinstance(value, ToolReport):
+        value, usage = value.value, value.usage
+    if type(value) not in _DATA and isinstance(value, BaseContainer):  # which is slow to ask of anything else
+        return await _settle(tool_name, value), usage
+    return _as_json(tool_name, value), usage
+
+
+async def _in_thread(thread: Thread, function: Callable[..., Any], arguments: Mapping[str, Any]) -> Any:
+    (value,) = await thread.run(partial(_call, function, arguments))
+    return await value if inspect.isawaitable(value) else value
+
+
+def _call(function: Callable[..., Any], arguments: Mapping[str, Any]) -> tuple[Any]:
+    try:
+        return (function(**arguments),)  # in a tuple, since trio refuses what is to be awaited
+    except StopIteration as error:  # a future does not take it by itself
+        raise ExceptionGroup("a tool raised", [error]) from None
+
+
+async def _settle(tool_name: str, value: BaseContainer) -> Result[Returned, ToolErrors]:
+    """Return the value or failure in a container that a function returned."""
+    if isinstance(value, IOResult):
+        value = await attempt(FutureResult.from_ioresult(value))
+    if isinstance(value, Success):
+        value = value.unwrap()
+    elif isinstance(value, Failure):
+        error = value.failure()
+        if isinstance(error, _ERRORS):
+            return Failure(error)
+        if isinstance(error, Exception):
+            return Failure(_raised(tool_name, error))
+        message = getattr(error, "message", None)
+        kind = "" if isinstance(error, str) else type(error).__name__
+        return Failure(ToolFailed(tool_name, _detail(error if message is None else message), kind))
+    return _as_json(tool_name, value)
+
+
+def _as_json(tool_name: str, value: Any) -> Result[Returned, ToolFailed]:
+    if type(value) not in _PLAIN and (content := _content_of(value)) is not None:
+        return Success(content)
+    if type(value) not in _DATA and isinstance(value, Iterator | AsyncIterator) and not _is_record(value):
+        kind = type(value).__name__
+        detail = f"it returned an iterator ({kind}), which was not read: let it return a list instead."
+        return Failure(ToolFailed(tool_name, detail))
+    return Success((to_json_value(value), ()))
+
+
+def _content_of(value: Any) -> Returned | None:
+    """Return a part, or a list with a part, as the text of its labels and its parts."""
+    if type(value) in _PARTS:
+        return text_and_parts(value)
+    if not isinstance(value, list | tuple) or _PARTS.isdisjoint(map(type, value)):
+        return None
+    return text_and_parts([each if type(each) in _PARTS else _as_line(to_json_value(each)) for each in value])
+
+
+def _as_line(value: Json) -> str:
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+
+
+def _is_record(value: Any) -> bool:
+    return attrs.has(type(value)) or dataclasses.is_dataclass(value)
+
+
+def _is_its_own(error: BaseException) -> bool:
+    """Whether the function failed with it; otherwise it ends the task or the program."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_its_own, error.exceptions))
+    if isinstance(error, CancelledError | anyio.get_cancelled_exc_class()):
+        return not is_cancelled()  # something that the function waited for was cancelled
+    return isinstance(error, Exception | SystemExit)  # ``sys.exit`` ends the call, and not the program
+
+
+def _raised(tool_name: str, error: BaseException) -> ToolFailed:
+    # the model is shown one sentence; where it was raised is for the author of the tool
+    _log.warning("The tool %r raised.", tool_name, exc_info=error)
+    while isinstance(error, BaseExceptionGroup) and len(error.exceptions) == 1:
+        error = error.exceptions[0]  # a task group says "1 sub-exception", not what it was
+    kind = type(error).__name__
+    if isinstance(error, BaseExceptionGroup):
+        raised = list(_single(error))
+        share = max(_DETAIL_CHARS // len(raised), _LEAST_CHARS)
+        what = "; ".join(_detail(f"{type(each).__name__}: {as_text(each)}", share) for each in raised)
+        return ToolFailed(tool_name, _detail(f"{as_text(error)}: {what}"), kind)
+    return ToolFailed(tool_name, _detail(error) or kind, kind)
+
+
+def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]:
+    """Yield the exceptions of a group, and of the groups in it."""
+    for error in group.exceptions:
+        if isinstance(error, BaseExceptionGroup):
+            yield from _single(error)
+        else:
+            yield error
+
+
+def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
+    text = as_text(error)
+    return text if len(text) <= limit else text[: limit - 1] + "…"
+
+
+# --- threads for plain functions ------------------------------------------------------------------------
+
+
+_Limiters = tuple[anyio.CapacityLimiter, anyio.CapacityLimiter]
+_LIMITERS: RunVar[_Limiters] = RunVar("reactive_agents_tool_threads")
+
+
+class Thread:
+    """One of the threads that may run at once, from :func:`take_thread` to its end."""
+
+    def __init__(self, places: anyio.CapacityLimiter, uncounted: anyio.CapacityLimiter) -> None:
+        self._places: anyio.CapacityLimiter | None = places
+        self._uncounted = uncounted  # the thread is counted already, by its place
+
+    async def run(self, function: Callable[[], Any]) -> Any:
+        """Return the value of the function.
+
+        A cancelled function runs on in its thread, and its place is free.
+        """
+        try:
+            return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=self._uncounted)
+        finally:
+            self.leave()
+
+    def leave(self) -> None:
+        """Free the place; harmless when that was done already."""
+        places, self._places = self._places, None
+        if places is not None:
+            places.release_on_behalf_of(self)
+
+
+async def take_thread(patience_s: float | None) -> Thread | None:
+    """A thread, as soon as one is free; ``None`` when there is none in time.
+
+    Args:
+        patience_s: seconds to wait for it; ``None`` waits for ever.
+    """
+    limiters = _LIMITERS.get(None)
+    if limiters is None:
+        limiters = anyio.to_thread.current_default_thread_limiter(), anyio.CapacityLimiter(inf)
+        _LIMITERS.set(limiters)
+    places, _ = limiters
+    thread = Thread(*limiters)
+    try:
+        places.acquire_on_behalf_of_nowait(thread)
+    except anyio.WouldBlock:
+        with anyio.move_on_after(patience_s):
+            await places.acquire_on_behalf_of(thread)
+            return thread
+        return None
+    return thread
+
+
+# --- reported spending ----------------------------------------------------------------------------------
+
+
+@frozen
+class ToolReport:
+    """A value of a tool function with its spending on models.
+
+    Attributes:
+        value: anything that a tool may return, a failure included.
+        usage: of runs that the function began; the run's account has it already.
+    """
+
+    value: Any
+    usage: tuple[RunUsage, ...]
+
+
+# --- The tool service ---
 
 
 @frozen(eq=False)

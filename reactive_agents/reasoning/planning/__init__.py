@@ -15,7 +15,7 @@ from reactive_agents.reasoning.planning.plan_journal import (
     replace_remaining,
     resumed_plan,
 )
-from reactive_agents.reasoning.planning.references import interpolate, references_in
+from reactive_agents.reasoning.planning.planner import find_cycle, find_problems
 from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
@@ -23,8 +23,9 @@ from reactive_agents.reasoning.planning.schemas import (
     Reflection,
     hydrate_plan,
     hydrate_steps,
+    interpolate,
+    references_in,
 )
-from reactive_agents.reasoning.planning.validation import find_cycle, find_problems
 
 __all__ = [
     "LLMPlanOutput",

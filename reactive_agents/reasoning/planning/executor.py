@@ -23,19 +23,23 @@ from reactive_agents.reasoning.passes import (
     open_requirements_of_run,
     run_pass,
 )
-from reactive_agents.reasoning.planning.answers import problem_of
-from reactive_agents.reasoning.planning.context import NAME, PlanningContext, calls_under, evidence_in
+from reactive_agents.reasoning.planning.context import (
+    NAME,
+    PlanningContext,
+    calls_under,
+    evidence_in,
+    problem_of,
+)
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
-from reactive_agents.reasoning.planning.planner import patch_step, replan
+from reactive_agents.reasoning.planning.planner import find_cycle, patch_step, repaired_call, replan
 from reactive_agents.reasoning.planning.prompts import (
     ANALYSIS_INSTRUCTIONS,
     COMPOSITE_INSTRUCTIONS,
     shown_results,
     step_content,
 )
-from reactive_agents.reasoning.planning.references import interpolate, references_in
 from reactive_agents.reasoning.planning.required_calls import share_of_calls
-from reactive_agents.reasoning.planning.validation import find_cycle, repaired_call
+from reactive_agents.reasoning.planning.schemas import interpolate, references_in
 from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of
 

@@ -15,7 +15,7 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of, types_of
 from reactive_agents.reasoning.planning import schemas
-from reactive_agents.reasoning.planning.references import references_in
+from reactive_agents.reasoning.planning.schemas import references_in
 
 _QUESTIONS = frozenset({"prompt", "q", "query", "question", "search", "task", "text", "topic"})
 """Names of arguments that the task itself is a value for."""

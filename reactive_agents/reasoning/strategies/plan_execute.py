@@ -22,11 +22,11 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import BY_STATUS
-from reactive_agents.reasoning.planning.answers import is_answer
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import (
     PlanningContext,
     evidence_of_composites,
+    is_answer,
     planning_context,
 )
 from reactive_agents.reasoning.planning.loop import PlanEnd, reach_goal

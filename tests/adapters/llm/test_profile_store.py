@@ -11,7 +11,7 @@ import anyio
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.llm.profile_store import SqliteModelProfiles, find_profile
+from reactive_agents.adapters.llm.profiled_llm import SqliteModelProfiles, find_profile
 from reactive_agents.adapters.llm.providers import server_address
 from reactive_agents.adapters.system import state_directory
 from reactive_agents.core.model_profiles import PROBE_SUBJECTS, ModelProfile, ProbeFinding, ProbeSubject

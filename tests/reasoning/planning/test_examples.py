@@ -14,6 +14,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.config import ContextTier
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
+from reactive_agents.reasoning.planning.planner import find_problems
 from reactive_agents.reasoning.planning.prompts import described_tools, step_rules
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
@@ -23,7 +24,6 @@ from reactive_agents.reasoning.planning.schemas import (
     hydrate_steps,
     next_number,
 )
-from reactive_agents.reasoning.planning.validation import find_problems
 from tests.support.memories import START, a_plan
 
 NAMES = st.sampled_from(["city", "day", "items", "mode", "from"])

@@ -28,12 +28,12 @@ from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.known_tools import KnownTools, SeenTool
 from reactive_agents.adapters.tools.mcp.listed_tools import (
+    CHECKS_ON_LOOP,
     InspectText,
     ListedTool,
     WithheldTool,
     define_tools,
 )
-from reactive_agents.adapters.tools.mcp.schema_cost import CHECKS_ON_LOOP
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core.errors import (
     InvalidToolArguments,

@@ -16,9 +16,13 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
 from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
 from reactive_agents.reasoning.progress import Progress, evidence_of_run
-from reactive_agents.reasoning.strategies.tree_of_thought.questions import WORK_INSTRUCTIONS, work_task
+from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
+    WORK_INSTRUCTIONS,
+    paths_of,
+    thoughts_on,
+    work_task,
+)
 from reactive_agents.reasoning.strategies.tree_of_thought.search import SearchedTree, search_tree
-from reactive_agents.reasoning.strategies.tree_of_thought.tree import paths_of, thoughts_on
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,

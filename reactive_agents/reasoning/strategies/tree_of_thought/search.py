@@ -16,10 +16,13 @@ from reactive_agents.reasoning.passes import limit_reached
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
     VOTES,
     Questions,
+    children_of,
+    path_to,
+    pruned,
+    survivors,
     with_scores,
     with_votes,
 )
-from reactive_agents.reasoning.strategies.tree_of_thought.tree import children_of, path_to, pruned, survivors
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output import ask_structured
 
