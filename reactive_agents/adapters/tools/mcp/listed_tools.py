@@ -75,8 +75,9 @@ def define_tools(
 ) -> tuple[ListedTool, ...]:
     """Return the tools of all servers, in order, each under a unique name.
 
-    A tool keeps its name, made valid, unless another server has a tool of that name, it is taken, or it is
-    that of a tool of the kernel; then it is ``<server>-<name>``. Of two tools that one server gives the same
+    A tool keeps its name, or has the one that the server's configuration gives it, made valid, unless another
+    server has a tool of that name, it is taken, or it is that of a tool of the kernel; then it is
+    ``<server>-<name>``. Of two tools that one server gives the same
     name, the first is there. A tool whose schema is not valid, or whose texts give orders to the model, is
     left out with a warning.
 
@@ -87,7 +88,7 @@ def define_tools(
     """
     offered = []
     for server, tools in listings:
-        for tool in _once(tools):
+        for tool in _taken(server, tools):
             parameters = _parameters(tool)
             try:
                 if not server.trust_descriptions:
@@ -97,14 +98,15 @@ def define_tools(
                 left_out = _leave_out(server, tool.name, error)
                 if withheld is not None:
                     withheld.append(left_out)
-    counts = Counter(valid_name(tool.name) for _, tool, _, _ in offered)
+    counts = Counter(valid_name(server.named(tool.name)) for server, tool, _, _ in offered)
     plain = {name for name, count in counts.items() if count == 1}
     used = set(taken) | plain
     listed = []
     for server, tool, parameters, check in offered:
-        name = valid_name(tool.name)
+        wanted = server.named(tool.name)
+        name = valid_name(wanted)
         if name not in plain or name in taken or _is_reserved(name):
-            name = prefixed_name(server.name, tool.name, used)
+            name = prefixed_name(server.name, wanted, used)
             used.add(name)
         listed.append(ListedTool(server, tool.name, _definition(server, tool, name, parameters), check))
     return tuple(listed)
@@ -187,8 +189,12 @@ def _leave_out(server: McpServer, name: object, error: Exception) -> WithheldToo
     return WithheldTool(server.name, str(name), reason)
 
 
-def _once(tools: Sequence[Tool]) -> list[Tool]:
-    return list({tool.name: tool for tool in reversed(tools)}.values())[::-1]
+def _taken(server: McpServer, tools: Sequence[Tool]) -> list[Tool]:
+    """Return the tools that the server's configuration takes, each name once."""
+    first = {tool.name: tool for tool in reversed(tools)}
+    if missing := {*(server.only or ()), *server.rename} - first.keys():
+        _log.warning("The MCP server %r has no tool %s.", server.name, ", ".join(sorted(missing)))
+    return [each for each in reversed(first.values()) if server.only is None or each.name in server.only]
 
 
 def _definition(server: McpServer, tool: Tool, name: str, parameters: JsonObject) -> ToolDefinition:

@@ -18,6 +18,7 @@ from reactive_agents.core.secret_patterns import is_secret_name
 Approval: TypeAlias = Literal["never", "destructive", "always"]
 
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _URL = re.compile(r"https?://[^/?#\s]+\S*")
 
 
@@ -35,6 +36,27 @@ def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
     if value not in get_args(Approval):
         known = ", ".join(get_args(Approval))
         raise ValueError(f"{attribute.name}: got {value!r}, expected one of {known}.")
+
+
+def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
+    return (value,) if isinstance(value, str) else None if value is None else tuple(value)
+
+
+def _check_only(_: Any, attribute: Attribute[Any], value: tuple[object, ...] | None) -> None:
+    if value is not None and not (value and all(isinstance(name, str) and name for name in value)):
+        raise ValueError(f"{attribute.name}: got {value!r}, expected names of tools.")
+
+
+def _check_prefix(_: Any, attribute: Attribute[str], value: str) -> None:
+    if value:
+        _check_name(_, attribute, value)
+
+
+def _check_renamed(_: Any, attribute: Attribute[Any], value: Mapping[str, str]) -> None:
+    for old, new in value.items():
+        if not _TOOL_NAME.fullmatch(new):
+            expected = "1 to 64 letters, digits, '_' and '-'"
+            raise ValueError(f"{attribute.name}: got {new!r} for {old!r}, expected {expected}.")
 
 
 def _is_address(url: str) -> bool:
@@ -66,6 +88,10 @@ class McpServer:
             model; else they are left out.
         known_tools: the SQLite file with the definitions that were approved, ``:memory:`` for none; by
             default ``mcp-tools.db`` in the user's state directory.
+        only: the names, as the server has them, of the tools that are taken; ``None`` for all.
+        prefix: put before each name as it stands, such as ``crm_``; at most 32 letters, digits, ``_``
+            and ``-``.
+        rename: new names, by those that the server has; they get no prefix.
 
     Raises:
         ValueError: a field has a value that it cannot have, or does not go with ``command`` or ``url``.
@@ -84,6 +110,9 @@ class McpServer:
     trust_hints: bool = False
     trust_descriptions: bool = False
     known_tools: str | None = None
+    only: tuple[str, ...] | None = field(default=None, converter=_names, validator=_check_only)
+    prefix: str = field(default="", validator=_check_prefix)
+    rename: Mapping[str, str] = field(factory=dict, validator=_check_renamed)
 
     def __attrs_post_init__(self) -> None:
         """Check the fields against each other."""
@@ -100,6 +129,10 @@ class McpServer:
         self._refuse("command", self.cwd, "cwd")
         if not _is_address(self.url):  # the value is not shown, since a query may hold a key
             raise ValueError(f"url: expected an http or https address (server {self.name!r}).")
+
+    def named(self, tool: str) -> str:
+        """Return the name under which one of its tools is offered, where it is free."""
+        return self.rename.get(tool) or self.prefix + tool
 
     def _refuse(self, partner: str, value: object, name: str) -> None:
         if value:

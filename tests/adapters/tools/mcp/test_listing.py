@@ -48,6 +48,27 @@ def test_names_that_no_model_takes_are_made_valid() -> None:
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,64}", name) for name in found)
 
 
+def test_a_configuration_chooses_and_names_the_tools(caplog: pytest.LogCaptureFixture) -> None:
+    crm = McpServer(
+        "crm", command="a", only=["read", "write", "gone"], prefix="crm_", rename={"write": "save"}
+    )
+    assert names((crm, ["read", "write", "drop"]), (WEB, ["save", "crm_read2"])) == [
+        "crm_read",
+        "crm-save",
+        "web-save",
+        "crm_read2",
+    ]
+    assert "The MCP server 'crm' has no tool gone." in caplog.text
+
+
+@pytest.mark.parametrize(
+    "options", [{"only": []}, {"only": [""]}, {"prefix": "a b"}, {"rename": {"read": "a b"}}], ids=str
+)
+def test_names_that_no_tool_can_have_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=next(iter(options))):
+        McpServer("crm", command="a", **options)
+
+
 def test_a_prefixed_name_does_not_take_that_of_another_tool() -> None:
     assert names((FILES, ["read", "files-read"]), (WEB, ["read"])) == [
         "files-read-2",
