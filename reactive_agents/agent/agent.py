@@ -20,7 +20,7 @@ from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.adapters.system import checked_redactor
-from reactive_agents.adapters.telemetry.handlers import AsyncEventHandler
+from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import (
     RunChanges,

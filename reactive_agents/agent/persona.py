@@ -18,7 +18,7 @@ from typing_extensions import TypeVar, Unpack
 from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.system import checked_redactor
-from reactive_agents.adapters.telemetry.handlers import AsyncEventHandler
+from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
 from reactive_agents.agent.builder import ReactiveAgents

@@ -10,7 +10,7 @@ import anyio
 from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.telemetry.handlers import (
+from reactive_agents.adapters.telemetry.event_bus import (
     AsyncEventHandler,
     EventBuffer,
     PlainHandler,

@@ -10,7 +10,7 @@ import pytest
 from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, agent_tool
-from reactive_agents.adapters.telemetry.handlers import MOST_WAITING
+from reactive_agents.adapters.telemetry.event_bus import MOST_WAITING
 from reactive_agents.core.errors import LLMErrors, RunCancelled
 from reactive_agents.core.events import (
     AgentEvent,

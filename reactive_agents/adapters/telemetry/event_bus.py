@@ -2,23 +2,30 @@
 
 An event is a fact that has happened, so publishing it must neither wait nor fail: handlers are called at
 once, on the thread that publishes, and one that raises is logged. A handler that blocks therefore holds up
-its run and the event loop with it; one that has to wait is an ``async`` function, see ``handlers.py``.
+its run and the event loop with it; one that has to wait is an ``async`` function.
 What handlers rely on is the order: each sees events in the order of their publishing, also those that
 handlers publish.
 """
 
 from __future__ import annotations
 
+import inspect
 import logging
+import time
 import weakref
-from collections.abc import Callable
-from threading import Lock, get_ident
-from typing import TYPE_CHECKING
+from collections import deque
+from collections.abc import Awaitable, Callable
+from threading import Event, Lock, Thread, get_ident
+from typing import TYPE_CHECKING, Final, TypeAlias
 
-from reactive_agents.adapters.telemetry.handlers import report_failed_handler
+import anyio
+import anyio.to_thread
+from typing_extensions import TypeIs
+
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.effects import calls_on_this_loop, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.ports import EventHandler
 
 if TYPE_CHECKING:
@@ -165,3 +172,263 @@ def redact_log(redactor: Redactor) -> None:
     added = RedactingFilter(redactor)
     _log.addFilter(added)
     weakref.finalize(redactor, _log.removeFilter, added)
+
+
+# --- Event handlers: plain ones, and async ones that wait ---
+# Publishing an event neither waits nor fails, so nothing can be awaited where it happens. A handler that
+# waits, for a socket or a database, is therefore called later: one event after the other, in order, on the
+# event loop on which it was subscribed. A run on any loop or thread goes on meanwhile.
+#
+# A plain handler is called where an event happens, as long as it is quick. One that blocks holds up its run,
+# and every other run of the event loop, with their time limits. Whether one blocks is not known before it is
+# called; most are quick, and are expected to have seen an event when the next one happens. So the first slow
+# call costs what it takes, and is the last one on that thread.
+
+
+AsyncEventHandler: TypeAlias = "Callable[[AgentEvent], Awaitable[None]]"
+
+
+def is_async(handler: object) -> TypeIs[AsyncEventHandler]:
+    """Whether a handler has to be awaited."""
+    return any(map(inspect.iscoroutinefunction, (handler, getattr(type(handler), "__call__", None))))  # noqa: B004
+
+
+class QueuedHandler:
+    """A plain handler over an async one.
+
+    Made on the event loop that is to run it, callable from any thread.
+
+    Raises:
+        RuntimeError: no event loop is running.
+    """
+
+    def __init__(self, handler: AsyncEventHandler) -> None:
+        self._handler = handler
+        self._schedule = schedule_on_this_loop()
+        self._waiting: deque[AgentEvent] = deque()
+        self._at_work = False
+        self._changing = Lock()
+        self._idle: anyio.Event | None = None
+
+    def __call__(self, event: AgentEvent) -> None:
+        """Have the event handled soon."""
+        with self._changing:
+            self._waiting.append(event)
+            if self._at_work:
+                return
+            self._at_work = True
+        try:
+            self._schedule(self._begin)
+        except RuntimeError:  # the loop has ended, and the handler with it
+            self.discard()
+
+    def discard(self) -> None:
+        """Forget the events that wait."""
+        self._waiting.clear()
+
+    async def drain(self) -> None:
+        """Wait, on the handler's event loop, until every event is handled.
+
+        Elsewhere return at once.
+        """
+        if schedule_on_this_loop() != self._schedule or not self._at_work:
+            return
+        self._idle = self._idle or anyio.Event()
+        await self._idle.wait()
+
+    def _begin(self) -> None:
+        spawn_on_this_loop(self._work)
+
+    async def _work(self) -> None:
+        while True:
+            with self._changing:
+                if not self._waiting:
+                    self._at_work = False
+                    break
+                event = self._waiting.popleft()
+            try:
+                await self._handler(event)
+            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                report_failed_handler(self._handler, event)
+        if self._idle is not None:
+            self._idle.set()
+            self._idle = None
+
+
+def report_failed_handler(handler: object, event: AgentEvent) -> None:
+    """Log that a handler raised, with the traceback of what it raised."""
+    name = getattr(handler, "__qualname__", type(handler).__qualname__)
+    kind = type(event).__name__
+    _log.warning("The event handler %s failed on %s of run %s.", name, kind, event.run_id, exc_info=True)
+
+
+# --- Plain handlers --------------------------------------------------------------------------------------
+
+
+SLOW_S: Final = 1.0
+"""Seconds of one call from which on a handler is called in its own thread."""
+
+
+class PlainHandler:
+    """Calls a handler at once, and after a slow call in its own thread, in order.
+
+    Args:
+        monotonic: tells seconds.
+    """
+
+    def __init__(self, handler: EventHandler, monotonic: Callable[[], float] = time.monotonic) -> None:
+        self.__qualname__ = getattr(handler, "__qualname__", type(handler).__qualname__)
+        self._handler = handler
+        self._monotonic = monotonic
+        self._changing = Lock()
+        self._waiting: deque[AgentEvent] | None = None
+        self._idle = Event()
+        self._idle.set()
+
+    def __call__(self, event: AgentEvent) -> None:
+        """Have the event handled, now or soon."""
+        if self._waiting is not None:
+            self._hand_over(event)
+            return
+        started = self._monotonic()
+        try:
+            self._handler(event)
+        finally:
+            took_s = self._monotonic() - started
+            if took_s >= SLOW_S:
+                self._become_slow(took_s)
+
+    def discard(self) -> None:
+        """Forget the events that wait."""
+        if self._waiting is not None:
+            self._waiting.clear()
+
+    async def drain(self) -> None:
+        """Wait until every event is handled."""
+        if not self._idle.is_set():
+            await anyio.to_thread.run_sync(self._idle.wait, abandon_on_cancel=True)
+
+    def _become_slow(self, took_s: float) -> None:
+        with self._changing:
+            if self._waiting is not None:
+                return
+            self._waiting = deque()
+        _log.warning(
+            "The event handler %s took %.1f seconds and held up every run of its event loop. It is called in "
+            "its own thread from now on; an async handler would not hold up any.",
+            self.__qualname__,
+            took_s,
+        )
+
+    def _hand_over(self, event: AgentEvent) -> None:
+        with self._changing:
+            assert self._waiting is not None
+            self._waiting.append(event)
+            if not self._idle.is_set():
+                return
+            self._idle.clear()
+        Thread(target=self._work, name=f"reactive_agents {self.__qualname__}", daemon=True).start()
+
+    def _work(self) -> None:
+        while True:
+            with self._changing:
+                if not self._waiting:
+                    self._idle.set()
+                    return
+                event = self._waiting.popleft()
+            try:
+                self._handler(event)
+            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                report_failed_handler(self._handler, event)
+
+
+# --- The events of one run on their way to a reader, who may be slow ---
+# Publishing an event neither waits nor fails, so the run waits elsewhere: before its next step, and after
+# each delta of a stream, as long as too many events have not been read. The runs beside it go on. Events
+# may come from other threads, and the runs that wait may be on other event loops than the reader.
+
+
+MOST_WAITING = 256
+"""Events that wait for the reader before the run waits too; those of one more step may join them."""
+
+
+class EventBuffer:
+    """Holds the events that have not been read, in order.
+
+    Args:
+        run_id: the run that is read. The events of others, which its tools began, are redacted here once
+            more, since their agents may know of fewer secrets.
+        redactor: of the agent that is read.
+        most: number of events from which on the run waits, 1 or more.
+    """
+
+    def __init__(self, run_id: RunId, redactor: Redactor | None = None, *, most: int = MOST_WAITING) -> None:
+        self._run_id = run_id
+        self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
+        self._most = most
+        self._events: deque[AgentEvent] = deque()
+        self._changing = Lock()
+        self._closed = False
+        self._wake_reader: Callable[[], object] | None = None
+        self._wake_runs: list[Callable[[], object]] = []
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether so many events wait that the run has to."""
+        return len(self._events) >= self._most and not self._closed
+
+    def show(self, event: AgentEvent) -> None:
+        """Take an event, from any thread; after the end of the reader none."""
+        if self._redacted is not None and event.run_id != self._run_id:
+            event = self._redacted(event)
+        with self._changing:
+            if self._closed:
+                return
+            self._events.append(event)
+            wake, self._wake_reader = self._wake_reader, None
+        if wake is not None:
+            wake()
+
+    async def ready(self) -> None:
+        """Wait until half of what waits was read, or the reader has left."""
+        while self.is_behind:
+            read, call_soon = anyio.Event(), calls_on_this_loop()
+            with self._changing:
+                if not self.is_behind:
+                    return
+                self._wake_runs.append(_setter(call_soon, read))
+            await read.wait()
+
+    async def get(self) -> AgentEvent | None:
+        """Return the next event, as soon as there is one; ``None`` after the last."""
+        while True:
+            with self._changing:
+                if self._events:
+                    event = self._events.popleft()
+                    waiting = self._take_waiting() if 2 * len(self._events) <= self._most else ()
+                    break
+                if self._closed:
+                    return None
+                arrived, call_soon = anyio.Event(), calls_on_this_loop()
+                self._wake_reader = _setter(call_soon, arrived)
+            await arrived.wait()
+        for wake in waiting:
+            wake()
+        return event
+
+    def close(self) -> None:
+        """Take no more events; those that wait can still be read."""
+        with self._changing:
+            self._closed = True
+            waiting = self._take_waiting()
+            reader, self._wake_reader = self._wake_reader, None
+        for wake in waiting if reader is None else (*waiting, reader):
+            wake()
+
+    def _take_waiting(self) -> tuple[Callable[[], object], ...]:
+        waiting, self._wake_runs = tuple(self._wake_runs), []
+        return waiting
+
+
+def _setter(call_soon: Callable[[Callable[[], object]], object], event: anyio.Event) -> Callable[[], object]:
+    return lambda: call_soon(event.set)

@@ -8,8 +8,7 @@ import threading
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
-from reactive_agents.adapters.telemetry.handlers import SLOW_S, PlainHandler
+from reactive_agents.adapters.telemetry.event_bus import SLOW_S, LocalEventBus, PlainHandler
 from reactive_agents.core.events import AgentEvent, ExecutionPhaseEntered, TaskStarted
 from reactive_agents.testing import FakeClock, ScriptedLLM, say
 from reactive_agents.testing.core import START

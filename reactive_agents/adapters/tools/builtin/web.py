@@ -67,8 +67,7 @@ def http_get_tool(
             url: beginning with http:// or https://
             max_chars: how many characters to return at most, 1 or more
         """
-        from reactive_agents.adapters.tools.http_fetch import fetch
-        from reactive_agents.adapters.tools.page_text import readable_text
+        from reactive_agents.adapters.tools.http_fetch import fetch, readable_text
 
         invalid = at_least_one(_HTTP_GET, "max_chars", max_chars)
         if invalid is not None:
