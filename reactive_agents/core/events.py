@@ -13,10 +13,10 @@ from reactive_agents.core.event_base import Stamp as Stamp
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.models import ModelRequest, Usage
+from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
 from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolRequirement
-from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ThoughtNode
 from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin, Risk
 from reactive_agents.core.usage import RunUsage, answer_usage
@@ -84,6 +84,16 @@ class PlanStoreFailed(Event):
 
     plan_id: PlanId
     error: errors.MemoryErrors
+
+
+@frozen
+class ThoughtsJudged(Event):
+    """A level of a tree of thoughts was judged and pruned.
+
+    ``thoughts``: those of the level, in the order of their parents.
+    """
+
+    thoughts: tuple[ThoughtNode, ...]
 
 
 # --- What happens with the budgets of a run, and with answers that are not verified ---
@@ -659,11 +669,13 @@ class ModelCallStarted(Event):
         model: as in the request.
         request: what it is sent, apart from the bytes of images, audio and documents; ``None`` unless a
             handler wants it, as the run log does.
+        model_call: the number of the call in the run, from 1; a run that is continued begins again.
     """
 
     purpose: str
     model: str
     request: ModelRequest | None = None
+    model_call: int = 0
 
 
 @frozen
@@ -676,6 +688,9 @@ class ModelCallCompleted(Event):
         duration_ms: wall-clock milliseconds, retries included.
         refused: the attempts before the answer that are, or may be, charged for and came to nothing.
         cached: the answer was recorded before, and took neither tokens nor money.
+        response: all that the model said; ``None`` unless a handler wants requests.
+        model_call: that of its ``ModelCallStarted``; 0 where there was none, as for the recorded answers of a
+            run that is continued.
     """
 
     purpose: str
@@ -685,6 +700,8 @@ class ModelCallCompleted(Event):
     duration_ms: float
     refused: tuple[RunUsage, ...] = ()
     cached: bool = False
+    response: ModelResponse | None = None
+    model_call: int = 0
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
@@ -695,11 +712,15 @@ class ModelCallCompleted(Event):
 
 @frozen
 class ModelCallAbandoned(Event):
-    """A model did not answer, or the end of the run cancelled the call."""
+    """A model did not answer, or the end of the run cancelled the call.
+
+    ``model_call``: that of its ``ModelCallStarted``; 0 where there was none, as for want of budget.
+    """
 
     purpose: str
     error: errors.LLMErrors
     duration_ms: float
+    model_call: int = 0
 
     @property
     def spent(self) -> tuple[RunUsage, ...]:
@@ -850,6 +871,7 @@ RunEvent: TypeAlias = (
     | PlanRevised
     | PlanEnded
     | PlanStoreFailed
+    | ThoughtsJudged
     | ModelCallStarted
     | ModelCallCompleted
     | ModelCallAbandoned

@@ -212,6 +212,8 @@ class LoggedRunFilter:
         least_cost_usd: of the run in US dollars, at least.
         children: whether runs that tools began are listed as well.
         limit: the most runs, 1 or more.
+        parent: the run whose tools began them.
+        text: in the task, the answer's reason, the id or a name of the run, in whatever case.
     """
 
     agent: str | None = None
@@ -225,6 +227,8 @@ class LoggedRunFilter:
     least_cost_usd: float | None = None
     children: bool = False
     limit: int = 20
+    parent: RunId | None = None
+    text: str | None = None
 
 
 @frozen
@@ -232,7 +236,7 @@ class LoggedEvent:
     """One event of a logged run.
 
     Attributes:
-        sequence: position in the run, from 1.
+        sequence: position in the run, from 1; the events of a run that was continued follow those before.
         kind: the name of its class.
         subject: the tool, the purpose of a model call, the phase or the policy that it is about, if any.
         body: its fields as JSON, redacted; the messages of a request are those that the model was sent.

@@ -175,7 +175,7 @@ _TAGGED: Mapping[str, str] = {
         ModelTextRetracted ModelTextStreamed ModelThinkingStreamed
         PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
         ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
-        TaskStarted ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolCallStarted
+        TaskStarted ThoughtsJudged ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolCallStarted
         ToolNeedsFound
         ToolWithheld ToolProgressed VerificationActed
     """,

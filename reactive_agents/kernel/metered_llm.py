@@ -392,6 +392,7 @@ class MeteredLLM:
 
     __slots__ = (
         "_budget",
+        "_calls",
         "_clock",
         "_events",
         "_faults",
@@ -427,6 +428,7 @@ class MeteredLLM:
         self._faults = faults or ServiceFaults()
         self._hold = hold
         self._events = events
+        self._calls = 0
         self._clock = clock
         self._budget = budget
         self._redactor = redactor
@@ -500,13 +502,13 @@ class MeteredLLM:
             if isinstance(reserved, Failure):
                 return Failure(reserved.failure())
             reservation = reserved.unwrap()
-        self._tell_of(request)
+        number = self._tell_of(request)
         try:
             answer = self._checked(request, await self._asked(request))
         except BaseException:  # cut off, by a deadline or by who cancels the run
-            self._account(request, Failure(self._cut_off(request)), started)
+            self._account(request, Failure(self._cut_off(request)), started, number)
             raise
-        self._account(request, answer, started)
+        self._account(request, answer, started, number)
         if reservation is not None:
             await self._settle(reservation, answer)
         return answer
@@ -538,7 +540,7 @@ class MeteredLLM:
                 yield Failure(reserved.failure())
                 return
             reservation = reserved.unwrap()
-        self._tell_of(request)
+        number = self._tell_of(request)
         answer: Result[ModelResponse, LLMErrors] | None = None
         try:
             async with aclosing(self._llm.stream(request)) as chunks:  # type: ignore[type-var]
@@ -555,10 +557,10 @@ class MeteredLLM:
         except Exception as error:  # noqa: BLE001 - the service is arbitrary code of the user
             answer = self._broken(request, f"raised {type(error).__name__}: {error}")
         except BaseException:
-            self._account(request, Failure(self._cut_off(request)), started)
+            self._account(request, Failure(self._cut_off(request)), started, number)
             raise
         answer = self._checked(request, answer or self._unfinished())
-        self._account(request, answer, started)
+        self._account(request, answer, started, number)
         await self._settle(reservation, answer)
         if self._record is not None:
             await self._record.keep_answer(key, request, answer)
@@ -574,10 +576,13 @@ class MeteredLLM:
         self._account(request, Failure(error), started)
         return Failure(error)
 
-    def _tell_of(self, request: ModelRequest) -> None:
+    def _tell_of(self, request: ModelRequest) -> int:
+        """Publish that the model is asked; return the number of the call."""
+        self._calls += 1
         events = self._events
         shown = request if events.have_requests else None
-        events.publish(ModelCallStarted, request.purpose, request.model or self.model, shown)
+        events.publish(ModelCallStarted, request.purpose, request.model or self.model, shown, self._calls)
+        return self._calls
 
     async def _asked(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         answer = self._events.answer
@@ -656,7 +661,7 @@ class MeteredLLM:
         return Failure(MalformedResponse(message, self.model, refused=refused))
 
     def _account(
-        self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float
+        self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float, number: int = 0
     ) -> None:
         events = self._events
         duration_ms = (self._clock.monotonic() - started) * 1000
@@ -668,14 +673,22 @@ class MeteredLLM:
                     usage, cost_usd = Usage(), 0.0
                 self.account.add(response.spent)
                 self.answered_by = model
+                said = response if events.have_requests else None
                 events.publish(
-                    ModelCallCompleted, request.purpose, model, usage, cost_usd, duration_ms, refused, cached
+                    ModelCallCompleted,
+                    request.purpose,
+                    model,
+                    usage,
+                    cost_usd,
+                    duration_ms,
+                    refused,
+                    cached,
+                    said,
+                    number,
                 )
             case Failure(error):
                 self.account.add(refused_attempts(error))
-                events.publish(
-                    ModelCallAbandoned, purpose=request.purpose, error=error, duration_ms=duration_ms
-                )
+                events.publish(ModelCallAbandoned, request.purpose, error, duration_ms, number)
 
 
 def without_written_thinking(response: ModelResponse) -> ModelResponse:

@@ -10,7 +10,7 @@ from returns.result import Failure, Success
 
 from reactive_agents.core.config import ReasoningConfig, StrategiesConfig, TreeOfThoughtConfig
 from reactive_agents.core.errors import ModelUnavailable, StrategyExecutionError
-from reactive_agents.core.events import ReasoningStepCompleted
+from reactive_agents.core.events import ReasoningStepCompleted, ThoughtsJudged
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningResult
@@ -208,6 +208,9 @@ async def test_only_the_best_of_a_level_are_gone_on_from() -> None:
     assert {id_ for id_, (_, _, alive) in nodes(result).items() if alive} == {"1", "2", "1.1", "2.1"}
     assert result.tree is not None
     assert {node.pruned_because for node in result.tree.nodes} == {"", "2 thoughts of its level are better"}
+    told = [each.thoughts for each in bench.recorder.of(ThoughtsJudged)]
+    assert [len(level) for level in told] == [2, 4]
+    assert (*told[0], *told[1]) == result.tree.nodes
 
 
 async def test_votes_can_stand_for_scores() -> None:

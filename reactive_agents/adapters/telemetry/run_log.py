@@ -135,6 +135,8 @@ class SqliteRunLog:
         self._keep_days, self._keep_runs = keep_days, keep_runs
         self._ended = _PRUNE_EVERY  # the first run that ends looks for old ones
         self._texts: dict[RunId, _Texts] = {}
+        self._before: dict[RunId, int] = {}
+        """Events of earlier attempts of the runs that are continued here."""
         self._begin()
 
     def _begin(self) -> None:
@@ -215,12 +217,13 @@ class SqliteRunLog:
 
     async def _write(self, batch: tuple[Any, ...]) -> Result[None, RunLogFailed]:
         rows = [self._rows_of(event) for event in batch]
-        written = await self._file.write("log", partial(_insert, rows=rows))
+        written = await self._file.write("log", partial(_insert, rows=rows, before=self._before))
         if isinstance(written, Failure):
             return written
         ended = [event for event in batch if isinstance(event, events.TaskCompleted | events.TaskFailed)]
         for event in ended:
             self._texts.pop(event.run_id, None)
+            self._before.pop(event.run_id, None)
         self._ended += len(ended)
         if ended and self._ended >= _PRUNE_EVERY:
             self._ended = 0
@@ -262,9 +265,17 @@ class SqliteRunLog:
         return await self._file.read("run", partial(_run, run_id=run_id))
 
     @effect
-    async def events(self, run_id: RunId, after: int = 0) -> Result[tuple[LoggedEvent, ...], RunLogFailed]:
-        """Return the events of a run in order, those after a sequence number."""
-        return await self._file.read("events", partial(_events, run_id=run_id, after=after))
+    async def events(
+        self, run_id: RunId, after: int = 0, *, with_requests: bool = True, limit: int | None = None
+    ) -> Result[tuple[LoggedEvent, ...], RunLogFailed]:
+        """Return the events of a run in order, those after a sequence number.
+
+        Args:
+            with_requests: whether those of model calls have their requests, which are most of a run's text.
+            limit: the most events, 1 or more; all by default.
+        """
+        reading = partial(_events, run_id=run_id, after=after, with_requests=with_requests, limit=limit or -1)
+        return await self._file.read("events", reading)
 
     @effect
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
@@ -324,9 +335,13 @@ _GOES_ON = "status NOT IN ('completed', 'partial', 'abstained')"
 """A durable run that failed may go on; one that has a result may only be asked for it again."""
 
 
-def _insert(file: sqlite3.Connection, *, rows: Iterable[_Rows]) -> None:
+def _insert(file: sqlite3.Connection, *, rows: Iterable[_Rows], before: dict[RunId, int]) -> None:
     for each in rows:
         event = each.event
+        if isinstance(event, events.RunContinued):  # its events are numbered from 1 once more
+            (before[event.run_id],) = file.execute(
+                "SELECT ifnull(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
+            ).fetchone()
         if isinstance(event, events.TaskStarted):
             _insert_run(file, event)
         elif isinstance(event, events.TaskCompleted | events.TaskFailed):
@@ -334,12 +349,11 @@ def _insert(file: sqlite3.Connection, *, rows: Iterable[_Rows]) -> None:
         kind = type(event)
         subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
         body = json.dumps(each.body, ensure_ascii=False)
+        number = event.sequence + before.get(event.run_id, 0)
         file.executemany("INSERT OR IGNORE INTO run_texts VALUES (?, ?, ?)", map(_storable, each.texts))
         file.execute(
             "INSERT OR IGNORE INTO run_events VALUES (?, ?, ?, ?, ?, ?)",
-            _storable(
-                (event.run_id, event.sequence, sqlite.microseconds(event.at), kind.__name__, subject, body)
-            ),
+            _storable((event.run_id, number, sqlite.microseconds(event.at), kind.__name__, subject, body)),
         )
 
 
@@ -400,6 +414,11 @@ _COLUMNS = (
 )
 
 
+_SEARCHED = " || char(10) || ".join(
+    ("task", "detail", "run_id", "agent", "ifnull(user, '')", "ifnull(session, '')", "tags")
+)
+
+
 def _run_of(row: tuple[Any, ...]) -> LoggedRun:
     run_id, agent, started, task, status, parent, session, user, tags, ended, *rest = row
     return LoggedRun(
@@ -429,9 +448,12 @@ def _runs(file: sqlite3.Connection, *, chosen: LoggedRunFilter) -> tuple[LoggedR
         "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),
         "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
         "cost_usd >= ?": chosen.least_cost_usd,
+        "parent = ?": chosen.parent,
+        f"instr(lower({_SEARCHED}), lower(?))": chosen.text,
     }
     given = {condition: value for condition, value in conditions.items() if value is not None}
-    where = " AND ".join([*given, "1" if chosen.children else "parent IS NULL"])
+    nested = chosen.children or chosen.parent is not None
+    where = " AND ".join([*given, "1" if nested else "parent IS NULL"])
     rows = file.execute(
         f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} ORDER BY started_us DESC, run_id DESC LIMIT ?",
         (*given.values(), chosen.limit),
@@ -450,13 +472,16 @@ def _run(file: sqlite3.Connection, *, run_id: RunId) -> LoggedRun | None:
     return _run_of(rows[0])
 
 
-def _events(file: sqlite3.Connection, *, run_id: RunId, after: int) -> tuple[LoggedEvent, ...]:
+def _events(
+    file: sqlite3.Connection, *, run_id: RunId, after: int, with_requests: bool, limit: int
+) -> tuple[LoggedEvent, ...]:
     found: list[LoggedEvent] = []
     texts: dict[str, Json] = {}
+    shortened = "iif(kind = 'ModelCallStarted', json_remove(body, '$.request'), body)"
     rows = file.execute(
-        "SELECT sequence, at_us, kind, subject, body FROM run_events WHERE run_id = ? AND sequence > ?"
-        " ORDER BY sequence",
-        (run_id, after),
+        f"SELECT sequence, at_us, kind, subject, {'body' if with_requests else shortened} FROM run_events"
+        " WHERE run_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+        (run_id, after, limit),
     )
     for sequence, at_us, kind, subject, text in rows:
         body = json.loads(text)

@@ -18,11 +18,11 @@ from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
-from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.events import ModelCallCompleted, ToolCallCompleted
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import attempt
-from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever
+from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 
 
 @tool
@@ -255,3 +255,88 @@ def test_an_endless_run_keeps_up(tmp_path: Path) -> None:
     assert agent.run_sync("Go on.").status == "partial"
     (run,) = runs_in(path)
     assert run.events == len(events_of(path, run.run_id)) > 20
+
+
+def test_the_response_of_each_model_call_is_logged_beside_its_request(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    turns = (call("add", a=1, b=2), answer("It is 3.", thinking="One and two."))
+    logging_agent(path, *turns).build().run_sync("Add 1 and 2.")
+    logged = events_of(path, runs_in(path)[0].run_id)
+    begun = [each.body for each in logged if each.kind == "ModelCallStarted"]
+    ended: list[Any] = [each.body for each in logged if each.kind == "ModelCallCompleted"]
+    assert [each["model_call"] for each in begun] == [each["model_call"] for each in ended] == [1, 2]
+    assert ended[0]["response"]["tool_calls"][0]["arguments"] == {"a": 1, "b": 2}
+    assert ended[1]["response"]["thinking"] == "One and two."
+
+
+def test_nobody_who_does_not_want_requests_is_given_responses() -> None:
+    published: list[Any] = []
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("Hi."))).with_reasoning().build()
+    agent.subscribe(published.append)
+    agent.run_sync("Say hi.")
+    (ended,) = (each for each in published if isinstance(each, ModelCallCompleted))
+    assert (ended.response, ended.model_call) == (None, 1)
+
+
+def test_events_are_read_without_their_requests_and_a_few_at_a_time(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    logging_agent(path, *SUM).build().run_sync("Add 1 and 2.")
+    whole = events_of(path, runs_in(path)[0].run_id)
+
+    async def read(**options: Any) -> Any:
+        log = SqliteRunLog(path, read_only=True)
+        return await attempt(log.events(whole[0].run_id, **options))
+
+    short = anyio.run(lambda: read(with_requests=False)).unwrap()
+    assert [each.sequence for each in short] == [each.sequence for each in whole]
+    assert all("request" not in each.body for each in short)
+    assert [each.body["purpose"] for each in short if each.kind == "ModelCallStarted"] == ["think", "think"]
+    few = anyio.run(lambda: read(after=2, limit=3)).unwrap()
+    assert [each.sequence for each in few] == [3, 4, 5]
+
+
+def test_runs_are_found_by_a_text_and_by_the_run_that_began_them(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    expert = ReactiveAgents.create().with_name("expert").with_llm(ScriptedLLM(say("3.")))
+    asked = expert.with_reasoning().with_run_log(path).build()
+    model = ScriptedLLM(call("expert", task="Add."), answer("3."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(agent_tool(asked))
+    agent.with_run_log(path).build().run_sync("Ask the EXPERT.")
+    anyio.run(asked.aclose)  # writes what waits
+    (run,) = runs_in(path, text="the expert")
+    assert run.task == "Ask the EXPERT."
+    assert [each.agent for each in runs_in(path, parent=run.run_id)] == ["expert"]
+    assert runs_in(path, text="nobody") == ()
+
+
+def test_a_continued_run_keeps_the_events_of_each_attempt(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    hanging = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        hanging.set()
+        await anyio.sleep_forever()
+        return ""
+
+    def agent(*turns: Any) -> Any:
+        builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(wait, add)
+        return builder.with_durability(path, recover=False).with_run_log(path).build()
+
+    async def interrupt_and_continue() -> None:
+        async with agent(call("add", a=1, b=2), call("wait")) as first, anyio.create_task_group() as group:
+            group.start_soon(lambda: first.run("Add.", run_id="r-1"))
+            await hanging.wait()
+            group.cancel_scope.cancel()
+        async with agent(*[answer("It is 3; the waiting is in doubt.")] * 3) as second:
+            await second.run("Add.", run_id="r-1")
+
+    anyio.run(interrupt_and_continue)
+    (run,) = runs_in(path)
+    assert run.status == "completed"
+    kinds = [each.kind for each in events_of(path, run.run_id)]
+    before, after = kinds[: kinds.index("RunContinued")], kinds[kinds.index("RunContinued") :]
+    assert (before.count("ModelCallStarted"), after[-1]) == (2, "TaskCompleted")
+    assert after.count("ModelCallCompleted") == after.count("ModelCallStarted") + 2  # two are recorded
+    assert after.count("ModelCallStarted") > 0

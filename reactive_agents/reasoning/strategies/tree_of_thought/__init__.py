@@ -14,6 +14,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import results
 from reactive_agents.core.config import TreeOfThoughtConfig
 from reactive_agents.core.errors import ReasoningErrors, StrategyExecutionError, StructuredOutputError
+from reactive_agents.core.events import ThoughtsJudged
 from reactive_agents.core.results import ThoughtNode
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState
@@ -221,6 +222,9 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
         )
         level = pruned(judged, config)
         nodes += level
+        events = services.kernel.events.value_or(None)
+        if events is not None:
+            events.publish(ThoughtsJudged, level)
         frontier = survivors(level)
         if not frontier:
             return SearchedTree(nodes, _no_survivor(level, config))
