@@ -103,9 +103,9 @@ bench-peers: $(DEVELOPMENT) ## Measure it beside Agno, which is installed into .
 	.venv-peers/bin/python -m pip install --quiet --disable-pip-version-check agno
 	$(BIN)/python -m tests.benchmarks.peers
 
-docs: $(DEVELOPMENT) ## Bring the README's output up to date, write the API reference to build/docs
+docs: $(DEVELOPMENT) ## Bring the README's output up to date, write the documentation site to build/docs
 	$(BIN)/python -m tests.docs.readme
-	$(BIN)/pdoc --output-directory build/docs reactive_agents
+	$(BIN)/python -m tests.docs.site
 
 clean: ## Remove .venv and everything that can be made again
 	rm -rf $(VENV) .venv-peers .venv-audit .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache .coverage bench.json build
