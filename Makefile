@@ -49,7 +49,7 @@ system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or
 	$(PYTEST) tests/system
 
 crash: $(DEVELOPMENT) ## Kill durable runs at every boundary, and count what is lost or done twice
-	$(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py
+	QUEUED_RUNS=1000 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
 	HYPOTHESIS_PROFILE=explore $(PYTEST) property_tests

@@ -40,6 +40,13 @@ SCHEMA = (
     "CREATE TABLE IF NOT EXISTS run_entries (run BIGINT NOT NULL REFERENCES runs ON DELETE CASCADE,"
     " number BIGINT NOT NULL, key TEXT NOT NULL, kind TEXT NOT NULL, at_us BIGINT NOT NULL,"
     " body TEXT NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
+    "ALTER TABLE runs ADD COLUMN IF NOT EXISTS begun_us BIGINT NOT NULL DEFAULT 0",
+    "CREATE INDEX IF NOT EXISTS runs_by_beginning ON runs (queue, begun_us)",
+    "CREATE TABLE IF NOT EXISTS run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
+    " dequeued_us BIGINT NOT NULL, PRIMARY KEY (agent, queue))",
+    "CREATE TABLE IF NOT EXISTS run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
+    " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority BIGINT NOT NULL,"
+    " next_us BIGINT NOT NULL, PRIMARY KEY (agent, name))",
 )
 _MIGRATION_LOCK = 0x52414D45
 

@@ -19,14 +19,14 @@ import sqlite3
 import sys
 import threading
 from base64 import b64decode, b64encode, urlsafe_b64decode
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from datetime import datetime
 from functools import cache, partial
 from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
-from attrs import define, evolve
+from attrs import define, evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
@@ -35,11 +35,13 @@ from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.run_record import (
     OpenQuestion,
+    QueueLimits,
     RecordedRun,
     RunClaim,
     RunEntry,
     RunFilter,
     RunOrder,
+    RunSchedule,
     RunStatus,
 )
 from reactive_agents.core.tasks import Task
@@ -72,9 +74,22 @@ RUNS = sqlite.Store(
             "CREATE TRIGGER run_deleted AFTER DELETE ON runs BEGIN"
             " DELETE FROM run_entries WHERE run = OLD.id; END",
         ),
+        (
+            "ALTER TABLE runs ADD COLUMN begun_us INTEGER NOT NULL DEFAULT 0",
+            "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
+            "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
+            " dequeued_us INTEGER NOT NULL, PRIMARY KEY (agent, queue))",
+            "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
+            " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
+            " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
+        ),
     ),
 )
-"""Runs, and their entries by number. Tables of a run log belong to a separate store in the same file."""
+"""Runs, their entries by number, and schedules. ``begun_us`` is when a worker began a run of a queue.
+
+The row of a queue is written by who takes runs from it: one at a time, so that its limits hold. Tables of a
+run log belong to a separate store in the same file.
+"""
 
 _T = TypeVar("_T")
 _log = logging.getLogger("reactive_agents")
@@ -200,9 +215,11 @@ class SqliteRunRecord:
     # --- a run of this process ----------------------------------------------------------------------------
 
     @effect
-    async def claim(self, run: RecordedRun, on_order: OrderHandler) -> Result[RunClaim, RecordErrors]:
+    async def claim(
+        self, run: RecordedRun, on_order: OrderHandler, reserved: str = ""
+    ) -> Result[RunClaim, RecordErrors]:
         """Begin a run, or continue it where no other process does; return whose it is now."""
-        holder = new_holder()
+        holder = reserved or new_holder()
         work = partial(
             _claim, run=run, seal=self._seal, holder=holder, now=self._now(), until=self._valid_until()
         )
@@ -286,10 +303,66 @@ class SqliteRunRecord:
         return await self._file.write("add", partial(_add, run=run, now=self._now(), seal=self._seal))
 
     @effect
-    async def waiting(self, agent_id: AgentId, queue: str | None) -> Result[tuple[RunId, ...], RecordErrors]:
-        """Return due runs of an agent that no process has under way."""
-        work = partial(_waiting, agent_id=agent_id, queue=queue, now=self._now())
-        return await self._file.read("waiting", work)
+    async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
+        """Return the runs of an agent that have begun and that no process has under way."""
+        return await self._file.read("interrupted", partial(_interrupted, agent_id=agent_id, now=self._now()))
+
+    @effect
+    async def dequeue(
+        self,
+        agent_id: AgentId,
+        queue: str,
+        limits: QueueLimits,
+        *,
+        at_most: int,
+        without: Collection[RunId] = (),
+    ) -> Result[tuple[tuple[RunId, str], ...], RecordErrors]:
+        """Reserve due runs of a queue, within its limits; return each with its holder."""
+        wanted = _Wanted(agent_id, queue, limits, at_most, frozenset(without), self._now())
+        there = await self._file.read("dequeue", lambda file: bool(_due(file, wanted)))
+        if there != Success(True):
+            return there.map(lambda _: ())
+        work = partial(_dequeue, wanted=wanted, until=self._valid_until())
+        return await self._file.write_soon("dequeue", work)
+
+    @effect
+    async def schedule(self, schedule: RunSchedule) -> Result[None, RecordErrors]:
+        """Add a schedule, in place of that of the same name."""
+        return await self._file.write("schedule", partial(_schedule, schedule=schedule, seal=self._seal))
+
+    @effect
+    async def unschedule(self, agent_id: AgentId, name: str) -> Result[bool, RecordErrors]:
+        """Delete a schedule; ``False`` when there is none of that name."""
+
+        def work(file: sqlite3.Connection) -> bool:
+            where = "agent = ? AND name = ?"
+            return file.execute(f"DELETE FROM run_schedules WHERE {where}", (agent_id, name)).rowcount > 0
+
+        return await self._file.write("unschedule", work)
+
+    @effect
+    async def schedules(
+        self, agent_id: AgentId | None = None, *, due: datetime | None = None
+    ) -> Result[tuple[RunSchedule, ...], RecordErrors]:
+        """Return the schedules of an agent or of all, by name."""
+        until = 2**62 if due is None else sqlite.microseconds(due)
+        work = partial(_schedules, agent_id=agent_id, until=until, seal=self._seal)
+        return await self._file.read("schedules", work)
+
+    @effect
+    async def add_scheduled(
+        self, schedule: RunSchedule, run: RecordedRun, following: datetime
+    ) -> Result[bool, RecordErrors]:
+        """Add the run that is due by a schedule, and move the schedule on."""
+        work = partial(
+            _add_scheduled,
+            schedule=schedule,
+            run=run,
+            following=sqlite.microseconds(following),
+            now=self._now(),
+            seal=self._seal,
+        )
+        return await self._file.write("schedule", work)
 
     @effect
     async def questions(self, run_id: RunId | None = None) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
@@ -372,8 +445,13 @@ def _claim(
     known = _run_of(file, row, now, seal)
     if known.status not in ("open", "queued"):
         return RunClaim(known, "ended")
-    if known.is_held:
+    if known.is_held and row[12] != holder:
         return RunClaim(known, "held")
+    if known.order == "cancel":  # its process died before it could carry this out
+        file.execute(
+            "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?", (row[0],)
+        )
+        return RunClaim(evolve(known, status="cancelled"), "ended")
     file.execute(
         "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
         " wanted = '', updated_us = ?, definition = ? WHERE id = ?",
@@ -423,8 +501,7 @@ def _insert(file: sqlite3.Connection, run: RecordedRun, now: int, seal: Seal) ->
     )
 
 
-def _is_held(row: tuple[Any, ...], now: int) -> bool:
-    holder, lease_until = row[12], row[13]
+def _is_held(holder: str, lease_until: int, now: int) -> bool:
     return bool(holder) and lease_until >= now and not is_gone(holder)
 
 
@@ -442,7 +519,7 @@ def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int, seal: Seal
         elif wanted == "pause":
             state = "paused"
         else:
-            state = "running" if _is_held(row, now) else "interrupted"
+            state = "running" if _is_held(row[12], row[13], now) else "interrupted"
     origin = None
     if row[4] is not None:
         found = file.execute("SELECT run_id FROM runs WHERE id = ?", (row[4],)).fetchone()
@@ -465,7 +542,7 @@ def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int, seal: Seal
         created_at=sqlite.moment_of(row[18]),
         updated_at=sqlite.moment_of(row[19]),
         state=state,
-        is_held=status == "open" and _is_held(row, now),
+        is_held=status == "open" and _is_held(row[12], row[13], now),
         order=wanted,
         entries=max(0, entries - row[5]),
         queue=row[15],
@@ -588,7 +665,7 @@ def _order(file: sqlite3.Connection, *, run_id: RunId, order: RunOrder, now: int
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None or row[7] not in ("open", "queued"):
         return False
-    if order == "cancel" and not _is_held(row, now):
+    if order == "cancel" and not _is_held(row[12], row[13], now):
         values = ("cancelled", "cancel", now, row[0])
         file.execute("UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?", values)
     else:
@@ -645,17 +722,142 @@ def _add(file: sqlite3.Connection, *, run: RecordedRun, now: int, seal: Seal) ->
     return True
 
 
-def _waiting(
-    file: sqlite3.Connection, *, agent_id: AgentId, queue: str | None, now: int
-) -> tuple[RunId, ...]:
+def _interrupted(file: sqlite3.Connection, *, agent_id: AgentId, now: int) -> tuple[RunId, ...]:
     rows = file.execute(
-        f"SELECT {_COLUMNS} FROM runs WHERE agent = ? AND parent IS NULL AND (status = 'open' OR"
-        " (status = 'queued' AND queue = ? AND due_us <= ?)) ORDER BY status = 'queued', priority DESC, id",
-        (agent_id, queue, now),
+        "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
+        " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
+        (agent_id,),
+    )
+    return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
+
+
+@frozen
+class _Wanted:
+    """Runs of a queue that a worker wants to begin."""
+
+    agent_id: AgentId
+    queue: str
+    limits: QueueLimits
+    at_most: int
+    without: frozenset[RunId]
+    now: int
+
+
+def _due(file: sqlite3.Connection, wanted: _Wanted) -> list[tuple[int, RunId, str, str]]:
+    """Return id, run id, holder and status of the runs that may be begun."""
+    of_queue = (wanted.agent_id, wanted.queue)
+    rows = file.execute(
+        "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
+        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' ORDER BY priority DESC, id",
+        of_queue,
+    ).fetchall()
+    free = [row for row in rows if not _is_held(row[2], row[3], wanted.now)]
+    found = [
+        (row[0], RunId(row[1]), row[2], "open")
+        for row in free
+        if row[5] != "pause" and row[1] not in wanted.without
+    ]
+    limits, room = wanted.limits, wanted.at_most
+    if limits.total is not None:
+        (reserved,) = file.execute(
+            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND status = 'queued'"
+            " AND holder <> '' AND lease_until_us >= ?",
+            (*of_queue, wanted.now),
+        ).fetchone()
+        under_way = sum(row[4] != "" for row in rows) - sum(row[4] != "" for row in free)
+        room = max(0, min(room, limits.total - under_way - reserved))
+    found = found[:room]
+    room -= len(found)
+    if room and limits.rate is not None:
+        since = wanted.now - int(limits.period_s * 1e6)
+        (begun,) = file.execute(
+            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ?", (*of_queue, since)
+        ).fetchone()
+        room = max(0, min(room, limits.rate - begun))
+    if room:
+        queued = file.execute(
+            "SELECT runs.id, run_id, holder FROM runs WHERE agent = ? AND queue = ? AND status = 'queued'"
+            " AND due_us <= ? AND (holder = '' OR lease_until_us < ?) AND wanted <> 'pause'"
+            " ORDER BY priority DESC, id LIMIT ?",
+            (*of_queue, wanted.now, wanted.now, room + len(wanted.without)),
+        )
+        new = [(row[0], RunId(row[1]), row[2], "queued") for row in queued if row[1] not in wanted.without]
+        found += new[:room]
+    return found
+
+
+def _dequeue(file: sqlite3.Connection, *, wanted: _Wanted, until: int) -> tuple[tuple[RunId, str], ...]:
+    of_queue = (wanted.agent_id, wanted.queue)
+    file.execute("INSERT OR IGNORE INTO run_queues VALUES (?, ?, 0)", of_queue)
+    file.execute(
+        "UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (wanted.now, *of_queue)
+    )
+    reserved: list[tuple[RunId, str]] = []
+    for run, run_id, known, status in _due(file, wanted):
+        holder = new_holder()
+        taken = file.execute(
+            "UPDATE runs SET holder = ?, lease_until_us = ?,"
+            " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
+            " WHERE id = ? AND holder = ? AND status = ?",
+            (holder, until, wanted.now, run, known, status),
+        )
+        if taken.rowcount:
+            reserved.append((run_id, holder))
+    return tuple(reserved)
+
+
+def _schedule(file: sqlite3.Connection, *, schedule: RunSchedule, seal: Seal) -> None:
+    named = (schedule.agent_id, schedule.name)
+    file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+    file.execute(
+        "INSERT INTO run_schedules (agent, name, cron, timezone, task, queue, priority, next_us)"
+        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+        (
+            *named,
+            schedule.cron,
+            schedule.timezone,
+            seal.close(to_json(_without_secrets(schedule.task))),
+            schedule.queue,
+            schedule.priority,
+            sqlite.microseconds(schedule.next_at),
+        ),
+    )
+
+
+def _schedules(
+    file: sqlite3.Connection, *, agent_id: AgentId | None, until: int, seal: Seal
+) -> tuple[RunSchedule, ...]:
+    rows = file.execute(
+        "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
+        " WHERE next_us <= ? AND agent = coalesce(?, agent) ORDER BY name, agent",
+        (until, agent_id),
     )
     return tuple(
-        RunId(row[1]) for row in rows if row[14] != "pause" and (row[7] == "queued" or not _is_held(row, now))
+        RunSchedule(row[0], row[1], row[2], _task_of(seal.open(row[3])), sqlite.moment_of(row[4]), *row[5:])
+        for row in rows
     )
+
+
+def _add_scheduled(
+    file: sqlite3.Connection,
+    *,
+    schedule: RunSchedule,
+    run: RecordedRun,
+    following: int,
+    now: int,
+    seal: Seal,
+) -> bool:
+    moved = file.execute(
+        "UPDATE run_schedules SET next_us = ? WHERE agent = ? AND name = ? AND next_us = ? AND cron = ?",
+        (
+            following,
+            schedule.agent_id,
+            schedule.name,
+            sqlite.microseconds(schedule.next_at),
+            schedule.cron,
+        ),
+    )
+    return bool(moved.rowcount) and _add(file, run=run, now=now, seal=seal)
 
 
 def _questions(file: sqlite3.Connection, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:

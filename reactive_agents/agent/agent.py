@@ -424,6 +424,48 @@ class ReactiveAgent(Generic[R, D]):
         runs.ensure_worker(queue)
         return submitted
 
+    async def schedule(
+        self,
+        name: str,
+        cron: str,
+        task: TaskInput | Task,
+        *,
+        timezone: str = "UTC",
+        queue: str = "default",
+        priority: int = 0,
+        **options: Unpack[RunOptions],
+    ) -> None:
+        """Begin a run again and again, at times in the notation of cron.
+
+        The schedule outlives this process. The workers of the queue begin its runs, each once, under the ids
+        ``NAME@TIME``. Of times that were missed the latest is made up for. The agent runs the queue until it
+        is closed.
+
+        Args:
+            name: of the schedule; one of this name is replaced.
+            cron: such as ``0 2 * * *``; with six fields the first one has seconds. Needs the extra
+                ``durable``.
+            timezone: in which the times are meant.
+
+        Raises:
+            AgentError: the task or an option is wrong, or the agent has no record of runs.
+        """
+        from reactive_agents.agent.queue_worker import next_time
+        from reactive_agents.core.run_record import RunSchedule
+
+        ready, _ = _value(self._run_of(task, dict(options)))
+        try:
+            next_at = next_time(cron, timezone, self.container.core.clock().now())
+        except ValueError as error:
+            raise AgentError(
+                errors.InvalidConfig("schedule", f"{cron!r} in {timezone}", f"{error}")
+            ) from None
+        runs = self.runs
+        await runs.schedule(
+            RunSchedule(name, ready.agent_id, cron, ready, next_at, timezone, queue, priority)
+        )
+        runs.ensure_worker(queue)
+
     def _session_store(self) -> SessionStore:
         store: SessionStore | None = self.container.memory.sessions().value_or(None)
         if store is None:

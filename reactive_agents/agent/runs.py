@@ -10,6 +10,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -18,12 +19,22 @@ from attrs import define, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.queue_worker import QueueWorker
 from reactive_agents.core import errors
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunEntry, RunFilter, RunOrder, RunState
+from reactive_agents.core.run_record import (
+    OpenQuestion,
+    QueueLimits,
+    RecordedRun,
+    RunEntry,
+    RunFilter,
+    RunOrder,
+    RunSchedule,
+    RunState,
+)
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
@@ -40,8 +51,11 @@ _log = logging.getLogger("reactive_agents")
 
 
 @define(eq=False)
-class _Worker:
-    """A task that runs what is queued, until the agent is closed."""
+class _Beside:
+    """A task beside the program, until the agent is closed.
+
+    ``queue``: ``None`` for what was interrupted.
+    """
 
     queue: str | None
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
@@ -60,7 +74,7 @@ class Runs(Generic[R]):
         self._engine = engine
         self._record = record
         self._present = present
-        self._workers: list[_Worker] = []
+        self._workers: list[_Beside] = []
 
     # --- what there is ------------------------------------------------------------------------------------
 
@@ -106,7 +120,7 @@ class Runs(Generic[R]):
 
     async def recover(self, *, deps: Any = None) -> dict[RunId, Result[R, errors.RuntimeErrors]]:
         """Continue all interrupted runs of the agent, and return how each ended."""
-        found = _value(await attempt(self._record.waiting(self._engine.settings.agent_id, None)))
+        found = _value(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors]] = {}
 
         async def resume(run_id: RunId) -> None:
@@ -144,41 +158,32 @@ class Runs(Generic[R]):
         return run.run_id
 
     async def work(
-        self, queue: str = "default", *, concurrency: int = 4, until_idle: bool = False, deps: Any = None
+        self,
+        queue: str = "default",
+        *,
+        concurrency: int = 4,
+        total: int | None = None,
+        rate: tuple[int, float] | None = None,
+        finish_s: float = 0.0,
+        until_idle: bool = False,
+        deps: Any = None,
     ) -> None:
         """Run what is in a queue, and what was interrupted, until this is cancelled.
 
-        A run that is cut off by the cancellation is interrupted: another worker continues it at once.
+        A run that is cut off by the cancellation is interrupted: another worker continues it at once. Runs
+        that wait for a person do not count for ``concurrency``.
 
         Args:
             concurrency: the most runs at the same time here, 1 or more.
+            total: the most at the same time in all workers of the queue, 1 or more; give it to each of them.
+            rate: the most runs that all workers begin within so many seconds: ``(100, 60)``; likewise.
+            finish_s: seconds, 0 or more, in which runs finish their step after the cancellation, so that no
+                call is in doubt; they are then interrupted between two steps.
             until_idle: end when nothing is due.
         """
-        agent_id, running = self._engine.settings.agent_id, set[RunId]()
-
-        async def run(run_id: RunId) -> None:
-            try:
-                outcome = await self._resumed(run_id, deps=deps)
-            except AgentError as error:
-                _log.warning("The run %s cannot be continued: %s", run_id, error)
-                return
-            finally:
-                running.discard(run_id)
-            if not isinstance(outcome, Success):
-                _log.warning("The run %s failed: %s", run_id, outcome.failure().error.message)
-
-        failed = set[RunId]()
-        async with anyio.create_task_group() as group:
-            while True:
-                due = _value(await attempt(self._record.waiting(agent_id, queue)))
-                new = [each for each in due if each not in running and each not in failed]
-                for run_id in new[: concurrency - len(running)]:
-                    running.add(run_id)
-                    failed.add(run_id)  # one that cannot be continued is not tried again and again
-                    group.start_soon(run, run_id)
-                if until_idle and not new and not running:
-                    return
-                await anyio.sleep(_POLL_S)
+        limits = _value_of_limits(concurrency, total, rate, finish_s)
+        worker = QueueWorker(self._engine, self._record, queue, limits, partial(self._continued, deps))
+        await worker.work(finish_s=finish_s, until_idle=until_idle)
 
     def ensure_worker(self, queue: str) -> None:
         """Run a queue beside the program, unless a worker of this object does already."""
@@ -187,7 +192,7 @@ class Runs(Generic[R]):
 
     def start_worker(self, queue: str | None) -> None:
         """Run a queue, or what was interrupted, beside the program until it is closed."""
-        worker = _Worker(queue)
+        worker = _Beside(queue)
         self._workers.append(worker)
 
         async def work() -> None:
@@ -212,6 +217,24 @@ class Runs(Generic[R]):
         with anyio.CancelScope(shield=True):
             for worker in workers:
                 await worker.done.wait()
+
+    # --- schedules ----------------------------------------------------------------------------------------
+
+    async def schedule(self, schedule: RunSchedule) -> None:
+        """Add a schedule, in place of that of the same name.
+
+        The workers of its queue begin its runs.
+        """
+        _value(await attempt(self._record.schedule(schedule)))
+
+    async def schedules(self) -> tuple[RunSchedule, ...]:
+        """Return the schedules of the agent, by name."""
+        return _value(await attempt(self._record.schedules(self._engine.settings.agent_id)))
+
+    async def unschedule(self, name: str) -> None:
+        """Delete a schedule; its runs that were begun or queued stay."""
+        if not _value(await attempt(self._record.unschedule(self._engine.settings.agent_id, name))):
+            raise AgentError(errors.RunRefused(name, "is not the name of a schedule"))
 
     # --- orders and answers -------------------------------------------------------------------------------
 
@@ -332,6 +355,10 @@ class Runs(Generic[R]):
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
         return await attempt(self._engine.conduct(run.task, run_id=run_id, overrides=overrides))
 
+    async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
+        overrides = RunOverrides(deps, reserved=reserved, named=True)
+        return await attempt(self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides))
+
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return _value(await attempt(self._record.entries(RunId(run_id))))
 
@@ -388,6 +415,29 @@ def exported(entries: Iterable[RunEntry]) -> list[Json]:
 def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:
     """Return a run that waits in a queue."""
     return RecordedRun(run_id, task.agent_id, task, status="queued", queue=queue, priority=priority, due=due)
+
+
+def _value_of_limits(
+    concurrency: int, total: int | None, rate: tuple[int, float] | None, finish_s: float
+) -> QueueLimits:
+    """Return the limits of a worker.
+
+    Raises:
+        AgentError: one is too small.
+    """
+    given = {
+        "concurrency": (concurrency, 1),
+        "total": (total, 1),
+        "rate": (None if rate is None else rate[0], 1),
+        "seconds of the rate": (None if rate is None else rate[1], 0.001),
+        "finish_s": (finish_s, 0),
+    }
+    for name, (value, least) in given.items():
+        if value is not None and not value >= least:
+            raise AgentError(errors.InvalidConfig(name, str(value), f"{least} or more"))
+    if rate is None:
+        return QueueLimits(concurrency, total)
+    return QueueLimits(concurrency, total, *rate)
 
 
 def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:

@@ -28,7 +28,7 @@ from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import RecordFailed, RunRefused
+from reactive_agents.core.errors import InvalidConfig, RecordFailed, RunRefused
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import RunOrder
@@ -131,6 +131,27 @@ def prune(
     before = SystemClock.now() - timedelta(days=days)
     deleted = _ask(file, lambda record: record.delete(before=before), as_json=as_json)
     _report({"deleted": deleted}, f"Deleted {deleted} runs.", as_json=as_json)
+
+
+@runs.command()
+def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
+    """List the schedules of all agents."""
+    found = _ask(file, lambda record: record.schedules(), as_json=as_json)
+    if as_json:
+        output.print_json(encode(list(found)))
+        return
+    rows = [
+        (
+            each.name,
+            each.agent_id,
+            f"{each.cron} ({each.timezone})",
+            each.queue,
+            f"{each.next_at:%Y-%m-%d %H:%M:%S}",
+            output.one_line(each.task.input),
+        )
+        for each in found
+    ]
+    output.print_table(("schedule", "agent", "times", "queue", "next", "task"), rows)
 
 
 # --- with the agent -----------------------------------------------------------------------------------------
@@ -245,6 +266,39 @@ def fork(
     _report({"run_id": made}, made, as_json=as_json)
 
 
+@runs.command()
+def schedule(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the schedule.", show_default=False)],
+    cron: Annotated[str, typer.Argument(metavar="CRON", help="Its times.", show_default=False)],
+    task: Annotated[str, typer.Argument(metavar="TASK", help="The task.", show_default=False)],
+    file: RecordOption,
+    config: running.ConfigOption = None,
+    timezone: Annotated[str, output.option("--timezone", metavar="ZONE", help="Of the times.")] = "UTC",
+    queue: Annotated[str, output.option("--queue", metavar="NAME", help="Its queue.")] = "default",
+    allow_tools_from: output.AllowedModules = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Let workers run a task at times in the notation of cron, such as '0 2 * * *'."""
+    agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
+    agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+    _with(agent, lambda: agent.schedule(name, cron, task, timezone=timezone, queue=queue), as_json=as_json)
+    _report({"schedule": name}, f"Scheduled {name}.", as_json=as_json)
+
+
+@runs.command()
+def unschedule(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="Of the schedule.", show_default=False)],
+    file: RecordOption,
+    config: running.ConfigOption = None,
+    allow_tools_from: output.AllowedModules = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Delete a schedule of an agent."""
+    agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
+    _with(agent, lambda: agent.runs.unschedule(name), as_json=as_json)
+    _report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
+
+
 def worker(
     config: Annotated[
         Path, typer.Argument(metavar="AGENT", help="The agent's configuration.", show_default=False)
@@ -254,6 +308,17 @@ def worker(
     concurrency: Annotated[
         int, output.option("--concurrency", metavar="N", min=1, help="The most runs at once; 4 by default.")
     ] = 4,
+    total: Annotated[
+        int | None, output.option("--total", metavar="N", min=1, help="The most in all workers of the queue.")
+    ] = None,
+    rate: Annotated[
+        str | None,
+        output.option("--rate", metavar="N/SECONDS", help="The most that all workers begin in that time."),
+    ] = None,
+    finish: Annotated[
+        float,
+        output.option("--finish", metavar="SECONDS", min=0, help="For steps, on SIGTERM; 10 by default."),
+    ] = 10.0,
     until_idle: Annotated[bool, output.option("--until-idle", help="End when nothing is due.")] = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
@@ -262,9 +327,25 @@ def worker(
 
     async def work() -> None:
         with cancel_on_sigterm():
-            await agent.runs.work(queue, concurrency=concurrency, until_idle=until_idle)
+            await agent.runs.work(
+                queue,
+                concurrency=concurrency,
+                total=total,
+                rate=None if rate is None else _rate(rate),
+                finish_s=finish,
+                until_idle=until_idle,
+            )
 
     _with(agent, work, as_json=False)
+
+
+def _rate(text: str) -> tuple[int, float]:
+    """Return a number of runs and seconds."""
+    runs_, _, seconds = text.partition("/")
+    try:
+        return int(runs_), float(seconds)
+    except ValueError:
+        raise AgentError(InvalidConfig("--rate", text, "N/SECONDS, such as 100/60")) from None
 
 
 # --- inside -------------------------------------------------------------------------------------------------

@@ -97,6 +97,44 @@ class RecordedRun:
     due: datetime | None = None
 
 
+@frozen
+class QueueLimits:
+    """How many runs of a queue are begun.
+
+    Attributes:
+        concurrency: the most at the same time in one worker, 1 or more.
+        total: the most at the same time in all workers, 1 or more; ``None`` for no limit.
+        rate: the most that all workers begin within ``period_s``, 1 or more; ``None`` for no limit.
+        period_s: seconds, above 0.
+    """
+
+    concurrency: int = 4
+    total: int | None = None
+    rate: int | None = None
+    period_s: float = 60.0
+
+
+@frozen
+class RunSchedule:
+    """Runs that begin again and again, at times in the notation of cron.
+
+    Attributes:
+        name: unique among those of its agent; the ids of its runs begin with it.
+        cron: five fields, or six with seconds as the first one.
+        timezone: in which the times are meant, such as ``Europe/Berlin``.
+        next_at: when the next run is due, in UTC.
+    """
+
+    name: str
+    agent_id: AgentId
+    cron: str
+    task: Task
+    next_at: datetime
+    timezone: str = "UTC"
+    queue: str = "default"
+    priority: int = 0
+
+
 ClaimState: TypeAlias = Literal["new", "taken", "held", "ended"]
 
 

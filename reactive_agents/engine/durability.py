@@ -679,7 +679,7 @@ async def conduct_durably(
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
-    claimed = await _claimed(record, run, control, engine.ports.clock)
+    claimed = await _claimed(record, run, control, overrides.reserved)
     if not isinstance(claimed, Success):
         error = claimed.failure()
         return refused_run(
@@ -806,12 +806,12 @@ class _Orders:
 
 
 async def _claimed(
-    record: RunRecord, run: RecordedRun, orders: _Orders, clock: Clock
+    record: RunRecord, run: RecordedRun, orders: _Orders, reserved: str
 ) -> Result[RunClaim, errors.RecordErrors]:
     """Claim a run as soon as no other process holds it, or it has ended."""
     pause_s = _FIRST_WAIT_S
     while True:
-        claimed = await attempt(record.claim(run, orders))
+        claimed = await attempt(record.claim(run, orders, reserved))
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
         if _other_task(claimed.unwrap().run.task, run.task):

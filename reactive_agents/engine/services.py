@@ -332,6 +332,7 @@ class RunOverrides:
         services: fields of the run's ``EnginePorts``, likewise.
         tools: tools of this run, besides the agent's.
         accept_changes: whether a run that another version of the agent began is continued.
+        reserved: the holder for which the run was reserved in its queue; empty for none.
         named: whether the program chose the run's id, so that it names one run.
         readers: get what is streamed of the run, and the events of the runs that its tools begin; the run
             waits for those that are behind. Its own events they get by their subscription.
@@ -344,6 +345,7 @@ class RunOverrides:
     services: Mapping[str, Any] = field(factory=dict)
     tools: tuple[Any, ...] = ()
     accept_changes: bool = False
+    reserved: str = ""
     named: bool = False
     readers: tuple[EventReader, ...] = ()
     handed: HandedConversation | None = None

@@ -8,7 +8,7 @@ effects with typed errors; a new method here needs a fake in ``reactive_agents.t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
@@ -72,11 +72,13 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, Str
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.run_record import (
     OpenQuestion,
+    QueueLimits,
     RecordedRun,
     RunClaim,
     RunEntry,
     RunFilter,
     RunOrder,
+    RunSchedule,
     RunStatus,
 )
 from reactive_agents.core.tasks import Task
@@ -520,10 +522,15 @@ class RunRecord(Protocol):
     belongs to another one by now: nothing was written then.
     """
 
-    def claim(self, run: RecordedRun, on_order: OrderHandler) -> Effect[RunClaim, RecordErrors]:
+    def claim(
+        self, run: RecordedRun, on_order: OrderHandler, reserved: str = ""
+    ) -> Effect[RunClaim, RecordErrors]:
         """Begin a run, or continue it where no other process does; return whose it is now.
 
         The lease of a run that is claimed is renewed until it is ended, released or abandoned.
+
+        Args:
+            reserved: the holder for which :meth:`dequeue` reserved the run.
         """
         ...
 
@@ -576,11 +583,53 @@ class RunRecord(Protocol):
         """Add a run that has not begun; ``False`` when there is one of its id."""
         ...
 
-    def waiting(self, agent_id: AgentId, queue: str | None) -> Effect[tuple[RunId, ...], RecordErrors]:
-        """Return runs of an agent that no process has under way and that are due.
+    def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:
+        """Return the runs of an agent that have begun and that no process has under way."""
+        ...
 
-        Queued runs by priority and age, after those that were interrupted. ``queue``: ``None`` for the
-        interrupted ones alone.
+    def dequeue(
+        self,
+        agent_id: AgentId,
+        queue: str,
+        limits: QueueLimits,
+        *,
+        at_most: int,
+        without: Collection[RunId] = (),
+    ) -> Effect[tuple[tuple[RunId, str], ...], RecordErrors]:
+        """Reserve runs of a queue that are due; return each with its holder.
+
+        Those that were interrupted come first, also of no queue, then those with the highest priority, then
+        the oldest. A reservation ends like a lease when its run is not claimed.
+
+        Args:
+            at_most: runs, 1 or more.
+            without: leaves these out.
+        """
+        ...
+
+    def schedule(self, schedule: RunSchedule) -> Effect[None, RecordErrors]:
+        """Add a schedule, in place of that of the same name."""
+        ...
+
+    def unschedule(self, agent_id: AgentId, name: str) -> Effect[bool, RecordErrors]:
+        """Delete a schedule; ``False`` when there is none of that name."""
+        ...
+
+    def schedules(
+        self, agent_id: AgentId | None = None, *, due: datetime | None = None
+    ) -> Effect[tuple[RunSchedule, ...], RecordErrors]:
+        """Return the schedules of an agent or of all, by name.
+
+        ``due``: only those whose next run is due at this time.
+        """
+        ...
+
+    def add_scheduled(
+        self, schedule: RunSchedule, run: RecordedRun, following: datetime
+    ) -> Effect[bool, RecordErrors]:
+        """Add the run that is due by a schedule, and move the schedule on.
+
+        ``False`` when another process has done it, or the schedule has changed.
         """
         ...
 

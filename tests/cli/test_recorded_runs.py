@@ -96,3 +96,17 @@ def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:
     assert worked.exit_code == 0, worked
     shown = command("runs", "resume", "sum", "--runs", record, "--config", described, "--json")
     assert json.loads(shown.stdout)["status"] == "completed"
+
+
+def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
+    record, described = tmp_path / "runs.db", tmp_path / "agent.toml"
+    described.write_text('tools = ["calculator"]\n[model]\nmodel = "offline"\n[reasoning]\n')
+    of_agent = ("--runs", record, "--config", described)
+    added = command("runs", "schedule", "nightly", "0 2 * * *", QUESTION, *of_agent, "--queue", "sums")
+    assert added.stdout == "Scheduled nightly.\n", added
+    (listed,) = json.loads(command("runs", "schedules", "--runs", record, "--json").stdout)
+    assert (listed["name"], listed["cron"], listed["queue"]) == ("nightly", "0 2 * * *", "sums")
+    assert command("runs", "schedule", "x", "61 * * * *", QUESTION, *of_agent).exit_code == 1
+    assert command("runs", "unschedule", "nightly", *of_agent).exit_code == 0
+    assert command("runs", "unschedule", "nightly", *of_agent).exit_code == 1
+    assert command("worker", described, "--runs", record, "--rate", "fast", "--until-idle").exit_code == 1

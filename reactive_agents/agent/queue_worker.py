@@ -1,0 +1,242 @@
+"""Workers of queues, which begin the due runs of their queue and of its schedules.
+
+The record is the queue: a run that is due is reserved there in the transaction that checks the limits of the
+queue, and its holder calls ``run`` with its id. So a run is begun by one worker, wherever workers are,
+and one that dies gives its runs back with its leases. A schedule is a row with the time of its next run; the
+transaction that adds the run moves the time on, so that each time has one run.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
+from typing import TypeAlias, TypeVar
+from zoneinfo import ZoneInfo
+
+import anyio
+from attrs import define, evolve, field
+from returns.maybe import Some
+from returns.result import Failure, Result, Success
+
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.core import errors
+from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.ids import RunId, TaskId
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, RunSchedule
+from reactive_agents.core.tasks import TaskResult
+from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.engine import ExecutionEngine
+from reactive_agents.ports import RunRecord
+
+_A = TypeVar("_A")
+
+_POLL_S = 0.25
+_LONGEST_PAUSE_S = 15.0
+_AGAIN_S = 60.0
+"""Seconds after which a run that could not be continued is tried again."""
+_log = logging.getLogger("reactive_agents")
+
+
+Resume: TypeAlias = Callable[[RecordedRun, str], Awaitable[Result[TaskResult, TaskFailed]]]
+"""Continues a run of the record, which is reserved for the holder of that name."""
+
+
+@define(eq=False)
+class _Begun:
+    """A run that this worker has begun."""
+
+    run_id: RunId
+    task_id: TaskId | None = None
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    done: anyio.Event = field(factory=anyio.Event)
+
+
+class QueueWorker:
+    """Runs what is in a queue."""
+
+    def __init__(
+        self,
+        engine: ExecutionEngine,
+        record: RunRecord,
+        queue: str,
+        limits: QueueLimits,
+        resume: Resume,
+    ) -> None:
+        self._engine = engine
+        self._record = record
+        self._queue = queue
+        self._limits = limits
+        self._resume = resume
+        self._begun: dict[RunId, _Begun] = {}
+        self._stopped: dict[RunId, float] = {}
+        self._changed = anyio.Event()
+
+    async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> None:
+        """Run what is due until this is cancelled.
+
+        Args:
+            finish_s: seconds in which runs finish their step after the cancellation.
+            until_idle: end when nothing is due.
+        """
+        failures = 0
+        try:
+            while True:
+                self._changed = anyio.Event()
+                try:
+                    new = await self._begin_due()
+                    failures = 0
+                except AgentError as error:  # such as a database that is being restarted
+                    if until_idle:
+                        raise
+                    new, failures = 0, failures + 1
+                    _log.warning("The queue %s cannot be read: %s", self._queue, error)
+                if until_idle and not new and not self._begun and not await self._has_due():
+                    return
+                with anyio.move_on_after(min(_POLL_S * 2**failures, _LONGEST_PAUSE_S)):
+                    await self._changed.wait()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await self._hand_over(finish_s)
+
+    async def _begin_due(self) -> int:
+        """Begin what is due, within the limits; return how many runs that were."""
+        agent_id = self._engine.settings.agent_id
+        await self._add_scheduled()
+        room = self._limits.concurrency - sum(not self._is_held(each) for each in self._begun.values())
+        if room < 1:
+            return 0
+        now = anyio.current_time()
+        self._stopped = {run_id: until for run_id, until in self._stopped.items() if until > now}
+        without = self._stopped.keys() | self._begun.keys()
+        due = _value(
+            await attempt(
+                self._record.dequeue(agent_id, self._queue, self._limits, at_most=room, without=without)
+            )
+        )
+        for run_id, holder in due:
+            begun = self._begun[run_id] = _Begun(run_id)
+            self._start(begun, holder)
+        return len(due)
+
+    async def _has_due(self) -> bool:
+        """Return whether there are runs that the limits of the queue keep back."""
+        chosen = RunFilter(self._engine.settings.agent_id, "queued", queue=self._queue, limit=10_000)
+        now = self._engine.ports.clock.now()
+        queued = _value(await attempt(self._record.runs(chosen)))
+        return any(run.run_id not in self._stopped and (run.due is None or run.due <= now) for run in queued)
+
+    def _start(self, begun: _Begun, holder: str) -> None:
+        async def run() -> None:
+            try:
+                with begun.scope:
+                    if not await self._run(begun, holder):
+                        self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
+            except Exception:  # noqa: BLE001 - nobody waits for it
+                _log.warning("The run %s cannot be continued.", begun.run_id, exc_info=True)
+                self._stopped[begun.run_id] = anyio.current_time() + _AGAIN_S
+            finally:
+                self._begun.pop(begun.run_id, None)
+                begun.done.set()
+                self._changed.set()
+
+        spawn_on_this_loop(run)
+
+    async def _run(self, begun: _Begun, holder: str) -> bool:
+        """Return whether the run has ended."""
+        run_id = begun.run_id
+        try:
+            run = _value(await attempt(self._record.find(run_id)))
+            if run is None:
+                return True
+            begun.task_id = run.task.id
+            outcome = await self._resume(run, holder)
+        finally:
+            with anyio.CancelScope(shield=True):
+                await attempt(self._record.release(run_id, holder))  # where it was not begun
+        if not isinstance(outcome, Failure):
+            return True
+        error = outcome.failure().error
+        _log.warning("The run %s failed: %s", run_id, error.message)
+        return not isinstance(error, errors.RunRefused | errors.RunInterrupted)
+
+    async def _hand_over(self, finish_s: float) -> None:
+        """Interrupt what is under way, between two steps where they end in time."""
+        with anyio.move_on_after(finish_s):
+            for each in self._begun.values():
+                if finish_s and each.task_id is not None:
+                    self._engine.pause(each.task_id)
+            while any(not self._is_held(each) for each in self._begun.values()):
+                self._changed = anyio.Event()
+                with anyio.move_on_after(_POLL_S / 5):
+                    await self._changed.wait()
+        begun = list(self._begun.values())
+        for each in begun:
+            each.scope.cancel()
+        for each in begun:
+            await each.done.wait()
+
+    def _is_held(self, begun: _Begun) -> bool:
+        """Return whether a run waits, for a person or since it is paused."""
+        context = None if begun.task_id is None else self._engine.get_context(begun.task_id)
+        return isinstance(context, Some) and context.unwrap().agent_state == "paused"
+
+    # --- schedules ----------------------------------------------------------------------------------------
+
+    async def _add_scheduled(self) -> None:
+        """Add the runs of schedules that are due to the queue."""
+        agent_id, now = self._engine.settings.agent_id, self._engine.ports.clock.now()
+        for schedule in _value(await attempt(self._record.schedules(agent_id, due=now))):
+            if schedule.queue != self._queue:
+                continue
+            due = latest_time(schedule, now)
+            local = due.astimezone(ZoneInfo(schedule.timezone))  # an hour that comes twice has one run
+            run_id = RunId(f"{schedule.name}@{local:%Y-%m-%dT%H:%M:%S}")
+            task = evolve(schedule.task, id=TaskId(run_id), created_at=due)
+            run = RecordedRun(
+                run_id,
+                schedule.agent_id,
+                task,
+                status="queued",
+                queue=schedule.queue,
+                priority=schedule.priority,
+                due=due,
+            )
+            following = next_time(schedule.cron, schedule.timezone, now)
+            _value(await attempt(self._record.add_scheduled(schedule, run, following)))
+
+
+def next_time(cron: str, timezone: str, after: datetime) -> datetime:
+    """Return the first time after another one that fits, in UTC.
+
+    Raises:
+        ValueError: the notation or the time zone is wrong, or croniter of the extra ``durable`` is missing.
+    """
+    try:
+        from croniter import croniter
+    except ImportError as error:
+        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
+    try:
+        times = croniter(cron, after.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
+        found: datetime = times.get_next(datetime)
+    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
+        raise ValueError(str(error)) from None
+    return found.astimezone(UTC)
+
+
+def latest_time(schedule: RunSchedule, now: datetime) -> datetime:
+    """Return the latest time of a schedule that is due.
+
+    Of several that were missed, it is the one that is made up for.
+    """
+    due = schedule.next_at
+    while (following := next_time(schedule.cron, schedule.timezone, due)) <= now:
+        due = following
+    return due
+
+
+def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:
+    if not isinstance(outcome, Success):
+        raise AgentError(outcome.failure())
+    value: _A = outcome.unwrap()
+    return value

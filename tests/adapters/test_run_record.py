@@ -1,0 +1,148 @@
+"""The queue and the schedules in the record of runs; ``tests/system`` has the same tests on Postgres."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunClaim, RunSchedule
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock
+
+pytestmark = pytest.mark.anyio
+
+AGENT, NO_LIMITS = AgentId("clerk"), QueueLimits()
+Open = Callable[[FakeClock], SqliteRunRecord]
+
+
+@pytest.fixture
+def opened(tmp_path: Path) -> Open:
+    """Open the record once more, as another process does."""
+    return lambda clock: SqliteRunRecord(tmp_path / "runs.db", clock=clock)
+
+
+def queued(name: str, priority: int = 0, due: datetime | None = None) -> RecordedRun:
+    task = Task(TaskId(name), AGENT, "Pay.", datetime(2026, 1, 1, tzinfo=UTC))
+    return RecordedRun(
+        RunId(name), AGENT, task, status="queued", queue="payments", priority=priority, due=due
+    )
+
+
+async def add(record: SqliteRunRecord, *runs: RecordedRun) -> None:
+    for run in runs:
+        assert (await attempt(record.add(run))).unwrap()
+
+
+async def take(record: SqliteRunRecord, limits: QueueLimits = NO_LIMITS, at_most: int = 10) -> dict[str, str]:
+    """Reserve runs; return their holders by their ids."""
+    return dict((await attempt(record.dequeue(AGENT, "payments", limits, at_most=at_most))).unwrap())
+
+
+async def claim(record: SqliteRunRecord, name: str, holder: str = "") -> RunClaim:
+    run = (await attempt(record.find(RunId(name)))).unwrap()
+    return (await attempt(record.claim(run, lambda order: None, holder))).unwrap()
+
+
+async def test_each_run_is_reserved_for_one_worker_by_priority(opened: Open) -> None:
+    clock = FakeClock()
+    one, two = opened(clock), opened(clock)
+    await add(one, queued("a"), queued("b", 2), queued("c", 1), queued("d", due=clock.now() + timedelta(1)))
+    first, second = await take(one, at_most=2), await take(two)
+    assert (list(first), list(second)) == (["b", "c"], ["a"])
+    assert (await claim(two, "b")).state == "new"  # who calls run with its id does not wait for a reservation
+    assert (await claim(one, "b", first["b"])).state == "held"
+    assert (await claim(one, "c", first["c"])).state == "new"
+    clock.advance(2 * 86400)
+    assert "d" in await take(two)
+    for record in (one, two):
+        await record.aclose()
+
+
+async def test_a_reservation_ends_like_a_lease(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    await add(record, queued("a"))
+    assert list(await take(record)) == ["a"]
+    assert await take(record) == {}
+    clock.advance(LEASE_S + 1)
+    assert list(await take(record)) == ["a"]
+    await record.aclose()
+
+
+async def test_no_more_runs_are_begun_than_the_rate_allows(opened: Open) -> None:
+    clock = FakeClock()
+    one, two = opened(clock), opened(clock)
+    await add(one, *(queued(f"r{number}") for number in range(5)))
+    limits = QueueLimits(rate=2, period_s=60)
+    assert list(await take(one, limits, 1)) == ["r0"]
+    assert list(await take(two, limits)) == ["r1"]
+    assert await take(one, limits) == {}
+    clock.advance(61)
+    assert len(await take(two, limits)) == 2
+    assert await take(one, limits) == {}
+    for record in (one, two):
+        await record.aclose()
+
+
+async def test_no_more_runs_are_under_way_than_the_total_of_all_workers(opened: Open) -> None:
+    clock = FakeClock()
+    one, two = opened(clock), opened(clock)
+    await add(one, *(queued(f"r{number}") for number in range(4)))
+    limits = QueueLimits(total=2)
+    first = await take(one, limits, 1)
+    begun = await claim(one, "r0", first["r0"])
+    assert list(await take(two, limits)) == ["r1"]
+    assert await take(one, limits) == {}
+    assert (await attempt(one.end(RunId("r0"), begun.holder, "completed", "{}"))).unwrap() is None
+    assert list(await take(one, limits)) == ["r2"]
+    for record in (one, two):
+        await record.aclose()
+
+
+async def test_a_run_that_was_interrupted_comes_first_and_counts_once_for_the_rate(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    await add(record, queued("old"), queued("new", 5))
+    holder = (await take(record, QueueLimits(rate=2), 1))["new"]
+    await claim(record, "new", holder)
+    assert (await attempt(record.release(RunId("new"), holder))).unwrap() is None
+    assert list(await take(record, QueueLimits(rate=2))) == ["new", "old"]
+    await record.aclose()
+
+
+async def test_a_cancellation_that_its_process_did_not_live_to_see_is_carried_out(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    await add(record, queued("a"))
+    begun = await claim(record, "a")
+    assert (await attempt(record.order(RunId("a"), "cancel"))).unwrap()
+    record.abandon(begun.holder)
+    clock.advance(LEASE_S + 1)
+    again = await claim(record, "a")
+    assert (again.state, again.run.status) == ("ended", "cancelled")
+    await record.aclose()
+
+
+async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
+    clock = FakeClock()
+    one, two = opened(clock), opened(clock)
+    task = queued("any").task
+    schedule = RunSchedule("nightly", AGENT, "0 2 * * *", task, clock.now())
+    assert (await attempt(one.schedule(schedule))).unwrap() is None
+    (due,) = (await attempt(two.schedules(AGENT, due=clock.now()))).unwrap()
+    assert due == schedule
+    following = clock.now() + timedelta(days=1)
+    assert (await attempt(one.add_scheduled(due, queued("nightly@1"), following))).unwrap()
+    assert not (await attempt(two.add_scheduled(due, queued("nightly@1"), following))).unwrap()
+    assert (await attempt(two.schedules(AGENT, due=clock.now()))).unwrap() == ()
+    assert [each.next_at for each in (await attempt(two.schedules())).unwrap()] == [following]
+    assert (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
+    assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
+    for record in (one, two):
+        await record.aclose()

@@ -1,0 +1,164 @@
+"""Workers of queues: their slots, what they leave behind, and schedules."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from dependency_injector.providers import Object
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.agent.queue_worker import latest_time, next_time
+from reactive_agents.core.errors import InvalidConfig, RunRefused
+from reactive_agents.core.events import ApprovalRequested, ToolCallInDoubt
+from reactive_agents.core.ids import AgentId, TaskId
+from reactive_agents.core.run_record import RunSchedule
+from reactive_agents.core.tasks import Task
+from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call
+
+pytestmark = pytest.mark.anyio
+
+
+def agent(path: Path, llm: ScriptedLLM, *tools: Any, clock: Any = None, **options: Any) -> ReactiveAgent:
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*tools)
+    if options.get("approval"):
+        described = described.with_approval(timeout_s=60)
+    built = described.with_durability(path, recover=False).build()
+    if clock is not None:
+        built.container.core.clock.override(Object(clock))
+    return built
+
+
+def submitter(path: Path, *tools: Any, clock: Any = None) -> ReactiveAgent:
+    """An agent whose process ends after it has submitted, so that it runs nothing itself."""
+    one = agent(path, ScriptedLLM(), *tools, clock=clock)
+    one.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+    return one
+
+
+async def test_a_worker_does_not_wait_for_the_runs_of_another_one(tmp_path: Path) -> None:
+    begun, may_end = anyio.Event(), anyio.Event()
+
+    async def hang() -> str:
+        """Hang."""
+        begun.set()
+        await may_end.wait()
+        return "done"
+
+    first = submitter(tmp_path / "r.db", hang)
+    await first.submit("Do it.", run_id="r1", priority=1)
+    await first.submit("Do it.", run_id="r2")
+    slow = agent(tmp_path / "r.db", ScriptedLLM(call("hang"), answer("It is done.")), hang)
+    fast = agent(tmp_path / "r.db", ScriptedLLM(answer("It is done.")), hang)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: slow.runs.work(concurrency=1, until_idle=True))
+        await begun.wait()
+        await fast.runs.work(concurrency=1, until_idle=True)
+        assert (await first.runs.find("r1")).state == "running"
+        assert (await first.runs.find("r2")).state == "completed"
+        may_end.set()
+
+
+async def test_a_worker_that_is_stopped_finishes_the_step_and_hands_over(tmp_path: Path) -> None:
+    begun, may_end, done = anyio.Event(), anyio.Event(), list[int]()
+
+    async def pay(number: int) -> str:
+        """Pay, which must not be cut off."""
+        begun.set()
+        await may_end.wait()
+        done.append(number)
+        return "paid"
+
+    await submitter(tmp_path / "r.db", pay).submit("Pay.", run_id="r1")
+    stopped = agent(tmp_path / "r.db", ScriptedLLM(call("pay", number=1)), pay)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: stopped.runs.work(finish_s=60))
+        await begun.wait()
+        group.cancel_scope.cancel()
+        may_end.set()
+    assert done == [1]
+    assert (await stopped.runs.find("r1")).state == "interrupted"
+    later = agent(tmp_path / "r.db", ScriptedLLM(answer("Paid.")), pay)
+    events = EventRecorder()
+    later.subscribe(events)
+    await later.runs.work(until_idle=True)
+    assert (await later.runs.wait("r1")).output == "Paid."
+    assert (done, events.of(ToolCallInDoubt)) == ([1], [])
+
+
+async def test_runs_that_wait_for_a_person_leave_their_slot_to_others(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return f"sent to {to}"
+
+    path, asked = tmp_path / "r.db", anyio.Event()
+    first = submitter(path, send)
+    await first.submit("Send.", run_id="waits", priority=1)
+    await first.submit("Greet.", run_id="goes")
+    llm = ScriptedLLM(call("send", to="Ann"), answer("Hello there."), answer("Sent to Ann."))
+    worker = agent(path, llm, send, approval=True)
+    worker.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: worker.runs.work(concurrency=1, until_idle=True))
+        await asked.wait()
+        assert (await first.runs.wait("goes")).output == "Hello there."
+        await first.runs.approve("waits")
+    assert (await first.runs.wait("waits")).output == "Sent to Ann."
+
+
+async def test_a_schedule_begins_runs_after_a_restart_and_makes_up_for_the_latest_alone(
+    tmp_path: Path,
+) -> None:
+    path, clock = tmp_path / "r.db", FakeClock(datetime(2026, 3, 1, 1, 0, tzinfo=UTC))
+    await submitter(path, clock=clock).schedule("nightly", "0 2 * * *", "Pay.", timezone="Europe/Berlin")
+    worker = agent(path, ScriptedLLM(*[answer("It is paid.")] * 2), clock=clock)
+    await worker.runs.work(until_idle=True)
+    assert await worker.runs.list() == ()
+    clock.advance(3 * 86400)
+    await worker.runs.work(until_idle=True)
+    (run,) = await worker.runs.list()
+    assert (run.run_id, run.state) == ("nightly@2026-03-04T02:00:00", "completed")
+    clock.advance(86400)
+    await agent(path, ScriptedLLM(answer("It is paid.")), clock=clock).runs.work(until_idle=True)
+    assert [each.run_id for each in await worker.runs.list()] == [
+        "nightly@2026-03-05T02:00:00",
+        "nightly@2026-03-04T02:00:00",
+    ]
+    (schedule,) = await worker.runs.schedules()
+    assert schedule.next_at == datetime(2026, 3, 6, 1, 0, tzinfo=UTC)
+    await worker.runs.unschedule("nightly")
+    assert await worker.runs.schedules() == ()
+    with pytest.raises(AgentError) as refused:
+        await worker.runs.unschedule("nightly")
+    assert isinstance(refused.value.error, RunRefused)
+
+
+@pytest.mark.parametrize(
+    ("cron", "timezone"),
+    [("61 * * * *", "UTC"), ("hourly", "UTC"), ("0 0 31 2 *", "UTC"), ("0 2 * * *", "Mars")],
+)
+async def test_a_wrong_schedule_is_refused(tmp_path: Path, cron: str, timezone: str) -> None:
+    with pytest.raises(AgentError) as refused:
+        await submitter(tmp_path / "r.db").schedule("s", cron, "Pay.", timezone=timezone)
+    assert isinstance(refused.value.error, InvalidConfig)
+
+
+@pytest.mark.parametrize("limits", [{"concurrency": 0}, {"total": 0}, {"rate": (0, 60)}, {"rate": (1, 0)}])
+async def test_wrong_limits_are_refused(tmp_path: Path, limits: Any) -> None:
+    with pytest.raises(AgentError) as refused:
+        await submitter(tmp_path / "r.db").runs.work(**limits)
+    assert isinstance(refused.value.error, InvalidConfig)
+
+
+def test_times_of_schedules_are_those_of_their_zone() -> None:
+    before = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)  # summer time begins in the night
+    assert next_time("0 8 * * *", "Europe/Berlin", before) == datetime(2026, 3, 29, 6, 0, tzinfo=UTC)
+    assert next_time("*/10 * * * * *", "UTC", before) == datetime(2026, 3, 28, 12, 0, 10, tzinfo=UTC)
+    task = Task(TaskId("t"), AgentId("a"), "Pay.", before)
+    schedule = RunSchedule("s", AgentId("a"), "0 * * * *", task, before)
+    late = datetime(2026, 3, 28, 15, 20, tzinfo=UTC)
+    assert latest_time(schedule, late) == datetime(2026, 3, 28, 15, 0, tzinfo=UTC)
