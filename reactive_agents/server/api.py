@@ -1,0 +1,779 @@
+"""The HTTP API of runs and sessions, with its OpenAPI document.
+
+Each operation is one ``Operation``: the route and its part of the document are made of it, so that neither
+says what the other does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from datetime import datetime
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+
+import anyio
+from attrs import field, frozen
+from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, ValidationError, model_validator
+from pydantic.json_schema import models_json_schema
+from returns.result import Failure
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from reactive_agents import __version__
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.core.codec import encode
+from reactive_agents.core.content import Content
+from reactive_agents.core.events import AgentEvent, TaskFailed
+from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.core.run_record import RecordedRun, RunState
+from reactive_agents.server.access import Principal
+from reactive_agents.server.runs import (
+    AgentService,
+    Answer,
+    LiveRun,
+    RunRequest,
+    outcome_of,
+    shown_name,
+    stored_name,
+    usage_of,
+)
+from reactive_agents.server.web import (
+    HEARTBEAT,
+    EventStream,
+    JsonText,
+    Problem,
+    StrictBody,
+    json_bytes,
+    problem_of,
+    read_body,
+    sse,
+)
+
+_POLL_S = 0.5
+_SILENCE_S = 15.0
+
+# --- what is sent and received --------------------------------------------------------------------------
+
+Name: TypeAlias = Annotated[
+    str, Field(pattern=r"^[^/\x00-\x1f\x7f]*[^/\s\x00-\x1f\x7f][^/\x00-\x1f\x7f]*$", max_length=200)
+]
+"""The name of a session or user: it has a place in paths."""
+Text: TypeAlias = Annotated[str, Field(min_length=1)]
+
+
+class NewRun(StrictBody):
+    """A run to begin.
+
+    ``task``: a text, or parts as of OpenAI's chat completions. ``history``: messages in the same form that
+    the run continues, without a session.
+    """
+
+    task: Text | Annotated[list[dict[str, Any]], Field(min_length=1)]
+    agent: str | None = None
+    user: Name | None = None
+    session: Name | None = None
+    history: list[dict[str, Any]] = Field(default_factory=list)
+    metadata: dict[str, Any] = Field(default_factory=dict)
+    tags: list[Annotated[str, Field(min_length=1, max_length=200)]] = Field(
+        default_factory=list, max_length=20
+    )
+
+    @model_validator(mode="after")
+    def _one_conversation(self) -> NewRun:
+        if self.session is not None and self.history:
+            raise ValueError("session and history: give one of them")
+        return self
+
+
+class RunsQuery(BaseModel):
+    """Which runs are listed."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    agent: str | None = None
+    user: Name | None = None
+    status: RunState | None = None
+    limit: int = Field(50, ge=1, le=500)
+
+
+class WaitQuery(BaseModel):
+    """``wait_s``: seconds to wait for the end of the run."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    wait_s: float = Field(0.0, ge=0.0, le=60.0, allow_inf_nan=False)
+
+
+class NoQuery(BaseModel):
+    """No parameters."""
+
+    model_config = ConfigDict(extra="forbid")
+
+
+class OwnerQuery(BaseModel):
+    """``user``: whose sessions; that of the key by default."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    user: Name | None = None
+
+
+class StopRun(StrictBody):
+    """``reason``: a sentence for the result."""
+
+    reason: str = Field("", max_length=1_000)
+
+
+class SettleApproval(StrictBody):
+    """A decision on a tool call. ``reason``: shown to the model when it is denied."""
+
+    kind: Literal["approval"]
+    approved: bool
+    reason: str = Field("", max_length=10_000)
+
+
+class SettleQuestion(StrictBody):
+    """An answer to a question of the model."""
+
+    kind: Literal["question"]
+    answer: str
+
+
+class SettleCall(StrictBody):
+    """The result of an external call, or the ``error`` that it failed with."""
+
+    kind: Literal["call"]
+    result: Any = None
+    error: str = Field("", max_length=10_000)
+
+
+class Settlement(RootModel[Annotated[SettleApproval | SettleQuestion | SettleCall, Discriminator("kind")]]):
+    """A decision, an answer or a result for a request of a run."""
+
+
+class RenameSession(StrictBody):
+    """``title``: of the session from now on."""
+
+    title: Annotated[str, Field(min_length=1, max_length=1_000)]
+
+
+class ForkSession(StrictBody):
+    """``into``: the name of the new session. ``turns``: only its first runs, so many."""
+
+    into: Name
+    turns: int | None = Field(None, ge=1)
+
+
+class ServedAgent(BaseModel):
+    """An agent that there is."""
+
+    name: str
+
+
+class RunFault(BaseModel):
+    """Why a run failed."""
+
+    type: str
+    message: str
+
+
+class RunUsageDocument(BaseModel):
+    """Tokens and cost of a run; ``cost_usd`` lacks ``unpriced_calls``."""
+
+    input_tokens: int
+    output_tokens: int
+    total_tokens: int
+    model_calls: int
+    cost_usd: float
+    unpriced_calls: int
+
+
+class WaitingRequest(BaseModel):
+    """A request that a run waits for.
+
+    ``run_id``: the run, or one that its tools began, under which the request is settled.
+    """
+
+    id: str
+    run_id: str
+    kind: Literal["approval", "question", "call", "doubt"]
+    request: dict[str, Any]
+
+
+class RunDocument(BaseModel):
+    """A run. ``output``: the answer; ``reason``: why it ended, or what is missing."""
+
+    id: str
+    agent: str
+    status: RunState
+    task: str
+    user: str | None
+    session: str | None
+    created_at: datetime | None
+    output: str | None
+    reason: str
+    error: RunFault | None
+    usage: RunUsageDocument | None
+    requests: list[WaitingRequest]
+
+
+class SessionDocument(BaseModel):
+    """A session of an agent."""
+
+    name: str
+    user: str | None
+    title: str
+    turns: int
+    messages: int
+    created_at: datetime
+    updated_at: datetime
+
+
+class SessionContent(BaseModel):
+    """A session with its messages, in the form of OpenAI's chat completions."""
+
+    session: SessionDocument
+    content: list[dict[str, Any]]
+
+
+class AgentList(BaseModel):
+    """The agents that a key may use."""
+
+    data: list[ServedAgent]
+
+
+class RunList(BaseModel):
+    """Runs, the latest first."""
+
+    data: list[RunDocument]
+
+
+class SessionList(BaseModel):
+    """Sessions, the latest first."""
+
+    data: list[SessionDocument]
+
+
+class ProblemDocument(BaseModel):
+    """Problem details (RFC 9457). ``errors``: the fields of a body that are wrong."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    code: str
+    errors: list[dict[str, str]] = Field(default_factory=list)
+
+
+# --- operations -----------------------------------------------------------------------------------------
+
+_Q = TypeVar("_Q", bound=BaseModel)
+
+
+@frozen
+class Call:
+    """A request to an operation: who sends it, and what was read of it."""
+
+    service: AgentService
+    request: Request
+    principal: Principal
+    query: Any
+    body: Any
+
+    def part(self, name: str) -> str:
+        """Return a part of the path."""
+        return str(self.request.path_params[name])
+
+
+Handler: TypeAlias = Callable[[Call], Awaitable[Response]]
+
+
+@frozen
+class Operation:
+    """One operation of the API.
+
+    Attributes:
+        summary: for the document.
+        answer: the form of the answer; ``None`` for no content.
+        statuses: of problems that it may answer with, besides those of every operation.
+    """
+
+    method: str
+    path: str
+    handler: Handler
+    summary: str
+    answer: type[BaseModel] | None
+    status: int = 200
+    query: type[BaseModel] = NoQuery
+    body: type[BaseModel] | None = None
+    statuses: Sequence[int] = ()
+    headers: Sequence[tuple[str, str]] = ()
+    media_type: str = "application/json"
+    parts: Sequence[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        parts = tuple(each[1:-1] for each in self.path.split("/") if each.startswith("{"))
+        object.__setattr__(self, "parts", parts)
+
+    def endpoint(self, service: AgentService) -> Callable[[Request], Awaitable[Response]]:
+        """Return the function that Starlette calls."""
+
+        async def answer(request: Request) -> Response:
+            principal = service.principal(request)
+            query = _read_query(self.query, request)
+            body = None
+            if self.body is not None:
+                limits = principal.limits
+                body = await read_body(request, self.body, most=limits.body_bytes, seconds=limits.body_s)
+            return await self.handler(Call(service, request, principal, query, body))
+
+        return answer
+
+
+def _read_query(kind: type[_Q], request: Request) -> _Q:
+    given = request.query_params.multi_items()
+    names = [name for name, _ in given]
+    if len(names) != len(set(names)):
+        raise Problem(422, "invalid-query", "A parameter is given twice.")
+    try:
+        return kind.model_validate(dict(given))
+    except ValidationError as error:
+        raise problem_of(error, "invalid-query") from None
+
+
+def routes(service: AgentService) -> list[BaseRoute]:
+    """Return the routes of the API."""
+    document = openapi()
+
+    async def show(request: Request) -> Response:
+        return JsonText(document)
+
+    own: list[BaseRoute] = [
+        Route(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
+    ]
+    return [*own, Route("/openapi.json", show)]
+
+
+async def _agents(call: Call) -> Response:
+    names = [each for each in call.service.agents if call.principal.may_use(each)]
+    return JsonText({"data": [{"name": each} for each in names]})
+
+
+async def _start(call: Call) -> Response:
+    asked: NewRun = call.body
+    text: Any = asked.task
+    parts: tuple[Content, ...] = ()
+    if not isinstance(text, str):
+        message = _messages([{"role": "user", "content": text}])[0]
+        assert isinstance(message, UserMessage)
+        text, parts = message.content, message.parts
+    key = call.request.headers.get("idempotency-key")
+    if key is not None and not 1 <= len(key) <= 200:
+        raise Problem(422, "invalid-key", "An idempotency key has 1 to 200 characters.")
+    run = await call.service.start(
+        call.principal,
+        asked.agent,
+        RunRequest(
+            text,
+            parts,
+            asked.user,
+            asked.session,
+            _messages(asked.history),
+            asked.metadata,
+            asked.tags,
+            key=key,
+        ),
+    )
+    document = await _run_document(call.service, run)
+    return JsonText(document, 201, {"location": f"{_root(call.request)}/v1/runs/{run.run_id}"})
+
+
+def _root(request: Request) -> str:
+    return str(request.scope.get("root_path", "")).rstrip("/")
+
+
+def _messages(given: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
+    read = messages_from_openai(given)
+    if isinstance(read, Failure):
+        raise Problem(422, "invalid-body", read.failure().message)
+    return read.unwrap()
+
+
+async def _list(call: Call) -> Response:
+    query: RunsQuery = call.query
+    found = await call.service.recent(call.principal, query.agent, query.user, query.status, query.limit)
+    return JsonText({"data": [await _run_document(call.service, each) for each in found]})
+
+
+async def _get(call: Call) -> Response:
+    service, query = call.service, call.query
+    run = await service.find(call.principal, call.part("run_id"))
+    with anyio.move_on_after(query.wait_s):
+        while _goes_on(run) and query.wait_s:
+            if isinstance(run, LiveRun):
+                await run.until_ended()
+            else:
+                await anyio.sleep(_POLL_S)
+                run = await service.find(call.principal, run.run_id)
+    return JsonText(await _run_document(service, run))
+
+
+def _goes_on(run: LiveRun | RecordedRun) -> bool:
+    return not run.has_ended if isinstance(run, LiveRun) else run.status in ("open", "queued")
+
+
+async def _events(call: Call) -> Response:
+    run = await call.service.find(call.principal, call.part("run_id"))
+    after = 0
+    if isinstance(run, LiveRun):
+        token, _, number = call.request.headers.get("last-event-id", "").partition(":")
+        if token == run.token and number.isdecimal() and len(number) < 10:
+            after = int(number)
+            if run.has_ended and after >= run.last:
+                return Response(status_code=204)  # a reader that would come again and again stops
+    uses = call.service.uses
+    uses.begin(call.principal, "streams")
+    return EventStream(_stream(call, run, after), on_end=lambda: uses.end(call.principal, "streams"))
+
+
+async def _stream(call: Call, run: LiveRun | RecordedRun, after: int) -> AsyncGenerator[bytes, None]:
+    """Yield the events of a run as server-sent events, and at the end the run."""
+    service = call.service
+    if isinstance(run, LiveRun):
+        async for kept in run.follow(after, silence_s=_SILENCE_S):
+            if kept is None:
+                yield HEARTBEAT
+            else:
+                yield sse(kept.json(), event=kept.kind, number=f"{run.token}:{kept.number}")
+        last = json_bytes(await _run_document(service, run))
+        yield sse(last, event="run", number=f"{run.token}:{run.last}")
+        return
+    shown = b""
+    while True:
+        data = json_bytes(await _run_document(service, run))
+        yield HEARTBEAT if data == shown else sse(data, event="run")
+        shown = data
+        if not _goes_on(run):
+            return
+        await anyio.sleep(_POLL_S)
+        run = await service.find(call.principal, run.run_id)
+
+
+def _order(order: str) -> Handler:
+    async def give(call: Call) -> Response:
+        run = await call.service.find(call.principal, call.part("run_id"))
+        reason = call.body.reason if isinstance(call.body, StopRun) else ""
+        await call.service.order(call.principal, run, order, reason)
+        return JsonText(await _run_document(call.service, run), 202)
+
+    return give
+
+
+async def _settle(call: Call) -> Response:
+    run_id = call.part("run_id")
+    run = await call.service.find(call.principal, run_id)
+    answer: Answer
+    match call.body.root:
+        case SettleApproval(approved=approved, reason=reason):
+            answer = ("approval", approved, reason)
+        case SettleQuestion(answer=text):
+            answer = ("question", text)
+        case SettleCall(result=result, error=error):
+            answer = ("call", result, error)
+    await call.service.settle(run, run_id, call.part("request_id"), answer)
+    return Response(status_code=204)
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+async def _sessions(call: Call) -> Response:
+    _, agent = call.service.agent(call.principal, call.part("agent"))
+    user = call.principal.acts_for(call.query.user)
+    found = await call.service.sessions(agent, user)
+    return JsonText({"data": [_session_document(name, info) for name, info in found]})
+
+
+def _session_document(name: str, info: Any) -> dict[str, Any]:
+    return {
+        "name": name,
+        "user": info.user,
+        "title": info.title,
+        "turns": info.turns,
+        "messages": info.messages,
+        "created_at": info.created_at.isoformat(),
+        "updated_at": info.updated_at.isoformat(),
+    }
+
+
+async def _session(call: Call) -> Response:
+    """Answer an operation on one session, after it was found for its user."""
+    _, agent = call.service.agent(call.principal, call.part("agent"))
+    user, name = call.principal.acts_for(call.query.user), call.part("session")
+    info = await call.service.session(agent, user, name)
+    sessions = agent.sessions
+    try:
+        match call.request.method, call.body:
+            case "DELETE", _:
+                await sessions.delete(info.session)
+                return Response(status_code=204)
+            case _, RenameSession(title=title):
+                await sessions.rename(info.session, title)
+            case _, ForkSession(into=into, turns=turns):
+                await sessions.fork(info.session, stored_name(user, into), turns=turns)
+                name = into
+            case _:
+                messages = await sessions.read(info.session)
+                content = messages_to_openai(messages)
+                return JsonText({"session": _session_document(name, info), "content": list(content)})
+    except AgentError as error:
+        raise Problem(409, "session-refused", error.error.message) from None
+    changed = await call.service.session(agent, user, name)
+    return JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
+
+
+# --- a run as a document --------------------------------------------------------------------------------
+
+
+async def _run_document(service: AgentService, run: LiveRun | RecordedRun) -> dict[str, Any]:
+    outcome = outcome_of(run)
+    if isinstance(run, LiveRun):
+        status, task, user, session, began = run.status, run.task, run.user, run.session, run.started_at
+        waiting = [_waiting(run_id, key, event) for (run_id, key), event in run.requests.items()]
+    else:
+        status, began, user = run.state, run.created_at, run.task.user
+        task, session = run.task.input, shown_name(user, run.task.session)
+        asked = await service.open_questions(run)
+        waiting = [_document_of(each.run_id, each.key, each.kind, each.request) for each in asked]
+    failed = outcome if isinstance(outcome, TaskFailed) else None
+    result = None if isinstance(outcome, TaskFailed) else outcome
+    figures = None if outcome is None else outcome.metadata
+    return {
+        "id": run.run_id,
+        "agent": service.served_name(run),
+        "status": status,
+        "task": task,
+        "user": user,
+        "session": session,
+        "created_at": None if began is None else began.isoformat(),
+        "output": None if result is None else result.output,
+        "reason": "" if result is None else result.reason,
+        "error": None if failed is None else _fault(failed),
+        "usage": None if figures is None else usage_of(figures),
+        "requests": waiting,
+    }
+
+
+def _fault(failed: TaskFailed) -> dict[str, str]:
+    return {"type": type(failed.error).__name__, "message": failed.error.message}
+
+
+_KINDS = {"ApprovalRequested": "approval", "QuestionAsked": "question", "ExternalCallRequested": "call"}
+
+
+def _waiting(run_id: str, key: str, event: AgentEvent) -> dict[str, Any]:
+    encoded: Any = encode(event)
+    return _document_of(run_id, key, _KINDS[type(event).__name__], encoded)
+
+
+_STAMP = ("run_id", "task_id", "sequence", "at", "agent", "parent_run_id")
+
+
+def _document_of(run_id: str, key: str, kind: str, request: dict[str, Any]) -> dict[str, Any]:
+    shown = {name: value for name, value in request.items() if name not in _STAMP}
+    return {"id": key, "run_id": run_id, "kind": kind, "request": shown}
+
+
+# --- the table of operations, and the document ----------------------------------------------------------
+
+_RESUME = ("Last-Event-ID", "The id of the last event that was read: the stream goes on after it.")
+_ONCE = ("Idempotency-Key", "Names the work: a repeated request begins it once.")
+
+OPERATIONS: Sequence[Operation] = (
+    Operation("GET", "/v1/agents", _agents, "List the agents.", AgentList),
+    Operation(
+        "POST",
+        "/v1/runs",
+        _start,
+        "Begin a run.",
+        RunDocument,
+        201,
+        body=NewRun,
+        statuses=(403, 404, 503),
+        headers=(_ONCE,),
+    ),
+    Operation("GET", "/v1/runs", _list, "List runs.", RunList, query=RunsQuery, statuses=(403, 404, 503)),
+    Operation(
+        "GET",
+        "/v1/runs/{run_id}",
+        _get,
+        "Return a run, or wait for its end.",
+        RunDocument,
+        query=WaitQuery,
+        statuses=(404, 503),
+    ),
+    Operation(
+        "GET",
+        "/v1/runs/{run_id}/events",
+        _events,
+        "Stream the events of a run as server-sent events; the last is the run itself.",
+        None,
+        statuses=(404, 503),
+        headers=(_RESUME,),
+        media_type="text/event-stream",
+    ),
+    *(
+        Operation(
+            "POST",
+            f"/v1/runs/{{run_id}}/{order}",
+            _order(order),
+            summary,
+            RunDocument,
+            202,
+            statuses=(404, 409, 503),
+        )
+        for order, summary in (
+            ("cancel", "Cancel a run: it ends without a result."),
+            ("pause", "Hold a run before its next model call or tool call."),
+            ("resume", "Let a paused run go on, or continue one that was interrupted."),
+        )
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/stop",
+        _order("stop"),
+        "End a run now with what there is.",
+        RunDocument,
+        202,
+        body=StopRun,
+        statuses=(404, 409, 503),
+    ),
+    Operation(
+        "POST",
+        "/v1/runs/{run_id}/requests/{request_id}",
+        _settle,
+        "Approve or deny a call, answer a question, or deliver the result of an external call.",
+        None,
+        204,
+        body=Settlement,
+        statuses=(404, 409, 503),
+    ),
+    Operation(
+        "GET",
+        "/v1/agents/{agent}/sessions",
+        _sessions,
+        "List the sessions of a user.",
+        SessionList,
+        query=OwnerQuery,
+        statuses=(403, 404, 503),
+    ),
+    *(
+        Operation(
+            method,
+            f"/v1/agents/{{agent}}/sessions/{{session}}{end}",
+            _session,
+            summary,
+            answer,
+            status,
+            query=OwnerQuery,
+            body=body,
+            statuses=(403, 404, 409, 503),
+        )
+        for method, end, summary, answer, status, body in (
+            ("GET", "", "Return a session with its messages.", SessionContent, 200, None),
+            ("PATCH", "", "Rename a session.", SessionDocument, 200, RenameSession),
+            ("DELETE", "", "Delete a session with everything in it.", None, 204, None),
+            ("POST", "/fork", "Copy a session into a new one.", SessionDocument, 201, ForkSession),
+        )
+    ),
+)
+
+
+def openapi() -> dict[str, Any]:
+    """Return the OpenAPI document of the API."""
+    models: set[type[BaseModel]] = {ProblemDocument}
+    for each in OPERATIONS:
+        models.update(kind for kind in (each.answer, each.body) if kind is not None)
+    modes: list[Any] = [(kind, "validation") for kind in sorted(models, key=lambda kind: kind.__name__)]
+    _, schemas = models_json_schema(modes, ref_template="#/components/schemas/{model}")
+    paths: dict[str, Any] = {}
+    for each in OPERATIONS:
+        paths.setdefault(each.path, {})[each.method.lower()] = _described(each)
+    return {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "reactive_agents",
+            "version": __version__,
+            "summary": "Runs and sessions of agents.",
+        },
+        "paths": paths,
+        "security": [{"key": []}, {}],
+        "components": {
+            "schemas": schemas["$defs"],
+            "securitySchemes": {"key": {"type": "http", "scheme": "bearer"}},
+        },
+    }
+
+
+_PROBLEM = {"application/problem+json": {"schema": {"$ref": "#/components/schemas/ProblemDocument"}}}
+_MEANINGS = {
+    400: "The request is malformed.",
+    401: "The API key is missing or wrong.",
+    403: "The key may not do this.",
+    404: "There is no such thing for this key.",
+    408: "The body came too slowly.",
+    409: "The run or session does not allow it now.",
+    413: "The body is too large.",
+    415: "The body is no JSON.",
+    421: "The server is not reached by this name.",
+    422: "The body or a parameter is wrong.",
+    429: "A limit of the key is reached.",
+    503: "The server is being stopped, or a store cannot be read.",
+}
+
+
+def _described(operation: Operation) -> dict[str, Any]:
+    parameters = [
+        {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+        for name in operation.parts
+    ]
+    queried = operation.query.model_json_schema().get("properties", {})
+    parameters += [{"name": name, "in": "query", "schema": schema} for name, schema in queried.items()]
+    parameters += [
+        {"name": name, "in": "header", "description": about, "schema": {"type": "string"}}
+        for name, about in operation.headers
+    ]
+    content: dict[str, Any] = {}
+    if operation.answer is not None:
+        content = {operation.media_type: {"schema": _reference(operation.answer)}}
+    elif operation.status == 200:
+        content = {operation.media_type: {"schema": {"type": "string"}}}
+    answered: dict[str, Any] = {"description": operation.summary}
+    if content:
+        answered["content"] = content
+    answers: dict[str, Any] = {str(operation.status): answered}
+    if operation.media_type == "text/event-stream":
+        answers["204"] = {"description": "The run has ended, and all of it was read."}
+    every = (400, 401, 403, 421, 422, 429) + ((408, 413, 415) if operation.body else ())
+    for status in sorted({*every, *operation.statuses}):
+        answers[str(status)] = {"description": _MEANINGS[status], "content": _PROBLEM}
+    described: dict[str, Any] = {
+        "operationId": _operation_id(operation),
+        "summary": operation.summary,
+        "parameters": parameters,
+        "responses": answers,
+    }
+    if operation.body is not None:
+        schema = {"application/json": {"schema": _reference(operation.body)}}
+        described["requestBody"] = {"required": True, "content": schema}
+    return described
+
+
+def _operation_id(operation: Operation) -> str:
+    words = [each.strip("{}") for each in operation.path.split("/")[2:]]
+    return "_".join([operation.method.lower(), *words])
+
+
+def _reference(kind: type[BaseModel]) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{kind.__name__}"}

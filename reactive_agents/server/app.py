@@ -1,0 +1,249 @@
+"""The application of a server: protocols, health and metrics in one border.
+
+``PROTOCOLS`` names the protocols. Each is a module with ``routes(service)``, which returns Starlette routes;
+it is imported when an application speaks it.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from importlib import import_module
+from typing import Any
+
+from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST
+from prometheus_client.registry import Collector
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.cors import CORSMiddleware
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.server.access import ApiKeys, Authenticate, KeyLimits
+from reactive_agents.server.runs import AgentService, DepsFactory
+from reactive_agents.server.web import LOOPBACK_HOSTS, Border, JsonText, Problem, report
+
+PROTOCOLS: Mapping[str, str] = {
+    "api": "reactive_agents.server.api",
+}
+"""The module of each protocol."""
+
+Agents = ReactiveAgent[Any, Any] | Iterable[ReactiveAgent[Any, Any]] | Mapping[str, ReactiveAgent[Any, Any]]
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+_DRAIN_S = 30.0
+
+
+def create_app(
+    agents: Agents,
+    *,
+    keys: ApiKeys | str | None = None,
+    authenticate: Authenticate | None = None,
+    limits: KeyLimits | None = None,
+    hosts: Collection[str] | None = None,
+    origins: Sequence[str] = (),
+    deps: DepsFactory | None = None,
+    queue: str | None = None,
+    work: bool = True,
+    drain_s: float = _DRAIN_S,
+    protocols: Collection[str] = tuple(PROTOCOLS),
+) -> Starlette:
+    """Return the ASGI application that serves agents.
+
+    ``app.state.service`` is the ``AgentService`` that has their runs.
+
+    Its lifespan opens and closes the agents. An application that mounts it passes its own lifespan on:
+    ``Starlette(routes=[Mount("/agents", app)], lifespan=lambda _: app.router.lifespan_context(app))``.
+
+    Args:
+        agents: one, several by their own names, or by the names to serve them under.
+        keys: the API keys, or the path of their file.
+        authenticate: tells who sends a request, in place of keys.
+        limits: of whoever sends requests, where there are no keys.
+        hosts: names by which the server may be reached. By default any with ``keys`` or ``authenticate``,
+            else those of this machine alone, so that no web page reaches the agents under a name of its own.
+        origins: web pages of other origins that may send requests (CORS); none by default.
+        deps: makes the dependencies of each run, for agents that take any.
+        queue: puts runs of durable agents into a queue, for the workers of any process.
+        work: whether this process works on that queue.
+        drain_s: seconds that runs under way have to end when the application is closed.
+        protocols: names in ``PROTOCOLS``.
+
+    Raises:
+        ValueError: an agent cannot be served, or an option is wrong.
+    """
+    served = _by_name(agents)
+    if keys is not None and authenticate is not None:
+        raise ValueError("keys and authenticate: give one of them.")
+    if keys is not None and not isinstance(keys, ApiKeys):
+        keys = ApiKeys(keys)
+    for name, agent in served.items():
+        if agent.deps_type is not None and deps is None:
+            raise ValueError(f"{name!r} takes dependencies: deps has to make them.")
+        if queue is not None and agent.container.settings().durability is None:
+            raise ValueError(f"{name!r} is not durable: its runs cannot be queued.")
+    unknown = [each for each in protocols if each not in PROTOCOLS]
+    if unknown:
+        raise ValueError(f"There is no protocol {unknown[0]!r}: expected some of {', '.join(PROTOCOLS)}.")
+    who = keys or authenticate
+    service = AgentService(served, authenticate=who, limits=limits, deps=deps, queue=queue)
+    metrics = ServerMetrics(service)
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            for agent in served.values():
+                await stack.enter_async_context(agent)
+                if queue is not None and work:
+                    agent.runs.ensure_worker(queue)
+            for opened in service.lifespans:
+                await stack.enter_async_context(opened())
+            service.is_draining = False
+            try:
+                yield
+            finally:
+                await service.drain(drain_s)
+
+    routes: list[BaseRoute] = [
+        Route("/healthz", _healthy),
+        Route("/readyz", _readiness(service, keys)),
+        Route("/metrics", metrics.show),
+    ]
+    for name in protocols:
+        routes += import_module(PROTOCOLS[name]).routes(service)
+    allowed = hosts if hosts is not None else ("*",) if who is not None else LOOPBACK_HOSTS
+    middleware = [
+        Middleware(Border, hosts=allowed, origins=origins),
+        Middleware(MeteredRequests, metrics=metrics),
+    ]
+    if origins:
+        cors = Middleware(
+            CORSMiddleware,
+            allow_origins=list(origins),
+            allow_methods=["GET", "POST", "PATCH", "DELETE"],
+            allow_headers=["authorization", "content-type", "idempotency-key", "last-event-id"],
+            expose_headers=["x-run-id", "retry-after"],
+        )
+        middleware.insert(1, cors)
+    app = Starlette(
+        routes=routes,
+        middleware=middleware,
+        lifespan=lifespan,
+        exception_handlers={HTTPException: report, Problem: report},
+    )
+    app.router.redirect_slashes = False
+    app.state.service = service
+    return app
+
+
+def _by_name(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
+    if isinstance(agents, ReactiveAgent):
+        agents = (agents,)
+    named = agents.items() if isinstance(agents, Mapping) else [(each.name, each) for each in agents]
+    served: dict[str, ReactiveAgent[Any, Any]] = {}
+    for name, agent in named:
+        if not _NAME.fullmatch(name):
+            expected = "letters, digits, '.', '_' and '-', at most 64"
+            raise ValueError(f"An agent cannot be served as {name!r}: expected {expected}.")
+        if name in served:
+            raise ValueError(f"Two agents are named {name!r}: give a mapping of names.")
+        served[name] = agent
+    if not served:
+        raise ValueError("There is no agent to serve.")
+    return served
+
+
+async def _healthy(request: Request) -> Response:
+    return JsonText({"status": "ok"})
+
+
+def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:
+    async def ready(request: Request) -> Response:
+        if service.is_draining:
+            raise Problem(503, "draining", "The server is being stopped.")
+        if keys is not None and not keys.is_readable:
+            raise Problem(503, "keys-unreadable", "The file of API keys cannot be read.")
+        return JsonText({"status": "ready"})
+
+    return ready
+
+
+# --- metrics --------------------------------------------------------------------------------------------
+
+
+class ServerMetrics(Collector):
+    """Metrics in the format of Prometheus, without names of users."""
+
+    def __init__(self, service: AgentService) -> None:
+        self._service = service
+        self._registry = CollectorRegistry()
+        self._registry.register(self)
+        self._requests = Counter(
+            "reactive_agents_http_requests", "Requests.", ("route", "status"), registry=self._registry
+        )
+        self._seconds = Histogram(
+            "reactive_agents_http_request_seconds",
+            "Seconds until the first byte of the answer.",
+            ("route",),
+            registry=self._registry,
+        )
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the numbers of runs and streams."""
+        service = self._service
+        yield GaugeMetricFamily(
+            "reactive_agents_runs_under_way", "Runs under way here.", value=service.runs_under_way
+        )
+        yield GaugeMetricFamily(
+            "reactive_agents_streams_open",
+            "Streams of events that are open.",
+            value=service.uses.open_streams,
+        )
+        yield CounterMetricFamily("reactive_agents_runs_started", "Runs begun here.", value=service.started)
+        ended = CounterMetricFamily("reactive_agents_runs_ended", "Runs that ended here.", labels=["status"])
+        for status, number in service.ended.items():
+            ended.add_metric([status], number)
+        yield ended
+
+    def count(self, route: str, status: int, seconds: float) -> None:
+        """Count a request."""
+        self._requests.labels(route, str(status)).inc()
+        self._seconds.labels(route).observe(seconds)
+
+    async def show(self, request: Request) -> Response:
+        """Answer with the metrics, for a key that is of no user."""
+        if self._service.principal(request).user is not None:
+            raise Problem(403, "not-for-users", "The key of a user may not read metrics.")
+        return Response(generate_latest(self._registry), media_type=CONTENT_TYPE_LATEST)
+
+
+class MeteredRequests:
+    """Middleware that counts requests and their time by their route."""
+
+    def __init__(self, app: ASGIApp, *, metrics: ServerMetrics) -> None:
+        self._app = app
+        self._metrics = metrics
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        begun = time.perf_counter()
+
+        async def send_counted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                route = scope.get("route")
+                path = getattr(route, "path", "none")  # never the path itself: a stranger may choose it
+                self._metrics.count(path, message["status"], time.perf_counter() - begun)
+            await send(message)
+
+        await self._app(scope, receive, send_counted)

@@ -1,0 +1,717 @@
+"""The runs of a server: begun, kept, followed by streams, and settled.
+
+A run belongs to the server, and not to the connection that began it: a task of its own consumes its events.
+It keeps the latest of them under their numbers, so that a reader that was cut off goes on where it was. Of a
+durable run the record has the rest: it is found there after a restart, and in whatever process it goes on.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+import time
+from collections import deque
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, aclosing
+from datetime import UTC, datetime
+from typing import Any, Literal, TypeAlias
+from urllib.parse import quote
+
+import anyio
+from attrs import define, evolve, field, frozen
+from returns.result import Failure, Result
+from starlette.requests import Request
+
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.run_options import TaskOptions
+from reactive_agents.agent.runs import queued_run
+from reactive_agents.core import errors, events
+from reactive_agents.core.codec import encode
+from reactive_agents.core.content import Content
+from reactive_agents.core.conversation import SessionInfo
+from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import Message
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
+from reactive_agents.core.tasks import AgentResult, Task
+from reactive_agents.core.tasks import TaskResultMetadata as Figures
+from reactive_agents.effects import spawn_on_this_loop
+from reactive_agents.engine.durability import recorded_outcome
+from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
+from reactive_agents.server.web import Problem, json_bytes
+
+_log = logging.getLogger("reactive_agents")
+
+MOST_EVENTS = 10_000
+"""Events of a run that are kept; a stream that is further behind misses the oldest."""
+MOST_ENDED = 1_000
+ENDED_S = 600.0
+"""Seconds that a run is kept after its end, unless there are more than ``MOST_ENDED``."""
+_CANCEL_S = 10.0
+"""Seconds that runs have to end after they were cancelled."""
+
+Answer: TypeAlias = (
+    tuple[Literal["approval"], bool, str]
+    | tuple[Literal["question"], str]
+    | tuple[Literal["call"], Json, str]
+)
+"""The kind of a request, and what a person or another program says to it."""
+
+
+# --- one run of this process ----------------------------------------------------------------------------
+
+
+@define(eq=False)
+class KeptEvent:
+    """An event under its number, and its JSON text once a stream has asked for it."""
+
+    number: int
+    event: AgentEvent
+    data: bytes = b""
+
+    @property
+    def kind(self) -> str:
+        """The name of the event's class."""
+        return type(self.event).__name__
+
+    def json(self) -> bytes:
+        """Return the event as JSON text."""
+        if not self.data:
+            self.data = json_bytes(encode(self.event, events.AgentEvent))
+        return self.data
+
+
+@define(eq=False)
+class LiveRun:
+    """A run that is, or was, under way in this process.
+
+    Attributes:
+        agent: the name that the agent is served under.
+        session: the name of its conversation for its user.
+        principal: whoever began it.
+        token: names this attempt, so that numbers of an earlier one are not mistaken for its own.
+        outcome: the last event; ``None`` while it is under way, and where it was interrupted.
+        refusal: why it could not be begun.
+        requests: what waits for people, by run and id.
+        ended_at: seconds of the monotonic clock; ``None`` while it is under way.
+    """
+
+    agent: str
+    user: str | None
+    session: str | None
+    principal: Principal
+    is_durable: bool
+    run_id: RunId = field(default=RunId(""))
+    task_id: TaskId = field(default=TaskId(""))
+    task: str = ""
+    started_at: datetime | None = None
+    token: str = field(factory=lambda: secrets.token_hex(4))
+    kept: deque[KeptEvent] = field(factory=deque)
+    last: int = 0
+    outcome: events.TaskCompleted | events.TaskFailed | None = None
+    refusal: AgentError | None = None
+    is_paused: bool = False
+    is_interrupted: bool = False
+    requests: dict[tuple[RunId, str], AgentEvent] = field(factory=dict)
+    run_ids: set[RunId] = field(factory=set)
+    ended_at: float | None = None
+    scope: anyio.CancelScope = field(factory=anyio.CancelScope)
+    _changed: anyio.Event | None = None
+
+    def take(self, event: AgentEvent) -> None:
+        """Keep an event of the run, or of a run that its tools began."""
+        if not self.last:
+            self.run_id, self.task_id = event.run_id, event.task_id
+            self.started_at = event.at
+        self.run_ids.add(event.run_id)
+        self.last += 1
+        self.kept.append(KeptEvent(self.last, event))
+        if len(self.kept) > MOST_EVENTS:
+            self.kept.popleft()
+        match event:
+            case events.ApprovalRequested(approval_id=request) | events.QuestionAsked(question_id=request):
+                self.requests[event.run_id, request] = event
+            case events.ExternalCallRequested(tool_call_id=request):
+                self.requests[event.run_id, request] = event
+            case events.ApprovalDecided(approval_id=request) | events.QuestionAnswered(question_id=request):
+                self.requests.pop((event.run_id, request), None)
+            case events.ExternalCallDelivered(tool_call_id=request):
+                self.requests.pop((event.run_id, request), None)
+            case events.TaskStarted() if event.run_id == self.run_id:
+                self.task = event.input
+            case events.ExecutionPaused() if event.run_id == self.run_id:
+                self.is_paused = True
+            case events.ExecutionResumed() if event.run_id == self.run_id:
+                self.is_paused = False
+            case events.TaskCompleted() | events.TaskFailed() if event.run_id == self.run_id:
+                self.outcome = event
+        self._wake()
+
+    def end(self, now: float) -> None:
+        """Take no more events."""
+        self.ended_at = now
+        self.requests.clear()
+        self.is_interrupted = self.outcome is None
+        self._wake()
+
+    @property
+    def has_ended(self) -> bool:
+        """Whether there is nothing more to come."""
+        return self.ended_at is not None
+
+    @property
+    def status(self) -> RunState:
+        """The state of the run as it is listed."""
+        match self.outcome:
+            case events.TaskCompleted(result=result):
+                return result.status
+            case events.TaskFailed(error=errors.RunCancelled()):
+                return "cancelled"
+            case events.TaskFailed():
+                return "failed"
+        if self.is_interrupted:
+            return "failed" if self.refusal is not None else "interrupted"
+        return "waiting" if self.requests else "paused" if self.is_paused else "running"
+
+    async def changed(self, seconds: float) -> bool:
+        """Wait for the next event or the end; return whether it came in these seconds."""
+        if self.has_ended:
+            return True
+        if self._changed is None:
+            self._changed = anyio.Event()
+        with anyio.move_on_after(seconds) as waiting:
+            await self._changed.wait()
+        return not waiting.cancelled_caught
+
+    async def follow(
+        self, after: int = 0, *, silence_s: float = 15.0
+    ) -> AsyncGenerator[KeptEvent | None, None]:
+        """Yield the events after a number, until the run has ended.
+
+        ``None`` stands for a silence. Events that are no longer kept are left out: the numbers have a gap.
+        """
+        while True:
+            while after < self.last and self.kept:
+                first = self.kept[0].number
+                found = self.kept[max(after + 1, first) - first]
+                after = found.number
+                yield found
+            if self.has_ended:
+                return
+            if not await self.changed(silence_s):
+                yield None
+
+    async def until_ended(self) -> None:
+        """Wait for the end of the run."""
+        while not self.has_ended:
+            await self.changed(3_600.0)
+
+    def _wake(self) -> None:
+        changed, self._changed = self._changed, None
+        if changed is not None:
+            changed.set()
+
+
+# --- the service that protocols use ---------------------------------------------------------------------
+
+
+@frozen
+class RunRequest:
+    """A run that a client asks for.
+
+    Attributes:
+        text: the task, with the labels of its parts.
+        user: whose it is to be; ``None`` for that of the key.
+        key: names the work, so that a repeated request begins it once; ``None`` for a new run.
+    """
+
+    text: str
+    parts: tuple[Content, ...] = ()
+    user: str | None = None
+    session: str | None = None
+    history: tuple[Message, ...] = ()
+    metadata: Mapping[str, Any] = field(factory=dict)
+    tags: Sequence[str] = ()
+    settings: Any = None
+    key: str | None = None
+
+
+DepsFactory: TypeAlias = Callable[[Principal], Any]
+"""Return the dependencies of a run that whoever sends the request begins."""
+
+
+class AgentService:
+    """The agents of a server, and their runs: all that a protocol needs.
+
+    Args:
+        agents: by the names that they are served under.
+        authenticate: tells who sends a request; ``None`` where anybody may.
+        limits: of anybody, where there are no keys.
+        deps: makes the dependencies of runs.
+        queue: puts the runs of durable agents into this queue, for workers; ``None`` to run them here.
+
+    Attributes:
+        agents: by the names that they are served under.
+        anybody: whoever sends requests where there are no keys.
+        is_draining: whether no more runs are begun.
+        lifespans: return contexts that are open as long as the application is; protocols append theirs.
+    """
+
+    def __init__(
+        self,
+        agents: Mapping[str, ReactiveAgent[Any, Any]],
+        *,
+        authenticate: Authenticate | None = None,
+        limits: KeyLimits | None = None,
+        deps: DepsFactory | None = None,
+        queue: str | None = None,
+    ) -> None:
+        self.agents = dict(agents)
+        self.uses = UseOfKeys()
+        self.is_draining = False
+        self.started = 0
+        self.ended: dict[str, int] = {}
+        self.anybody = Principal(limits=limits or KeyLimits())
+        self.lifespans: list[Callable[[], AbstractAsyncContextManager[Any]]] = []
+        self._authenticate = authenticate
+        self._deps = deps
+        self._queue = queue
+        self._live: dict[RunId, LiveRun] = {}
+        self._by_key: dict[RunId, LiveRun] = {}
+
+    # --- who asks, and for which agent ----------------------------------------------------------------------
+
+    def principal(self, request: Request) -> Principal:
+        """Return who sends a request, and count it.
+
+        Raises:
+            Problem: the key is missing or wrong, or has sent too many.
+        """
+        found = self.anybody if self._authenticate is None else self._authenticate(request)
+        if found is None:
+            detail = "An API key is needed, as Authorization: Bearer …"
+            raise Problem(401, "unauthorized", detail, headers={"www-authenticate": "Bearer"})
+        self.uses.count_request(found)
+        return found
+
+    def agent(self, principal: Principal, name: str | None) -> tuple[str, ReactiveAgent[Any, Any]]:
+        """Return an agent by its name; without one, the only agent that there is.
+
+        Raises:
+            Problem: there is none of this name for the principal.
+        """
+        names = [each for each in self.agents if principal.may_use(each)]
+        if name is None and len(names) == 1:
+            name = names[0]
+        if name is None:
+            raise Problem(422, "agent-missing", "There are several agents: name one.")
+        if name not in names:
+            raise Problem(404, "agent-not-found", "There is no such agent.")
+        return name, self.agents[name]
+
+    # --- beginning ------------------------------------------------------------------------------------------
+
+    async def start(
+        self, principal: Principal, agent: str | None, asked: RunRequest
+    ) -> LiveRun | RecordedRun:
+        """Begin a run; return it when it has its id.
+
+        Raises:
+            Problem: it is refused.
+        """
+        name, served = self.agent(principal, agent)
+        if self.is_draining:
+            detail = "The server is being stopped: send the request again."
+            raise Problem(503, "draining", detail, headers={"retry-after": "5", "connection": "close"})
+        user = principal.acts_for(asked.user)
+        durable = _is_durable(served)
+        run_id = None
+        if asked.key is not None:
+            whose = json_bytes([principal.key if user is None else None, user, name, asked.key])
+            run_id = RunId(hashlib.sha256(whose).hexdigest()[:32])
+            known = self._by_key.get(run_id)
+            if known is not None:
+                return _same_task(known, known.task, asked.text)
+        elif durable:
+            run_id = RunId(secrets.token_hex(16))
+        session = None
+        if asked.session is not None:
+            session = await self._session_to_use(served, user, asked.session)
+        options: TaskOptions = {
+            "session": session,
+            "user": user,
+            "history": asked.history or None,
+            "metadata": asked.metadata or None,
+            "tags": asked.tags or None,
+            "settings": asked.settings,
+        }
+        try:
+            task = served.new_task(asked.text, **options)
+            if asked.parts:
+                task = evolve(task, parts=asked.parts)
+            if durable and self._queue is not None and run_id is not None:
+                queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
+                await served.runs.submit(queued)
+                return await served.runs.find(run_id)
+        except AgentError as error:
+            raise _refused(error) from None
+        return await self._conduct(principal, name, task, run_id, named=asked.key)
+
+    async def _conduct(
+        self,
+        principal: Principal,
+        name: str,
+        task: Task,
+        run_id: RunId | None,
+        *,
+        named: str | None = None,
+    ) -> LiveRun:
+        agent = self.agents[name]
+        self.uses.begin(principal, "runs")
+        self._forget_ended()
+        live = LiveRun(name, task.user, shown_name(task.user, task.session), principal, _is_durable(agent))
+        if run_id is not None:
+            live.run_id = run_id
+            self._live[run_id] = live
+            if named is not None:
+                self._by_key[run_id] = live
+        self.started += 1
+        options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
+        if agent.deps_type is not None:
+            options["deps"] = None if self._deps is None else self._deps(principal)
+
+        async def consume() -> None:
+            try:
+                with live.scope:
+                    async with aclosing(agent.stream(task, **options)) as stream:
+                        async for event in stream:
+                            live.take(event)
+                            if live.last == 1:
+                                self._live[live.run_id] = live
+            except AgentError as error:
+                live.refusal = error
+            except (Exception, SystemExit) as error:  # noqa: BLE001 - nobody waits for the task
+                _log.error("The run %s was cut off.", live.run_id, exc_info=error)
+            finally:
+                live.end(time.monotonic())
+                self.uses.end(principal, "runs")
+                self.ended[live.status] = self.ended.get(live.status, 0) + 1
+
+        async def stop_late() -> None:
+            with anyio.move_on_after(principal.limits.run_s):
+                await live.until_ended()
+            if not live.has_ended:
+                agent.stop(live.task_id, "The time that the key allows for a run is over.")
+
+        spawn_on_this_loop(consume)
+        spawn_on_this_loop(stop_late)
+        while not live.last and not live.has_ended:
+            await live.changed(3_600.0)
+        if live.refusal is not None:
+            self._live.pop(live.run_id, None)
+            self._by_key.pop(live.run_id, None)
+            raise _refused(live.refusal)
+        return live
+
+    # --- finding --------------------------------------------------------------------------------------------
+
+    async def find(self, principal: Principal, run_id: str) -> LiveRun | RecordedRun:
+        """Return a run, or the run of this process whose tools began it.
+
+        Raises:
+            Problem: there is none of this id for the principal.
+        """
+        live = self._live.get(RunId(run_id))
+        if live is None:
+            live = next((each for each in self._live.values() if run_id in each.run_ids), None)
+        if live is not None and live.last:
+            if principal.may_use(live.agent) and principal.may_read(live.user):
+                if not live.is_interrupted or not live.is_durable:
+                    return live
+            else:
+                raise _not_found()
+        for name, agent in self.agents.items():
+            if not principal.may_use(name) or not _is_durable(agent):
+                continue
+            try:
+                found = await agent.runs.find(run_id)
+            except AgentError as error:
+                if isinstance(error.error, errors.RunRefused):
+                    continue
+                raise _unavailable(error) from None
+            if found.agent_id == agent.agent_id and principal.may_read(found.task.user):
+                return found
+        raise _not_found()
+
+    async def recent(
+        self, principal: Principal, agent: str | None, user: str | None, state: RunState | None, limit: int
+    ) -> list[LiveRun | RecordedRun]:
+        """Return runs, the latest first; without an agent those of all."""
+        user = principal.acts_for(user)
+        names = [self.agent(principal, agent)[0]] if agent else [*filter(principal.may_use, self.agents)]
+        found: dict[str, LiveRun | RecordedRun] = {}
+        for name in names:
+            if not _is_durable(self.agents[name]):
+                continue
+            try:
+                recorded = await self.agents[name].runs.list(state=state, user=user, limit=limit)
+            except AgentError as error:
+                raise _unavailable(error) from None
+            found.update((each.run_id, each) for each in recorded)
+        for live in self._live.values():
+            fits = live.agent in names and live.last and user in (None, live.user)
+            if fits and not (live.is_durable and live.is_interrupted) and state in (None, live.status):
+                found[live.run_id] = live
+        started = sorted(found.values(), key=_began, reverse=True)
+        return started[:limit]
+
+    def served_name(self, run: LiveRun | RecordedRun) -> str:
+        """Return the name that the agent of a run is served under."""
+        if isinstance(run, LiveRun):
+            return run.agent
+        return next(name for name, agent in self.agents.items() if agent.agent_id == run.agent_id)
+
+    async def open_questions(self, run: LiveRun | RecordedRun) -> tuple[OpenQuestion, ...]:
+        """Return what waits for people in a run that is not under way here."""
+        if isinstance(run, LiveRun) or run.state != "waiting":
+            return ()
+        try:
+            return await self.agents[self.served_name(run)].runs.questions(run.run_id)
+        except AgentError as error:
+            raise _unavailable(error) from None
+
+    # --- steering -------------------------------------------------------------------------------------------
+
+    async def order(
+        self, principal: Principal, run: LiveRun | RecordedRun, order: str, reason: str = ""
+    ) -> None:
+        """Have a run ``cancel``, ``stop``, ``pause`` or ``resume``.
+
+        One that was interrupted is continued here by ``resume``.
+
+        Raises:
+            Problem: it cannot, such as one that has ended.
+        """
+        agent = self.agents[self.served_name(run)]
+        if isinstance(run, LiveRun):
+            orders: dict[str, Callable[[], Result[None, errors.TaskError]]] = {
+                "cancel": lambda: agent.cancel(run.task_id),
+                "stop": lambda: agent.stop(run.task_id, reason),
+                "pause": lambda: agent.pause(run.task_id),
+                "resume": lambda: agent.resume(run.task_id),
+            }
+            if isinstance(orders[order](), Failure):
+                raise Problem(409, "run-not-under-way", f"The run is {run.status}: it cannot {order}.")
+            return
+        recorded = {"cancel": agent.runs.cancel, "pause": agent.runs.pause, "resume": agent.runs.unpause}
+        if order not in recorded:
+            raise Problem(409, "run-elsewhere", "A run of another process cannot be stopped: cancel it.")
+        try:
+            if order == "resume" and run.state == "interrupted":
+                await self._conduct(principal, self.served_name(run), run.task, run.run_id)
+                return
+            await recorded[order](run.run_id)
+        except AgentError as error:
+            raise Problem(409, "run-not-under-way", error.error.message) from None
+
+    async def settle(self, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer) -> None:
+        """Settle a request of a run, or of one that its tools began.
+
+        Raises:
+            Problem: nothing of this kind waits under this id.
+        """
+        agent = self.agents[self.served_name(run)]
+        settled: Result[Any, Any]
+        if isinstance(run, LiveRun):
+            own, asked = RunId(run_id), run.requests.get((RunId(run_id), request))
+            match answer, asked:
+                case ("approval", approved, reason), events.ApprovalRequested():
+                    if approved:
+                        settled = agent.approve(own, ApprovalId(request))
+                    else:
+                        settled = agent.deny(own, ApprovalId(request), str(reason))
+                case ("question", text), events.QuestionAsked():
+                    settled = await agent.answer(own, RequestId(request), str(text))
+                case ("call", result, error), events.ExternalCallRequested():
+                    settled = await agent.deliver(own, RequestId(request), result, error=str(error))
+                case _:
+                    raise _not_waiting()
+            if isinstance(settled, Failure):
+                raise _not_waiting()
+            return
+        try:
+            match answer:
+                case ("approval", True, _):
+                    await agent.runs.approve(run.run_id, request)
+                case ("approval", _, reason):
+                    await agent.runs.deny(run.run_id, request, str(reason))
+                case ("question", text):
+                    await agent.runs.answer(run.run_id, text, request)
+                case ("call", result, error):
+                    await agent.runs.answer(run.run_id, result, request, error=str(error))
+        except AgentError:
+            raise _not_waiting() from None
+
+    # --- sessions -------------------------------------------------------------------------------------------
+
+    async def sessions(
+        self, agent: ReactiveAgent[Any, Any], user: str | None
+    ) -> list[tuple[str, SessionInfo]]:
+        """Return the sessions of a user by their names for that user; without one, of all."""
+        try:
+            found = await agent.sessions.list(user)
+        except AgentError as error:
+            raise _unavailable(error) from None
+        return [(shown_name(each.user, each.session) or "", each) for each in found]
+
+    async def session(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> SessionInfo:
+        """Return a session of a user by its name for that user.
+
+        Without a user it is a session of nobody.
+
+        Raises:
+            Problem: the user has none of this name.
+        """
+        for shown, each in await self.sessions(agent, user):
+            if shown == name and each.user == user:
+                return each
+        raise Problem(404, "session-not-found", "There is no such session.")
+
+    async def _session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
+        """Return the name of a session in the store, in which names of users cannot meet."""
+        own = stored_name(user, name)
+        if user is None or own == name:
+            return own
+        try:  # one of this name that the program itself, or the command, has made for the user
+            found = await self.session(agent, user, name)
+        except Problem:
+            return own
+        return found.session
+
+    # --- the end --------------------------------------------------------------------------------------------
+
+    async def drain(self, seconds: float) -> None:
+        """Begin no more runs, and wait for those under way.
+
+        After these seconds durable runs are interrupted, so that another process or the next start continues
+        them, and others are cancelled. A durable run that waits for a person is interrupted at once.
+        """
+        self.is_draining = True
+        for run in self._under_way():
+            if run.is_durable and run.status in ("waiting", "paused"):
+                run.scope.cancel()
+        with anyio.move_on_after(seconds):
+            for run in self._under_way():
+                await run.until_ended()
+        for run in self._under_way():
+            if run.is_durable or isinstance(self.agents[run.agent].cancel(run.task_id), Failure):
+                run.scope.cancel()
+        with anyio.move_on_after(_CANCEL_S, shield=True):
+            for run in self._under_way():
+                await run.until_ended()
+
+    def _under_way(self) -> list[LiveRun]:
+        return [each for each in self._live.values() if not each.has_ended]
+
+    @property
+    def runs_under_way(self) -> int:
+        """The number of runs under way in this process."""
+        return len(self._under_way())
+
+    def _forget_ended(self) -> None:
+        """Drop the runs that ended longer ago, and the first of too many."""
+        now = time.monotonic()
+        ended = [each for each in self._live.values() if each.ended_at is not None]
+        ended.sort(key=lambda each: each.ended_at or now)
+        many = len(ended) - MOST_ENDED
+        for place, run in enumerate(ended):
+            if place >= many and now - (run.ended_at or now) < ENDED_S:
+                return
+            self._live.pop(run.run_id, None)
+            self._by_key.pop(run.run_id, None)
+
+
+def stored_name(user: str | None, name: str) -> str:
+    """Return the name that a store has for a session of a user.
+
+    No two users have one, whatever they choose.
+
+    >>> stored_name("ada", "diary"), stored_name("ada:x", "diary"), stored_name(None, "diary")
+    ('ada:diary', 'ada%3Ax:diary', 'diary')
+    """
+    return name if user is None else f"{quote(user, safe=' @.-+')}:{name}"
+
+
+def shown_name(user: str | None, stored: str | None) -> str | None:
+    """Return the name of a session for its user.
+
+    >>> shown_name("ada", "ada:diary"), shown_name("ada", "made-by-the-program"), shown_name(None, None)
+    ('diary', 'made-by-the-program', None)
+    """
+    return stored if user is None or stored is None else stored.removeprefix(stored_name(user, ""))
+
+
+def _is_durable(agent: ReactiveAgent[Any, Any]) -> bool:
+    return agent.container.settings().durability is not None
+
+
+def _began(run: LiveRun | RecordedRun) -> datetime:
+    began = run.started_at if isinstance(run, LiveRun) else run.created_at
+    return began or datetime.fromtimestamp(0, UTC)
+
+
+def _same_task(run: LiveRun, known: str, given: str) -> LiveRun:
+    if known != given:
+        raise Problem(422, "other-task", "The idempotency key was used for another task.")
+    return run
+
+
+def _refused(error: AgentError) -> Problem:
+    return Problem(422, "run-refused", error.error.message, error=type(error.error).__name__)
+
+
+def _unavailable(error: AgentError) -> Problem:
+    _log.error("A store of the agent failed: %s", error.error.message)
+    return Problem(503, "store-unavailable", "A store of the agent cannot be read now.")
+
+
+def _not_found() -> Problem:
+    return Problem(404, "run-not-found", "There is no such run.")
+
+
+def _not_waiting() -> Problem:
+    return Problem(409, "not-waiting", "No such request waits for this answer.")
+
+
+# --- runs as documents ----------------------------------------------------------------------------------
+
+
+def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | None:
+    """Return the result of a run, or its failure; ``None`` while there is none."""
+    if isinstance(run, LiveRun):
+        match run.outcome:
+            case events.TaskCompleted(result=result):
+                return result
+            case failed:
+                return failed
+    if not run.result:
+        return None
+    read = recorded_outcome(run)
+    if isinstance(read, errors.RunRefused):
+        return None
+    return read.failure() if isinstance(read, Failure) else read.unwrap().result
+
+
+def usage_of(figures: Figures) -> JsonObject:
+    """Return the usage of a run as JSON data."""
+    return {
+        "input_tokens": figures.usage.input_tokens,
+        "output_tokens": figures.usage.output_tokens,
+        "total_tokens": figures.tokens_used,
+        "model_calls": figures.model_calls,
+        "cost_usd": figures.cost_usd,
+        "unpriced_calls": figures.unpriced_calls,
+    }

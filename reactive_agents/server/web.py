@@ -1,0 +1,430 @@
+"""Bodies, problem details, event streams and checks of any HTTP application.
+
+Nothing here knows of agents: the page of ``studio`` is built of the same parts.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Mapping
+from contextlib import aclosing
+from http import HTTPStatus
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import anyio
+from pydantic import BaseModel, ConfigDict, ValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response, StreamingResponse
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from reactive_agents.core.json import without_surrogates
+
+_log = logging.getLogger("reactive_agents")
+_Body = TypeVar("_Body", bound=BaseModel)
+_T = TypeVar("_T")
+
+LOOPBACK_HOSTS = ("127.0.0.1", "localhost", "::1")
+DEEPEST_BODY = 64
+"""Levels of arrays and objects in a body; deeper ones are refused."""
+_MOST_PROBLEMS = 20
+_LONGEST_SHOWN = 200
+
+
+# --- problem details ------------------------------------------------------------------------------------
+
+
+class Problem(Exception):
+    """An error of a request, sent as problem details (RFC 9457).
+
+    Args:
+        status: of HTTP.
+        code: names the kind of problem, such as ``run-not-found``; its ``type`` ends with it.
+        detail: a sentence about this occurrence.
+        headers: of the response.
+        fields: further members of the document.
+    """
+
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        *,
+        headers: Mapping[str, str] | None = None,
+        **fields: Any,
+    ) -> None:
+        super().__init__(detail)
+        self.status = status
+        self.code = code
+        self.detail = detail
+        self.headers = dict(headers or {})
+        self.fields = fields
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The members of the problem, as JSON data."""
+        return {
+            "type": f"urn:reactive-agents:problem:{self.code}",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            "code": self.code,
+            **self.fields,
+        }
+
+    def response(self) -> Response:
+        """Return the response that reports the problem."""
+        return JsonText(self.document, self.status, self.headers, media_type="application/problem+json")
+
+
+class JsonText(Response):
+    """A response of JSON in ASCII, which no text in it can break out of."""
+
+    media_type = "application/json"
+
+    def __init__(
+        self,
+        content: Any,
+        status: int = 200,
+        headers: Mapping[str, str] | None = None,
+        media_type: str | None = None,
+    ) -> None:
+        super().__init__(json_bytes(content), status, headers, media_type)
+
+
+def json_bytes(content: Any) -> bytes:
+    """Return JSON data as ASCII text on one line."""
+    return json.dumps(content, separators=(",", ":"), allow_nan=False).encode("ascii")
+
+
+def as_problem(error: Exception) -> Problem:
+    """Return the problem that an exception of a handler is; unknown ones are logged."""
+    match error:
+        case Problem():
+            return error
+        case HTTPException(status_code=status, detail=detail, headers=headers):
+            code = HTTPStatus(status).phrase.lower().replace(" ", "-")
+            return Problem(status, code, detail, headers=headers)
+        case ClientDisconnect():
+            return Problem(400, "disconnected", "The client left before its request was complete.")
+        case _:
+            _log.error("A request failed.", exc_info=error)
+            return Problem(500, "internal-error", "The server failed to answer the request.")
+
+
+async def report(request: Request, error: Exception) -> Response:
+    """Answer a failed request with its problem, as a handler of exceptions."""
+    return as_problem(error).response()
+
+
+# --- bodies ---------------------------------------------------------------------------------------------
+
+
+class StrictBody(BaseModel):
+    """The base of bodies: unknown fields and values of other types are refused."""
+
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: float) -> _Body:
+    """Return the JSON body of a request.
+
+    Args:
+        kind: the form of the body.
+        most: bytes that are read; more are refused before they are read.
+        seconds: until the whole body has to be there.
+
+    Raises:
+        Problem: it is too long or too slow, no JSON, or of another form.
+    """
+    data = await read_json(request, most=most, seconds=seconds)
+    try:
+        return kind.model_validate(data)
+    except ValidationError as error:
+        raise problem_of(error, "invalid-body") from None
+
+
+def problem_of(error: ValidationError, code: str) -> Problem:
+    """Return the problem of data that has not the form it should have."""
+    found = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_PROBLEMS]
+    problems = [{"pointer": _pointer(each["loc"]), "detail": each["msg"]} for each in found]
+    first = problems[0]
+    return Problem(422, code, f"{first['pointer'] or 'The request'}: {first['detail']}", errors=problems)
+
+
+async def read_json(request: Request, *, most: int, seconds: float) -> Any:
+    """Return the JSON data of a request, as :func:`read_body` does without a form."""
+    media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if media_type != "application/json":
+        raise Problem(415, "unsupported-media-type", "The body has to be sent as application/json.")
+    if request.headers.get("content-encoding", "identity").lower() != "identity":
+        raise Problem(415, "unsupported-encoding", "A compressed body is not taken.")
+    return parse_json(await _read_bytes(request, most=most, seconds=seconds))
+
+
+async def _read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
+    too_long = Problem(413, "body-too-large", f"The body has more than {most} bytes.", most_bytes=most)
+    announced = request.headers.get("content-length", "")
+    if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):
+        raise too_long
+    received = bytearray()
+    with anyio.move_on_after(seconds) as waiting:
+        async for chunk in request.stream():
+            received += chunk
+            if len(received) > most:
+                raise too_long
+    if waiting.cancelled_caught:
+        close = {"connection": "close"}  # the rest of the body would be read as the next request
+        raise Problem(408, "body-too-slow", f"The body was not there within {seconds:g} s.", headers=close)
+    return bytes(received)
+
+
+def parse_json(data: bytes) -> Any:
+    """Return JSON data: no ``NaN``, no lone surrogates, nothing nested too deeply.
+
+    Raises:
+        Problem: it is none.
+    """
+    try:
+        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+    except (ValueError, RecursionError) as error:
+        detail = "it is nested too deeply" if isinstance(error, RecursionError) else _shown(str(error))
+        raise Problem(400, "invalid-json", f"The body is no JSON: {detail}.") from None
+    _check_json(value)
+    return value
+
+
+def _no_constant(name: str) -> Any:
+    raise ValueError(f"{name} is no number")
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError("a number is too large")
+    return number
+
+
+def _check_json(value: Any) -> None:
+    """Refuse texts that cannot be written as UTF-8, and depths that stores refuse."""
+    level = [value]
+    for _ in range(DEEPEST_BODY + 1):
+        inner: list[Any] = []
+        for each in level:
+            if isinstance(each, dict):
+                inner += each
+                inner += each.values()
+            elif isinstance(each, list):
+                inner += each
+            elif isinstance(each, str) and each != without_surrogates(each):
+                raise Problem(400, "invalid-json", "The body has half of a surrogate pair in a text.")
+        if not inner:
+            return
+        level = inner
+    raise Problem(400, "invalid-json", "The body is no JSON: it is nested too deeply.")
+
+
+def _pointer(location: tuple[int | str, ...]) -> str:
+    """Return the place of a field as a JSON pointer."""
+    steps = (str(each).replace("~", "~0").replace("/", "~1") for each in location)
+    return _shown("".join(f"/{each}" for each in steps))
+
+
+def _shown(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+# --- event streams --------------------------------------------------------------------------------------
+
+
+def sse(data: bytes, *, event: str = "", number: str = "") -> bytes:
+    r"""Return one server-sent event.
+
+    Args:
+        data: on one line, as of :func:`json_bytes`.
+        event: its type.
+        number: its id, from which a reader goes on.
+
+    >>> sse(b"{}", event="done", number="7")
+    b'id: 7\nevent: done\ndata: {}\n\n'
+    """
+    if b"\n" in data or b"\r" in data or not (event + number).isprintable():
+        raise ValueError("a line break would end the field")
+    head = (f"id: {number}\n" if number else "") + (f"event: {event}\n" if event else "")
+    return b"%bdata: %b\n\n" % (head.encode("utf-8"), data)
+
+
+HEARTBEAT = b": still here\n\n"
+"""A comment, by which proxies and readers know that the stream lives."""
+
+
+class EventStream(StreamingResponse):
+    """A response of server-sent events.
+
+    Args:
+        source: yields what :func:`sse` returns, and ``HEARTBEAT`` in a silence; it is closed when the reader
+            leaves.
+        on_end: called when the response has ended, also one that was never begun.
+    """
+
+    media_type = "text/event-stream"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            self._on_end()
+
+    def __init__(
+        self,
+        source: AsyncGenerator[bytes, None],
+        headers: Mapping[str, str] | None = None,
+        *,
+        on_end: Callable[[], object] = bool,
+    ) -> None:
+        self._source = source
+        self._on_end = on_end
+        given = {"cache-control": "no-store", "x-accel-buffering": "no", **(headers or {})}
+        super().__init__(source, headers=given)
+
+    async def stream_response(self, send: Send) -> None:
+        """Send the events, and close their source in whatever way this ends."""
+        async with aclosing(self._source):
+            await super().stream_response(send)
+
+
+# --- the border of an application -----------------------------------------------------------------------
+
+SECURITY_HEADERS: Mapping[str, str] = {
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-resource-policy": "same-origin",
+    "x-frame-options": "DENY",
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; frame-ancestors 'none'",
+}
+
+
+class Border:
+    """Middleware that checks hosts and origins, and adds headers to responses.
+
+    A page of another site can make a browser send requests to a server on this machine, also under a name
+    that leads here: so the name has to be a known one, and the page one of this server.
+
+    Args:
+        hosts: names by which the server is reached, without ports; ``*`` for any.
+        origins: further origins whose pages may send requests, such as ``https://app.example``.
+        headers: of each response that does not set them itself.
+    """
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        *,
+        hosts: Collection[str] = LOOPBACK_HOSTS,
+        origins: Collection[str] = (),
+        headers: Mapping[str, str] = SECURITY_HEADERS,
+    ) -> None:
+        self._app = app
+        self._hosts = frozenset(each.lower() for each in hosts)
+        self._origins = frozenset(origins)
+        self._headers = [(name.encode(), value.encode()) for name, value in headers.items()]
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass a request on, or refuse it."""
+        if scope["type"] == "lifespan":
+            await self._app(scope, receive, send)
+            return
+
+        has_begun = False
+
+        async def send_with_headers(message: Message) -> None:
+            nonlocal has_begun
+            if message["type"] == "http.response.start":
+                has_begun = True
+                known = {name for name, _ in message["headers"]}
+                own = [each for each in self._headers if each[0] not in known]
+                message = {**message, "headers": [*message["headers"], *own]}
+            await send(message)
+
+        problem = self._problem(scope)
+        if problem is not None:
+            await problem.response()(scope, receive, send_with_headers)
+            return
+        try:
+            await self._app(scope, receive, send_with_headers)
+        except Exception as error:
+            answer = as_problem(error).response()  # logged there
+            if has_begun:
+                raise
+            await answer(scope, receive, send_with_headers)
+
+    def _problem(self, scope: Scope) -> Problem | None:
+        given: dict[bytes, list[str]] = {}
+        for name, value in scope["headers"]:
+            if name in _SINGLE:
+                given.setdefault(name, []).append(value.decode("latin-1"))
+        for name, values in given.items():
+            if len(values) > 1:
+                return Problem(400, "repeated-header", f"The header {name.decode()} is given twice.")
+        host = given.get(b"host", [""])[0]
+        if "*" not in self._hosts and host_name(host) not in self._hosts:
+            return Problem(421, "unknown-host", "The server is not reached by this name.")
+        origin = given.get(b"origin", [""])[0]
+        if origin and origin not in self._origins and urlsplit_host(origin) != host.lower():
+            return Problem(403, "foreign-origin", "Pages of other sites may not send requests.")
+        return None
+
+
+_SINGLE = frozenset(
+    {b"host", b"origin", b"authorization", b"content-length", b"content-type", b"last-event-id"}
+)
+
+
+def host_name(host: str) -> str:
+    """Return the name in a ``Host`` header without its port; empty for what is none.
+
+    >>> host_name("Localhost:8000"), host_name("[::1]:8000"), host_name("evil.example:80@localhost")
+    ('localhost', '::1', '')
+    """
+    try:
+        parts = urlsplit(f"//{host}")
+        parts.port  # noqa: B018 - raises where the port is no number
+    except ValueError:
+        return ""
+    if parts.netloc != host or "@" in host or parts.path or parts.query or parts.fragment:
+        return ""
+    return parts.hostname or ""
+
+
+def urlsplit_host(origin: str) -> str:
+    """Return the host and port of an origin; empty for none, as of ``null``."""
+    try:
+        return urlsplit(origin).netloc.lower()
+    except ValueError:
+        return ""
+
+
+async def until_disconnected(receive: Receive, work: Callable[[], Awaitable[_T]]) -> _T | None:
+    """Return the result of the work; cancel it when the client leaves.
+
+    That is ``None`` then. The body has to be read already.
+    """
+    results: list[_T] = []
+
+    async with anyio.create_task_group() as group:
+
+        async def watch() -> None:
+            while (await receive())["type"] != "http.disconnect":
+                pass
+            group.cancel_scope.cancel()
+
+        group.start_soon(watch)
+        results.append(await work())
+        group.cancel_scope.cancel()
+    return results[0] if results else None

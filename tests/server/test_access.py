@@ -1,0 +1,151 @@
+"""API keys in a file, and the limits of each."""
+
+from __future__ import annotations
+
+import json
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from reactive_agents.server import ApiKeys, KeyLimits, Principal
+from reactive_agents.server.access import UseOfKeys
+from reactive_agents.server.web import Problem
+
+
+@pytest.fixture
+def keys(tmp_path: Path) -> ApiKeys:
+    return ApiKeys(tmp_path / "keys.json")
+
+
+def test_a_key_tells_whose_it_is_and_is_not_in_its_file(keys: ApiKeys, tmp_path: Path) -> None:
+    key, stored = keys.create("Ada's laptop", agents=["clerk"], user="ada")
+    assert keys.find(key) == Principal(stored.id, frozenset({"clerk"}), "ada", KeyLimits())
+    path = tmp_path / "keys.json"
+    assert key.rpartition("_")[2] not in path.read_text()
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    assert [each.name for each in tmp_path.iterdir()] == ["keys.json"]
+
+
+def test_no_other_text_is_a_key(keys: ApiKeys) -> None:
+    key, stored = keys.create("one")
+    other, _ = keys.create("two")
+    spoiled = f"ra_{stored.id}_{other.rpartition('_')[2]}"
+    for text in ("", "ra", f"ra_{stored.id}", f"ra_{stored.id}_", key[:-1], key + "x", key.upper(), spoiled):
+        assert keys.find(text) is None
+
+
+@given(st.text())
+def test_no_text_at_all_is_a_key_where_there_are_none(text: str) -> None:
+    assert ApiKeys("no-such-folder/keys.json").find(text) is None
+
+
+def test_a_revoked_key_ends_with_the_next_request(keys: ApiKeys, tmp_path: Path) -> None:
+    key, stored = keys.create("one")
+    serving = ApiKeys(tmp_path / "keys.json")
+    assert serving.find(key) is not None
+    assert keys.revoke(stored.id)
+    assert serving.find(key) is None
+    assert not keys.revoke("nobody")
+    assert [each.revoked_at is not None for each in keys.list()] == [True]
+
+
+def test_a_key_ends_at_its_time(keys: ApiKeys) -> None:
+    now = datetime.now(UTC)
+    ended, _ = keys.create("old", expires_at=now - timedelta(seconds=1))
+    going, _ = keys.create("new", expires_at=now + timedelta(days=1))
+    assert keys.find(ended) is None
+    assert keys.find(going) is not None
+
+
+@pytest.mark.parametrize("content", [None, "", "{}x", '{"keys": [{"id": "a"}]}'], ids=str)
+def test_a_file_that_cannot_be_read_admits_nobody(
+    keys: ApiKeys, tmp_path: Path, content: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    key, _ = keys.create("one")
+    assert keys.find(key) is not None
+    path = tmp_path / "keys.json"
+    path.unlink() if content is None else path.write_text(content)
+    assert keys.find(key) is None
+    assert not keys.is_readable
+    assert "No key is admitted" in caplog.text
+
+
+def test_a_file_of_something_else_is_not_overwritten(keys: ApiKeys, tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    path.write_text(json.dumps({"name": "my agent"}))
+    with pytest.raises(ValueError, match="no file of keys"):
+        keys.create("one")
+    assert json.loads(path.read_text()) == {"name": "my agent"}
+
+
+def test_keys_that_are_made_and_revoked_at_once_are_all_kept(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    first, stored = ApiKeys(path).create("first")
+
+    def change(number: int) -> None:
+        if number == 7:
+            ApiKeys(path).revoke(stored.id)
+        else:
+            ApiKeys(path).create(f"key {number}")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(change, range(24)))
+    found = ApiKeys(path).list()
+    assert len(found) == 24
+    assert ApiKeys(path).find(first) is None
+
+
+# --- scopes and limits ----------------------------------------------------------------------------------
+
+names = st.text(min_size=1, max_size=5)
+
+
+@given(st.none() | names, st.none() | names)
+def test_a_key_of_a_user_acts_for_and_reads_that_user_alone(own: str | None, other: str | None) -> None:
+    principal = Principal("k", user=own)
+    if own is not None and other not in (None, own):
+        with pytest.raises(Problem, match="may not act"):
+            principal.acts_for(other)
+    else:
+        assert principal.acts_for(other) == (own or other)
+        assert principal.may_read(own or other)
+    assert principal.may_read(other) == (own is None or own == other)
+
+
+def test_requests_beyond_the_rate_are_refused_until_time_has_passed() -> None:
+    now = [0.0]
+    uses, principal = UseOfKeys(lambda: now[0]), Principal("k", limits=KeyLimits(requests_per_minute=6))
+    for _ in range(6):
+        uses.count_request(principal)
+    with pytest.raises(Problem) as refused:
+        uses.count_request(principal)
+    assert (refused.value.status, refused.value.headers) == (429, {"retry-after": "11"})
+    uses.count_request(Principal("another"))
+    now[0] = 10.5
+    uses.count_request(principal)
+    with pytest.raises(Problem):
+        uses.count_request(principal)
+
+
+@given(st.lists(st.sampled_from(["runs", "streams", "end"]), max_size=40))
+def test_no_more_than_the_limit_is_under_way(steps: list[str]) -> None:
+    uses, principal = UseOfKeys(), Principal("k", limits=KeyLimits(runs=3, streams=2))
+    begun: list[str] = []
+    for step in steps:
+        if step == "end":
+            if begun:
+                uses.end(principal, begun.pop())
+            continue
+        if begun.count(step) == {"runs": 3, "streams": 2}[step]:
+            with pytest.raises(Problem, match="at the same time"):
+                uses.begin(principal, step)
+        else:
+            uses.begin(principal, step)
+            begun.append(step)
+    assert uses.of(principal).runs == begun.count("runs") <= 3
+    assert uses.open_streams == begun.count("streams") <= 2
