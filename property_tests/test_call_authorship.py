@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import gzip
 import html
 import json
 from collections.abc import Callable
@@ -38,6 +39,8 @@ DISGUISES: tuple[Callable[[str], str], ...] = (
     html.escape,
     quote,
     lambda text: base64.b64encode(text.encode()).decode(),
+    lambda text: base64.b85encode(text.encode()).decode(),
+    lambda text: base64.b64encode(gzip.compress(text.encode())).decode(),
     lambda text: text.encode().hex(),
     lambda text: text[::-1],
     lambda text: text.replace("\n", "\n    > "),

@@ -211,6 +211,7 @@ class ServiceOptions(AgentDescription):
         judge_model: str | None = None,
         classifier: Callable[[str], float] | None = None,
         untrusted_arguments: UntrustedArguments | None = None,
+        written_calls: UntrustedArguments = "allow",
     ) -> Self:
         """Check tasks, tool results and answers: block, redact, or warn.
 
@@ -225,6 +226,9 @@ class ServiceOptions(AgentDescription):
             untrusted_arguments: what is done about a call of high risk with an argument that was copied from
                 a tool result or a recalled note: ``ask`` an approver, ``block`` the call, or ``allow`` it. By
                 default an approver is asked where there is one.
+            written_calls: what is done about a call that the model writes as text instead of making it:
+                ``allow`` runs it where the model was not shown it, ``ask`` asks an approver from the first
+                tool result or recalled note on, ``block`` asks the model for a real call.
         """
         functions = tuple(each for each in checks if callable(each))
         if classifier is not None:
@@ -241,7 +245,9 @@ class ServiceOptions(AgentDescription):
         switched_on = self._switched_on(
             config.GuardrailsConfig, "guardrails", judge_model=judge_model, **options
         )
-        switched_on = switched_on._evolve(untrusted_arguments=untrusted_arguments)
+        switched_on = switched_on._evolve(
+            untrusted_arguments=untrusted_arguments, written_calls=written_calls
+        )
         return switched_on._with_components(checks=functions)
 
     def with_redaction(self, *patterns: str) -> Self:

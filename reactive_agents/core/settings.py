@@ -56,6 +56,9 @@ class RunSettings:
         content: limits of images, audio and documents.
         untrusted_arguments: what is done about a call of high risk with an argument that was copied from a
             tool result or a recalled note; ``None`` asks where there is an approver.
+        written_calls: what is done about a call that the model writes as text: ``allow`` runs it where the
+            model was not shown it, ``ask`` needs approval once a tool result or a recalled note was shown,
+            and ``block`` runs none.
         durability: where runs are recorded, so that they outlive their process; ``None`` for nowhere.
     """
 
@@ -78,6 +81,7 @@ class RunSettings:
     content: config.ContentConfig = config.ContentConfig()
     required_records: tuple[config.RecordService, ...] = ()
     untrusted_arguments: UntrustedArguments | None = None
+    written_calls: UntrustedArguments = "allow"
     durability: config.DurabilityConfig | None = None
 
     def requires(self, phase: str) -> bool:

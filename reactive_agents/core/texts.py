@@ -17,10 +17,18 @@ from attrs import frozen
 
 _PAIRS = (
     "аa вb еe ѕs іi јj кk мm нh оo пn рp сc тt уy хx ԁd ԛq ԝw һh ѵv үy ӏl ьb гr "
-    "αa βb γy εe ηn ιi κk νv οo ρp τt υu χx ωw ıi ɩi ɑa ɡg ɪi ʀr ɴn ᴀa ᴇe ᴏo ᴜu øo łl đd "
+    "αa βb γy εe ηn ιi κk νv οo ρp τt υu χx ωw ıi ɩi ɑa ɡg øo łl đd "
+    "ᴀa ʙb ᴄc ᴅd ᴇe ꜰf ɢg ʜh ɪi ᴊj ᴋk ʟl ᴍm ɴn ᴏo ᴘp ꞯq ʀr ꜱs ᴛt ᴜu ᴠv ᴡw ʏy ᴢz "
     'ʼ\' ’\' ‘\' “" ”" „" «" »" –- —- ‐- ‑- −-'
 )
 _LOOK_ALIKES = {pair[0]: pair[1] for pair in _PAIRS.split(" ")} | {"æ": "ae", "œ": "oe"}
+_BRAILLE = "a b'k2l@cif/msp\"e3h9o6r^djg>ntq,*5<-u8v.%[$+x!&;:4\\0z7(_?w]#y)="
+_LOOK_ALIKES |= {chr(0x2800 + dots): sign for dots, sign in enumerate(_BRAILLE, 1) if sign.isalpha()}
+_LOOK_ALIKES |= {
+    chr(first + place): letter
+    for first in (0x1F150, 0x1F170, 0x1F1E6)  # in black circles and squares, and of flags
+    for place, letter in enumerate("abcdefghijklmnopqrstuvwxyz")
+}
 _INVISIBLE = ("Cf", "Mn", "Me", "Cc", "Cs", "Co")
 _KEPT_CONTROLS = "\n\t\r\f\v"
 _TAG_OFFSET = 0xE0000
@@ -77,6 +85,11 @@ def fold(text: str) -> Folded:
     if len(folded) == len(text) and all(len(_TABLE[ord(each)]) == 1 for each in set(text)):
         return Folded(folded)
     return Folded(folded, tuple(accumulate(len(_TABLE[ord(each)]) for each in text)))
+
+
+def folded(text: str) -> str:
+    """Return the text as it looks, without its places."""
+    return text.translate(_TABLE)
 
 
 def folded_pattern(source: str) -> str:

@@ -18,6 +18,8 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.call_parsing.argument_schema import how_to_call
 from reactive_agents.kernel.context import EarlierAttempt, KernelContext, KernelInput
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import Guidance, KernelState
@@ -129,11 +131,16 @@ def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     told = [message.content for message in context.prefix if isinstance(message, UserMessage)]
     found = [text for key, text in state.scratchpad.items() if ":" not in key]
     failed = [
-        step.content
+        _without_signature(step.content, context.toolset.definition(step.metadata.tool_used or ""))
         for step in state.steps
         if step.type == "observation" and step.metadata is not None and not step.metadata.success
     ]
     return (*told, *found, *failed)
+
+
+def _without_signature(error: str, definition: ToolDefinition | None) -> str:
+    """Return an error without the framework's explanation of the tool."""
+    return error if definition is None else error.removesuffix(how_to_call(definition))
 
 
 def render_guidance(guidance: tuple[Guidance, ...]) -> str:

@@ -238,7 +238,7 @@ async def _run_call(
     blocked = why_blocked(call, context)
     if blocked is not None:
         return refused(call, blocked)
-    scope = _scope(state, context, index, needs_approval=call_needs_approval(call, context))
+    scope = _scope(state, context, index, needs_approval=call_needs_approval(call, state, context))
     approver = context.approver.value_or(None)
     running = attempt_foreign(service.execute, ToolResult, call, scope, approver)
     result = await in_time(running, seconds + FINISHING_S / 2)
@@ -306,12 +306,19 @@ def mark_copied(
     )
 
 
-def call_needs_approval(call: ToolCall, context: KernelContext) -> bool:
+def call_needs_approval(call: ToolCall, state: KernelState, context: KernelContext) -> bool:
     """Return whether a call needs approval for how it came about, whatever its tool."""
     definition = context.toolset.definition(call.name)
-    if call.written and (definition is None or needs_care(definition)):
+    guarded = definition is None or needs_care(definition) or guards_written_calls(state, context)
+    if call.written and guarded:
         return True
     return bool(call.copied) and context.input.settings.asks_about_copied(approves=context.approves)
+
+
+def guards_written_calls(state: KernelState, context: KernelContext) -> bool:
+    """Return whether a written call of any tool runs only with approval."""
+    policy = context.input.settings.written_calls
+    return policy == "block" or (policy == "ask" and bool(_sources(state, context)))
 
 
 def why_blocked(call: ToolCall, context: KernelContext) -> str | None:

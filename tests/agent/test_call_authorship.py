@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pytest
 
@@ -157,3 +157,47 @@ async def test_and_its_approval(options: dict[str, Any], approved: bool, saved: 
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*desk.tools(**options))
     await builder.with_approval(decide).build().run("Save it.")
     assert (len(asked), desk.saved) == (1, saved)
+
+
+@pytest.mark.parametrize(
+    ("policy", "approver", "turns", "saved"),
+    [
+        ("allow", False, [call("read_page"), say(OWN)], ["a.md"]),
+        ("ask", False, [say(OWN)], ["a.md"]),
+        ("ask", False, [call("read_page"), say(OWN)], []),
+        ("ask", True, [call("read_page"), say(OWN)], ["a.md"]),
+        ("block", False, [say(OWN)], []),
+        ("block", True, [call("read_page"), say(OWN)], []),
+        ("block", True, [call("read_page"), answer(OWN)], []),
+        ("block", False, [call("read_page"), say(OWN), call("save", path="b.md", content="x")], ["b.md"]),
+    ],
+)
+async def test_a_policy_asks_about_written_calls_or_runs_none(
+    policy: Literal["ask", "block", "allow"], approver: bool, turns: list[Turn], saved: list[str]
+) -> None:
+    desk, asked = Desk("Nothing of note."), list[ApprovalRequest]()
+    llm = ScriptedLLM(*turns, forever(answer("Yes.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*desk.tools())
+    if approver:
+        builder = builder.with_approval(lambda request: not asked.append(request))
+    await builder.with_guardrails("toxicity", written_calls=policy).build().run("Save it.")
+    assert desk.saved == saved
+    assert len(asked) == int(approver and policy == "ask")
+
+
+async def test_the_policy_of_written_calls_leaves_answers_alone() -> None:
+    text = '{"name": "final-answer", "arguments": {"answer": "The page greets."}}'
+    llm = ScriptedLLM(say(text), forever(answer("Asked again.")))
+    agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*Desk().tools())
+    result = await agent.with_guardrails("toxicity", written_calls="block").build().run("Sum the page up.")
+    assert result.output == "The page greets."
+
+
+async def test_a_corrected_call_runs_though_the_error_says_how_the_tool_is_called() -> None:
+    desk = Desk()
+    turns = (
+        say('{"name": "save", "arguments": {"path": "a.md"}}'),
+        say('save(path="a.md", content="of note")'),
+    )
+    await run(desk, *turns, task='Save "of note" as a.md.')
+    assert desk.saved == ["a.md"]

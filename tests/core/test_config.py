@@ -130,6 +130,7 @@ def test_the_defaults_of_the_whole() -> None:
         "max_iterations": None,
         "strict_hooks": False,
         "untrusted_arguments": None,
+        "written_calls": "allow",
         "required_records": [],
         "verification": None,
         "enable_guardrails": False,

@@ -165,7 +165,12 @@ def explain_schema(definition: ToolDefinition, problem: str) -> str:
         problem: the error, in a sentence; shortened to 300 characters.
     """
     wrong = clip(" ".join(problem.split()), _PROBLEM_CHARS) or "The call does not fit the tool."
-    return f"{wrong}\nCall it as: {signature(definition)}\nSend the call again with arguments that fit."
+    return wrong + how_to_call(definition)
+
+
+def how_to_call(definition: ToolDefinition) -> str:
+    """Return the end of an error, which explains how the tool is called."""
+    return f"\nCall it as: {signature(definition)}\nSend the call again with arguments that fit."
 
 
 def signature(definition: ToolDefinition) -> str:

@@ -13,7 +13,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
-from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER, RESERVED_NAMES, ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
 
 if TYPE_CHECKING:
@@ -27,10 +27,12 @@ class Authorship:
     Attributes:
         shown: returns the texts of others that the model was shown in this run.
         approves: whether there is an approver for calls of tools that do harm.
+        guarded: whether a call of any tool is taken from a text only with approval.
     """
 
     shown: Callable[[], Sequence[str]]
     approves: bool = False
+    guarded: bool = False
 
 
 @frozen
@@ -118,7 +120,11 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
 
     parsed = parse_calls(text, [definition.name for definition in definitions])
     calls = tuple(map(_to_tool_call, parsed.calls))
-    guarded = {each.name for each in definitions if needs_care(each)}
+    guarded = {
+        each.name
+        for each in definitions
+        if needs_care(each) or (author.guarded and each.name not in RESERVED_NAMES)
+    }
     made = parsed.made and (author.approves or all(call.name not in guarded for call in calls))
     if not calls or (made and not any(is_shown(call, author.shown()) for call in calls)):
         return WrittenCalls(calls, "", parsed.prose, parsed.thinking)

@@ -2,29 +2,30 @@
 
 Only letters and digits are compared, as they look: indentation, quoting, escapes, case, accents, letters of
 other scripts, markup and the form of the call make no difference. A call occurs in a text when its tool's
-name stands there as in a call, and the values of its arguments stand nearby, in any order; texts are also
-compared as decoded from base64, base32, hexadecimal, decimal, octal and binary digits, percent, HTML and
-quoted-printable escapes, with digits for letters, rotated by any number of letters, and backwards. A value
-alone, or a name in a sentence, is no call. All work is linear in the length of the texts.
+name stands there as in a call, and the values of its arguments stand nearby, in any order, or in pieces after
+it. Texts are also compared as decoded, with other letters for each letter, backwards, and by some of their
+letters alone; words of a call in another order are recognised by what they are spelled with. Where a text
+holds a code that cannot be read, a call whose arguments stand in no text counts as copied from the code. A
+value alone, or a name in a sentence, is no call. All work is linear in the length of the texts.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import html
 import re
+import string
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from itertools import islice
 from urllib.parse import unquote
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
+from reactive_agents.core.encodings import encoded_texts, unwrapped
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
-from reactive_agents.core.texts import fold
+from reactive_agents.core.texts import folded
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
@@ -34,24 +35,29 @@ _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U0
 _MARKUP = re.compile(r"<[^<>]{0,200}>")
 _SOFT_BREAK = re.compile(r"=[ \t]*\r?\n")
 _QUOTED_PRINTABLE = re.compile(r"=(?=[0-9A-Fa-f]{2})")
-_NUMBERS = re.compile(r"(?:[01]{7,8}|[0-9]{2,3})(?:[\s,;:]{1,3}(?:[01]{7,8}|[0-9]{2,3})){5,}")
-_NUMBER = re.compile(r"[0-9]+")
-_BASE32 = re.compile(r"[A-Z2-7]{16,}={0,6}")
 _AS_LETTERS = str.maketrans("0134578", "oieastb")
-_ALPHABET = "abcdefghijklmnopqrstuvwxyz"
+_ALPHABET = string.ascii_lowercase
+_VISIBLE = "".join(map(chr, range(33, 127)))
+_UPSIDE_DOWN = str.maketrans("ɐɔǝɟƃɥıɾʞɯɹʇʌʍʎqpunbd", "acefghijkmrtvwybdnuqp")
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _JOINTS = re.compile(r"[\"'`]\s*[+,.]?\s*[\"'`]|\s*\n[ \t>|*#]*")
 _LINE_NUMBER = re.compile(r"^[ \t>]*\d{1,7}[ \t]*[:|.)\t→-][ \t]?", re.M)
-_BASE64 = re.compile(r"[A-Za-z0-9+/_-]{10,}(?:\s{1,2}[A-Za-z0-9+/_-]{4,})*={0,2}")
-_HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ \t:,]{0,2}){6,}")
-_HEX_SIGNS = re.compile(r"0x|\\x|[ \t:,]")
-_ROUNDS = 3
+_ROUNDS = 4
 _MOST_VALUES = 50
 _LONGEST_VALUE = 200
 _LEAST_COPIED, _LEAST_WORD, _LEAST_LINE = 6, 8, 24
 """Letters and digits from which on a value, a word and a line of one are recognised."""
 _NEARBY = 300
 """Letters and digits that the form of a call may put around its name and values."""
+_LEAST_PIECE, _MOST_PIECES = 4, 6
+"""Letters of the pieces that a value is recognised by, and how many they may be."""
+_LEAST_HIDDEN, _MOST_SKIPPED = 12, 4
+"""Letters of a call from which on it is not there by chance, and between letters that make up a text."""
+_LEAST_WORDS, _WORDS_AROUND = 4, 40
+_UNREAD = re.compile(r"[!-~]{24,}")
+_ODD_SIGNS = frozenset("!\"$'()*,;<>@[\\]^`{|}~")
+_LEAST_ODD, _LEAST_MIXED = 3, 0.5
+_KNOWN_WORD = 4
 _BEFORE = re.compile(
     r"(?:name|tool|function|functions|action|invoke|toolcall|toolcalls|functioncall|toolcallbegin|toolsep|"
     r"call|to|python_?tag)\Z"
@@ -68,24 +74,47 @@ def is_shown(call: ToolCall, texts: Iterable[str]) -> bool:
     wanted, shown = _wanted(call), "\n".join(texts)
     if not wanted.name:
         return False
-    if any(_occurs(wanted, text) for text in _readings(shown)):
+    layers = list(_layers(shown))
+    if any(
+        _occurs(wanted, text) for each in (shown, *(one.whole for one in layers)) for text in _readings(each)
+    ):
+        return True
+    if any(_stands_in(wanted, _letters(_plain(one.decoded))) for one in layers):
         return True
     visible = _INVISIBLE.sub("", shown)
     plain = _plain(visible)
     if _occurs(wanted.translated(_AS_LETTERS), plain.translate(_AS_LETTERS)):
         return True
     letters = _letters(plain)
-    for places in range(1, len(_ALPHABET)):
-        is_there = wanted.name.translate(_turned(places)) in letters  # in few texts by chance
-        if is_there and _occurs(wanted, _plain(visible.translate(_turned(-places)))):
+    for table in _SUBSTITUTIONS:
+        is_there = wanted.name.translate(_inverted(table)) in letters  # in few texts by chance
+        if is_there and _occurs(wanted, _plain(visible.translate(table))):
             return True
-    return False
+    return (
+        _occurs_by_words(wanted, plain, letters)
+        or _occurs_by_letters(wanted, plain, letters)
+        or _may_be_in_code(wanted, layers[-1].whole if layers else visible, letters)
+    )
 
 
-def _turned(places: int) -> dict[int, int]:
-    """Return the alphabet, in both cases, moved on by some places."""
-    turned = _ALPHABET[places:] + _ALPHABET[:places]
-    return str.maketrans(_ALPHABET + _ALPHABET.upper(), turned + turned.upper())
+def _turned(alphabet: str, places: int) -> dict[int, int]:
+    """Return the table that moves each sign of an alphabet on by some places."""
+    return str.maketrans(alphabet, alphabet[places:] + alphabet[:places])
+
+
+def _in_both_cases(letters: str) -> dict[int, int]:
+    return str.maketrans(_ALPHABET + _ALPHABET.upper(), letters + letters.upper())
+
+
+def _inverted(table: Mapping[int, int]) -> dict[int, int]:
+    return {to: sign for sign, to in table.items()}
+
+
+_SUBSTITUTIONS = (
+    *(_in_both_cases(_ALPHABET[places:] + _ALPHABET[:places]) for places in range(1, len(_ALPHABET))),
+    _in_both_cases(_ALPHABET[::-1]),
+)
+"""Other letters for each letter: by a number of places, and from the end of the alphabet."""
 
 
 def copied_arguments(
@@ -122,18 +151,31 @@ def _parts(value: str) -> Iterator[str]:
 
 @frozen
 class _Wanted:
+    """A call as it is looked for.
+
+    Attributes:
+        name: the letters of its tool.
+        values: the letters of each value.
+        keys: the letters of the names of the arguments.
+        spoken: the values with what is between their words.
+        words: of the name, the keys and the values.
+        alone: whether it has no arguments.
+    """
+
     name: str
     values: tuple[str, ...]
     keys: tuple[str, ...]
+    spoken: tuple[str, ...]
+    words: tuple[str, ...]
     alone: bool
 
     def translated(self, table: Mapping[int, int]) -> _Wanted:
         """Return the same with other letters."""
-        return _Wanted(
-            self.name.translate(table),
-            tuple(value.translate(table) for value in self.values),
-            tuple(key.translate(table) for key in self.keys),
-            self.alone,
+        return evolve(
+            self,
+            name=self.name.translate(table),
+            values=tuple(value.translate(table) for value in self.values),
+            keys=tuple(key.translate(table) for key in self.keys),
         )
 
     @property
@@ -144,10 +186,19 @@ class _Wanted:
 
 def _wanted(call: ToolCall) -> _Wanted:
     leaves = list(islice(_leaves(call.arguments), _MOST_VALUES))
-    values = (_letters(_plain(value))[:_LONGEST_VALUE] for _, value in leaves)
-    keys = (_letters(_plain(key)) for key, _ in leaves)
-    name = _letters(_plain(call.name))
-    return _Wanted(name, tuple(filter(None, values)), tuple(filter(None, keys)), alone=not call.arguments)
+    spoken = tuple(_plain(value)[: 2 * _LONGEST_VALUE] for _, value in leaves)
+    keys = tuple(dict.fromkeys(_plain(key) for key, _ in leaves))
+    name = _plain(call.name)
+    words = tuple(word for text in (name, *keys, *spoken) for word in _WORD.findall(text))
+    values = (_letters(value)[:_LONGEST_VALUE] for value in spoken)
+    return _Wanted(
+        _letters(name),
+        tuple(filter(None, values)),
+        tuple(filter(None, map(_letters, keys))),
+        spoken,
+        words,
+        alone=not call.arguments,
+    )
 
 
 def _leaves(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
@@ -162,8 +213,41 @@ def _leaves(value: Json, key: str = "") -> Iterator[tuple[str, str]]:
         yield key, value if isinstance(value, str) else str(value).lower()
 
 
+@frozen
+class _Layer:
+    """A text in which codes are decoded: what stood in them, and the whole."""
+
+    decoded: str
+    whole: str
+
+
+def _layers(text: str) -> Iterator[_Layer]:
+    text = _INVISIBLE.sub("", text)
+    for each in dict.fromkeys((_joined(text), text)):
+        decoded: list[str] = []
+        whole = _decoded(each, decoded, _ROUNDS)
+        if decoded:
+            yield _Layer("\n".join(decoded), whole)
+
+
+def _decoded(text: str, decoded: list[str], rounds: int) -> str:
+    """Return the text with codes decoded in their places, also codes in codes.
+
+    Adds what stood in them.
+    """
+    found = list(encoded_texts(text)) if rounds else []
+    if not found:
+        return text
+    decoded += (each.text for each in found)
+    return unwrapped(text, [evolve(one, text=_decoded(one.text, decoded, rounds - 1)) for one in found])
+
+
+def _joined(text: str) -> str:
+    return _JOINTS.sub("", _LINE_NUMBER.sub("", text))
+
+
 def _readings(text: str) -> Iterator[str]:
-    """Return the text as it reads, plainly and by each of the codes."""
+    """Return the text as it may be read: plainly, without its layout, and backwards."""
     if _TAGS.search(text):
         yield _plain("".join(_TAGS.findall(text)))  # they look like nothing, and read as letters
     text = _INVISIBLE.sub("", text)
@@ -179,12 +263,12 @@ def _readings(text: str) -> Iterator[str]:
     if joined != unnumbered:
         yield _plain(joined)
     yield _plain(text[::-1])
-    decoded = text
-    for _ in range(_ROUNDS):
-        decoded = "\n".join(_decoded(decoded))
-        if not decoded:
-            return
-        yield _plain(decoded)
+    yield _plain(_WORD.sub(lambda word: word[0][::-1], text))
+    yield _plain(" ".join(text.split()[::-1]))
+    yield _plain("".join(text.splitlines()[::-1]))
+    yield _plain(text.translate(_turned(_VISIBLE, len(_VISIBLE) // 2)))
+    if not text.isascii():
+        yield _plain(text.translate(_UPSIDE_DOWN)[::-1])
 
 
 def _plain(text: str) -> str:
@@ -206,7 +290,7 @@ def _plain(text: str) -> str:
 
 
 def _of_one_width(text: str) -> str:
-    return text if text.isascii() else fold(text).text
+    return text if text.isascii() else folded(text)
 
 
 def _unescaped(escape: re.Match[str]) -> str:
@@ -214,60 +298,131 @@ def _unescaped(escape: re.Match[str]) -> str:
     return chr(int(code, 16)) if code else " "
 
 
-def _decoded(text: str) -> Iterator[str]:
-    """Return the texts that are encoded in a text by base64 or hexadecimal digits."""
-    for found in _HEX.finditer(text):
-        yield from _as_text(_HEX_SIGNS.sub("", found[0]), binascii.unhexlify)
-    for found in _NUMBERS.finditer(text):
-        yield from _from_numbers(_NUMBER.findall(found[0]))
-    for found in _BASE32.finditer(text):
-        yield from _as_text(found[0].rstrip("="), _from_base32)
-    for found in _BASE64.finditer(text):
-        lines = found[0].split()
-        yield from _as_text("".join(lines), _from_base64)
-        if len(lines) > 1:
-            for line in lines:
-                yield from _as_text(line, _from_base64)
-
-
-def _from_base64(code: str) -> bytes:
-    digits = code.rstrip("=").translate(str.maketrans("-_", "+/"))
-    return base64.b64decode(digits + "=" * (-len(digits) % 4), validate=True)
-
-
-def _from_base32(code: str) -> bytes:
-    return base64.b32decode(code + "=" * (-len(code) % 8))
-
-
-def _from_numbers(numbers: Sequence[str]) -> Iterator[str]:
-    """Return the texts that the numbers are the codes of: binary, octal, decimal."""
-    for base in (2, 8, 10):
-        with suppress(ValueError):
-            codes = [int(number, base) for number in numbers]
-            yield bytes(codes).decode("utf-8", "ignore")
-
-
-def _as_text(code: str, decode: Callable[[str], bytes]) -> Iterator[str]:
-    with suppress(ValueError):  # odd digits, and bytes that are no text
-        yield decode(code).decode("utf-8")
-
-
 def _letters(text: str) -> str:
     return _SIGNS.sub("", text)
 
 
 def _occurs(wanted: _Wanted, text: str) -> bool:
+    """Return whether the name stands in a text as in a call, and the values near it.
+
+    Where a call is broken off, its values stand anywhere after it, whole or in pieces.
+    """
     letters = _letters(text)
-    if wanted.name not in letters or not all(value in letters for value in wanted.values):
+    if wanted.name not in letters:
         return False
-    places = [[found.start() for found in re.finditer(re.escape(value), letters)] for value in wanted.values]
-    gaps = _gaps(text)
-    for found in re.finditer(re.escape(wanted.name), letters):
-        start, end = found.span()
-        near = all(_has_between(each, start - wanted.reach, end + wanted.reach) for each in places)
-        if near and _is_called(letters, gaps, start, end, alone=wanted.alone):
+    places = [_places(value, letters) for value in wanted.values]
+    keys = [_places(key, letters) for key in wanted.keys]
+    gaps, known = _gaps(text), _Letters(letters)
+    for start in _places(wanted.name, letters):
+        end, low, high = (
+            start + len(wanted.name),
+            start - wanted.reach,
+            start + len(wanted.name) + wanted.reach,
+        )
+        if not _is_called(letters, gaps, start, end, alone=wanted.alone):
+            continue
+        if all(_has_between(each, low, high) for each in places):
+            return True
+        is_whole = all(_has_between(each, low, high) for each in keys)
+        if not is_whole and all(each and each[-1] >= low for each in places):
+            return True
+        if all(known.stands_in_pieces(value, max(0, low), high) for value in wanted.values):
             return True
     return False
+
+
+def _places(part: str, letters: str) -> list[int]:
+    return [found.start() for found in re.finditer(re.escape(part), letters)]
+
+
+@frozen
+class _Letters:
+    """Letters of a text, and where parts of values stand in it for the last time."""
+
+    text: str
+    last: dict[str, int] = field(factory=dict)
+
+    def stands_in_pieces(self, value: str, low: int, high: int) -> bool:
+        """Return whether a value begins between two places, and goes on behind in pieces."""
+        size = self._longest(value, lambda part: self.text.find(part, low, high) >= 0)
+        for _ in range(_MOST_PIECES):
+            if size == len(value):
+                return True
+            if size < min(_LEAST_PIECE, len(value)):
+                return False
+            value = value[size:]
+            size = self._longest(value, lambda part: self._last(part) >= low)
+        return size == len(value)
+
+    def _longest(self, value: str, is_there: Callable[[str], bool]) -> int:
+        """Return the length of the longest beginning of a value that is there."""
+        return bisect_left(range(len(value)), True, key=lambda size: not is_there(value[: size + 1]))
+
+    def _last(self, part: str) -> int:
+        place = self.last.get(part)
+        if place is None:
+            place = self.last[part] = self.text.rfind(part)
+        return place
+
+
+def _occurs_by_words(wanted: _Wanted, plain: str, letters: str) -> bool:
+    """Return whether all words of a call are near each other in a text.
+
+    The letters of each word may be in another order.
+    """
+    words = Counter("".join(sorted(word)) for word in wanted.words if len(word) > 1)
+    if len(words) < _LEAST_WORDS or all(value in letters for value in wanted.values):
+        return False
+    missing, window = sum(words.values()), dict[str, list[int]]()
+    for place, found in enumerate(_WORD.finditer(plain)):
+        word = "".join(sorted(found[0]))
+        if word not in words:
+            continue
+        places = window.setdefault(word, [])
+        places.append(place)
+        if len(places) <= words[word]:
+            missing -= 1
+        else:
+            places.pop(0)
+        if not missing and place - min(each[0] for each in window.values()) <= 3 * len(words) + _WORDS_AROUND:
+            return True
+    return False
+
+
+def _occurs_by_letters(wanted: _Wanted, plain: str, letters: str) -> bool:
+    """Return whether some of the letters of a text make up the call."""
+    words = _WORD.findall(plain)
+    lines = [_letters(line) for line in plain.splitlines()]
+    readings = ["".join(word[end] for word in some if word) for some in (words, lines) for end in (0, -1)]
+    readings += [letters[start::gap] for gap in range(2, _MOST_SKIPPED + 1) for start in range(gap)]
+    return any(_stands_in(wanted, reading) for reading in readings)
+
+
+def _stands_in(wanted: _Wanted, letters: str) -> bool:
+    """Return whether the name and the values stand in a text that has no form."""
+    parts = (wanted.name, *wanted.values)
+    return sum(map(len, parts)) >= _LEAST_HIDDEN and all(part in letters for part in parts)
+
+
+def _may_be_in_code(wanted: _Wanted, text: str, letters: str) -> bool:
+    """Return whether arguments stand only in a code that cannot be read."""
+    if all(
+        word in letters
+        for value in wanted.spoken
+        for word in _WORD.findall(value)
+        if len(word) >= _KNOWN_WORD
+    ):
+        return False
+    return any(_is_code(found[0]) for found in _UNREAD.finditer(text))
+
+
+def _is_code(token: str) -> bool:
+    """Return whether signs without a space are no words, address or data."""
+    if len(_ODD_SIGNS.intersection(token)) < _LEAST_ODD:
+        return False
+    words = _WORD.findall(token)
+    mixed = sum(len(word) for word in words if not (word.isdigit() or word[1:].islower() or word.isupper()))
+    return len(words) > 1 and mixed >= _LEAST_MIXED * sum(map(len, words))
 
 
 def _gaps(text: str) -> Mapping[int, str]:

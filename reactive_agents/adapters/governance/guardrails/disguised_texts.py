@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import codecs
 import html
 import re
@@ -12,8 +10,8 @@ from urllib.parse import unquote
 
 from attrs import frozen
 
-_BASE64 = re.compile(r"(?<![A-Za-z0-9+/_\-])[A-Za-z0-9+/_\-]{16,}={0,2}")
-_HEX = re.compile(r"(?<![0-9A-Fa-f])(?:[0-9A-Fa-f]{2}[ :]?){12,}")
+from reactive_agents.core.encodings import encoded_texts as texts_in_codes
+
 _PERCENT = re.compile(r"(?:[\w\-.]{0,8}(?:%[0-9A-Fa-f]{2})+[\w\-.]{0,8}){3,}")
 _ENTITIES = re.compile(r"(?:&#x?[0-9A-Fa-f]{2,6};[ ]?){6,}")
 _ESCAPES = re.compile(r"(?:\\u00[0-9A-Fa-f]{2}|\\x[0-9A-Fa-f]{2}){6,}")
@@ -47,7 +45,7 @@ _MARKDOWN_COMMENT = re.compile(
 )
 _ATTRIBUTE = re.compile(r"\b(?:alt|title|aria-label|content|data-[\w\-]{1,30})=\"([^\"\n]{20,600})\"", re.I)
 _MOST_LAYERS = 3
-_ONLY_HEX = re.compile(r"[0-9A-Fa-f]+")
+_LEAST_DECODED = 8
 _LONGEST_HIDDEN = 2000
 _AFTER_ENTITIES = 200
 _AROUND = 120
@@ -89,11 +87,9 @@ def encoded_texts(text: str) -> Iterator[Disguised]:
 
 def _decoded(text: str) -> Iterator[Disguised]:
     end = 0
-    for match in _HEX.finditer(text):
-        yield from _readable(match, _from_hex(match[0]), "hexadecimal")
-    for match in _BASE64.finditer(text):
-        if _ONLY_HEX.fullmatch(match[0]) is None:
-            yield from _readable(match, _from_base64(match[0]), "base64")
+    for found in texts_in_codes(text):
+        if len(found.text) >= _LEAST_DECODED:
+            yield Disguised(found.text, found.start, found.end, found.how)
     for match in _PERCENT.finditer(text) if "%" in text else ():
         yield Disguised(unquote(match[0]).replace("+", " "), *match.span(), "percent encoding")
     for match in _ENTITIES.finditer(text) if "&" in text else ():
@@ -155,26 +151,3 @@ def hidden_texts(text: str) -> Iterator[Disguised]:
         yield Disguised(match[0], *match.span(), "Markdown comment")
     for match in _ATTRIBUTE.finditer(text):
         yield Disguised(match[1], *match.span(1), "HTML attribute")
-
-
-def _readable(match: re.Match[str], decoded: bytes | None, how: str) -> Iterator[Disguised]:
-    if decoded is None:
-        return
-    text = decoded.decode("utf-8", "ignore")
-    if len(text) >= 8 and sum(each.isprintable() or each.isspace() for each in text) >= 0.9 * len(decoded):
-        yield Disguised(text, *match.span(), how)
-
-
-def _from_base64(text: str) -> bytes | None:
-    bare = text.rstrip("=").replace("-", "+").replace("_", "/")
-    try:
-        return base64.b64decode(bare + "=" * (-len(bare) % 4))
-    except (binascii.Error, ValueError):
-        return None
-
-
-def _from_hex(text: str) -> bytes | None:
-    try:
-        return bytes.fromhex(text.replace(":", " "))
-    except ValueError:
-        return None
