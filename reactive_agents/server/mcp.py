@@ -1,0 +1,398 @@
+"""Agents as the tools of an MCP server, over standard streams or streamable HTTP.
+
+Each agent is a tool that takes a task. A call has progress, one message for each thing that the run does,
+and cancelling it cancels the run. What needs a person, an approval or an answer, is asked through the client
+(elicitation): while the call is under way where its connection can carry requests, else by a result that
+asks for input, after which the client calls again with what the person said.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING, Any, Final
+
+import anyio
+from attrs import define, field
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel import Server
+from mcp.server.stdio import stdio_server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ElicitRequest,
+    ElicitRequestFormParams,
+    ElicitResult,
+    InputRequests,
+    InputRequiredResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    TextContent,
+    Tool,
+    ToolAnnotations,
+)
+from starlette.requests import Request
+from starlette.routing import Route
+from starlette.types import Receive, Scope, Send
+
+from reactive_agents import __version__
+from reactive_agents.adapters.telemetry.console import describe
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.core import events
+from reactive_agents.core.errors import root_cause
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.texts import one_line
+from reactive_agents.effects import spawn_on_this_loop
+from reactive_agents.server.access import Principal
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest
+from reactive_agents.server.web import Problem
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from starlette.routing import BaseRoute
+
+_ANSWER_S: Final = 600.0
+"""Seconds that a run waits for a client that was asked for input and has to call again."""
+_MOST_BYTES: Final = 4_000_000
+_MOST_SESSIONS: Final = 1_000
+_PRINCIPAL: Final = "reactive_agents.principal"
+_Context = ServerRequestContext[Any, Any]
+_Arguments = Mapping[str, Any]
+
+
+@define(eq=False)
+class _Followed:
+    """How far a run was reported, over the calls that the client needs for it.
+
+    Attributes:
+        seen: number of the last event.
+        asked: the requests that the client was told of.
+        called_again: the client, who was asked for input, has called again.
+    """
+
+    run: LiveRun
+    seen: int = 0
+    shown: int = 0
+    asked: set[tuple[str, str]] = field(factory=set)
+    called_again: anyio.Event = field(factory=anyio.Event)
+
+
+class McpAgents:
+    """The MCP server of the agents of a service.
+
+    Attributes:
+        server: of the MCP library, to be run over any transport.
+    """
+
+    def __init__(self, service: AgentService, *, name: str = "reactive_agents") -> None:
+        self._service = service
+        self._waiting: dict[str, _Followed] = {}
+        self.server: Server[Any] = Server(
+            name,
+            version=__version__,
+            on_list_tools=self._list,
+            on_call_tool=self._call,
+        )
+
+    # --- which tools there are ------------------------------------------------------------------------------
+
+    async def _list(self, context: _Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        principal = self._principal(context)
+        names = [each for each in self._service.agents if principal.may_use(each)]
+        return ListToolsResult(tools=[_tool(name, self._service.agents[name]) for name in names])
+
+    def _principal(self, context: _Context) -> Principal:
+        """Return who sends a request; over standard streams it is who started the program."""
+        if context.request is None:
+            return self._service.anybody
+        found: Principal = context.request.scope[_PRINCIPAL]
+        return found
+
+    def _agent_of(self, principal: Principal, tool: str) -> str:
+        for name in self._service.agents:
+            if _tool_name(name) == tool and principal.may_use(name):
+                return name
+        raise MCPError(INVALID_PARAMS, f"There is no tool {tool!r}.")
+
+    # --- calls ----------------------------------------------------------------------------------------------
+
+    async def _call(
+        self, context: _Context, params: CallToolRequestParams
+    ) -> CallToolResult | InputRequiredResult:
+        principal = self._principal(context)
+        name, arguments = self._agent_of(principal, params.name), params.arguments or {}
+        try:
+            if params.request_state is not None:
+                followed = await self._go_on(principal, params.request_state, params.input_responses or {})
+            else:
+                asked = RunRequest(_text(arguments, "task"), session=_optional_text(arguments, "session"))
+                run = await self._service.start(principal, name, asked)
+                if not isinstance(run, LiveRun):
+                    return _error(f"The run {run.run_id} is queued.")
+                followed = _Followed(run)
+        except Problem as problem:
+            return _error(problem.detail)
+        return await self._follow(context, followed)
+
+    async def _follow(self, context: _Context, followed: _Followed) -> CallToolResult | InputRequiredResult:
+        """Report the run until it ends, or needs what the connection cannot carry."""
+        run = followed.run
+        agent = self._service.agents[run.agent]
+        try:
+            async with anyio.create_task_group() as group:
+                async for kept in run.follow(followed.seen):
+                    if kept is not None:
+                        followed.seen = kept.number
+                        await _report(context, followed, kept.event)
+                    new = [each for each in run.requests.items() if each[0] not in followed.asked]
+                    followed.asked.update(key for key, _ in new)
+                    for key, request in new:
+                        if not _can_ask(context) or isinstance(request, events.ExternalCallRequested):
+                            await self._settle(run, key, _refusal(request))
+                        elif context.session.can_send_request:
+                            group.start_soon(self._ask, context, run, key, request)
+                    if not _can_ask(context) or context.session.can_send_request:
+                        continue
+                    if questions := [each for each in new if each[0] in run.requests]:
+                        return self._ask_for_input(followed, dict(questions))
+                group.cancel_scope.cancel()
+        except BaseException:
+            if not run.has_ended:
+                agent.cancel(run.task_id)
+            raise
+        return _result(run, agent)
+
+    async def _ask(
+        self, context: _Context, run: LiveRun, key: tuple[str, str], request: events.AgentEvent
+    ) -> None:
+        params = _form(request)
+        try:
+            given = await context.session.elicit_form(
+                params.message, params.requested_schema, context.request_id
+            )
+        except (MCPError, NoBackChannelError):
+            await self._settle(run, key, _refusal(request))
+            return
+        await self._settle(run, key, _answer(request, given))
+
+    async def _settle(self, run: LiveRun, key: tuple[str, str], answer: Answer) -> None:
+        try:
+            await self._service.settle(run, *key, answer)
+        except Problem:  # it was settled elsewhere, or its time is over
+            return
+
+    # --- input by a second call -----------------------------------------------------------------------------
+
+    def _ask_for_input(
+        self, followed: _Followed, requests: Mapping[tuple[str, str], events.AgentEvent]
+    ) -> InputRequiredResult:
+        run = followed.run
+        called_again = followed.called_again = anyio.Event()
+        self._waiting[run.run_id] = followed
+
+        async def abandon() -> None:
+            with anyio.move_on_after(_ANSWER_S) as waiting:
+                await called_again.wait()
+            if waiting.cancelled_caught and self._waiting.pop(run.run_id, None) is not None:
+                self._service.agents[run.agent].cancel(run.task_id)
+
+        spawn_on_this_loop(abandon)
+        asked: InputRequests = {
+            "/".join(key): ElicitRequest(params=_form(request)) for key, request in requests.items()
+        }
+        return InputRequiredResult(input_requests=asked, request_state=run.run_id)
+
+    async def _go_on(self, principal: Principal, run_id: str, responses: Mapping[str, Any]) -> _Followed:
+        """Return a run that waits for input, and settle what the client was asked."""
+        await self._service.find(principal, run_id)  # nobody else's
+        followed = self._waiting.pop(run_id, None)
+        if followed is None:
+            raise Problem(409, "no-input-needed", "The run waits for no input.")
+        followed.called_again.set()
+        for key, request in tuple(followed.run.requests.items()):
+            response = responses.get("/".join(key))
+            if isinstance(response, ElicitResult):
+                await self._settle(followed.run, key, _answer(request, response))
+        return followed
+
+
+async def _report(context: _Context, followed: _Followed, event: events.AgentEvent) -> None:
+    line = describe(event)
+    if line is not None:
+        followed.shown += 1
+        await context.session.report_progress(followed.shown, None, one_line(line.text))
+
+
+def _can_ask(context: _Context) -> bool:
+    """Return whether the client shows forms to a person."""
+    capabilities = context.session.client_capabilities
+    return capabilities is not None and capabilities.elicitation is not None
+
+
+# --- texts and forms ------------------------------------------------------------------------------------
+
+
+def _tool_name(agent: str) -> str:
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", agent)[:64]
+
+
+def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> Tool:
+    task = "what the agent is to do or to answer, complete in itself"
+    session = "name of a conversation; calls with one name continue it"
+    properties: JsonObject = {
+        "task": {"type": "string", "description": task},
+        "session": {"type": "string", "description": session},
+    }
+    return Tool(
+        name=_tool_name(name),
+        title=name,
+        description=f"Give a task to the agent {name} and get its answer.",
+        input_schema={
+            "type": "object",
+            "properties": properties,
+            "required": ["task"],
+            "additionalProperties": False,
+        },
+        output_schema=_output_schema(agent),
+        annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True),
+    )
+
+
+def _output_schema(agent: ReactiveAgent[Any, Any]) -> JsonObject:
+    shape = agent.container.engine.output_shape().value_or(None)
+    output: Json = {"type": ["string", "null"]} if shape is None else {}
+    return {
+        "type": "object",
+        "properties": {
+            "status": {"enum": ["completed", "partial", "abstained", "failed"]},
+            "output": output,
+            "reason": {"type": "string"},
+            "run_id": {"type": "string"},
+        },
+        "required": ["status", "output", "reason", "run_id"],
+    }
+
+
+def _text(arguments: _Arguments, name: str) -> str:
+    value = arguments.get(name)
+    if not isinstance(value, str) or not value.strip():
+        raise MCPError(INVALID_PARAMS, f"{name}: expected a text that is not blank.")
+    unknown = arguments.keys() - {"task", "session"}
+    if unknown:
+        raise MCPError(INVALID_PARAMS, f"{min(unknown)}: there is no such argument.")
+    return value
+
+
+def _optional_text(arguments: _Arguments, name: str) -> str | None:
+    return None if arguments.get(name) is None else _text(arguments, name)
+
+
+def _form(request: events.AgentEvent) -> ElicitRequestFormParams:
+    """Return the form by which a person decides or answers."""
+    line = describe(request)
+    message = one_line(line.text if line is not None else type(request).__name__)
+    if isinstance(request, events.ApprovalRequested):
+        properties: JsonObject = {"approve": {"type": "boolean", "title": f"Let {request.tool_name} run"}}
+    else:
+        answer: JsonObject = {"type": "string", "title": "Answer"}
+        if isinstance(request, events.QuestionAsked) and request.options:
+            answer["description"] = "such as " + ", ".join(map(one_line, request.options))
+        properties = {"answer": answer}
+    schema: dict[str, Any] = {"type": "object", "properties": properties, "required": list(properties)}
+    return ElicitRequestFormParams(message=message, requested_schema=schema)
+
+
+def _answer(request: events.AgentEvent, given: ElicitResult) -> Answer:
+    content = given.content if given.action == "accept" and given.content is not None else {}
+    if isinstance(request, events.ApprovalRequested):
+        approved = content.get("approve") is True
+        return ("approval", approved, "" if approved else "The person at the client did not approve it.")
+    text = content.get("answer")
+    if isinstance(text, str) and text.strip():
+        return ("question", text)
+    return ("question", "The person at the client gives no answer.")
+
+
+def _refusal(request: events.AgentEvent) -> Answer:
+    match request:
+        case events.ApprovalRequested():
+            return ("approval", False, "The client cannot ask a person for approval.")
+        case events.QuestionAsked():
+            return ("question", "The client cannot ask a person: nobody answers.")
+        case _:
+            return ("call", None, "Nobody executes this tool for a client of this protocol.")
+
+
+def _result(run: LiveRun, agent: ReactiveAgent[Any, Any]) -> CallToolResult:
+    match run.outcome:
+        case events.TaskCompleted(result=result):
+            text = result.output or ""
+            shown = text if result.status == "completed" else f"{result.status}: {result.reason}\n\n{text}"
+            output: Json = result.output
+            if agent.container.engine.output_shape().value_or(None) is not None and result.output:
+                output = json.loads(result.output)
+            found = {"status": result.status, "output": output, "reason": result.reason, "run_id": run.run_id}
+            return CallToolResult(
+                content=[TextContent(text=shown.strip())],
+                structured_content=found,
+                is_error=result.status == "failed",
+            )
+        case events.TaskFailed(error=error):
+            return _error(root_cause(error).message)
+        case _:
+            return _error("The run was interrupted.")
+
+
+def _error(text: str) -> CallToolResult:
+    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+
+
+# --- transports -----------------------------------------------------------------------------------------
+
+
+async def serve_stdio(service: AgentService, *, name: str = "reactive_agents") -> None:
+    """Serve one client over standard input and output, until it closes them."""
+    server = McpAgents(service, name=name).server
+    async with stdio_server() as (read, write):
+        await server.run(read, write, server.create_initialization_options())
+
+
+class McpEndpoint:
+    """The ASGI application of the streamable HTTP transport; ``run`` is its lifespan.
+
+    A session of the transport belongs to the key that opened it.
+    """
+
+    def __init__(self, service: AgentService) -> None:
+        self._service = service
+        self._sessions = StreamableHTTPSessionManager(
+            McpAgents(service).server, max_request_body_size=_MOST_BYTES, max_sessions=_MOST_SESSIONS
+        )
+
+    @asynccontextmanager
+    async def run(self) -> AsyncIterator[None]:
+        """Take requests within the block."""
+        async with self._sessions.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request of a principal."""
+        principal = self._service.principal(Request(scope, receive))
+        token = AccessToken(token="", client_id=principal.key or "anybody", scopes=[])
+        scope = {**scope, "user": AuthenticatedUser(token), _PRINCIPAL: principal}
+        await self._sessions.handle_request(scope, receive, send)
+
+
+def routes(service: AgentService) -> list[BaseRoute]:
+    """Return the routes of the protocol."""
+    endpoint = McpEndpoint(service)
+    service.lifespans.append(endpoint.run)
+    return [Route("/mcp", endpoint)]

@@ -1,0 +1,299 @@
+"""Agents as MCP tools: answers, progress, cancellation, and people who are asked through the client."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import httpx2
+import pytest
+from attrs import frozen
+from mcp.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp.shared.exceptions import MCPError
+from mcp.types import ElicitRequestParams, ElicitResult, TextContent
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.server import create_app
+from reactive_agents.server.mcp import McpAgents
+from reactive_agents.server.runs import AgentService
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from tests.support.servers import bearer, keys_in, listening
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+MODES = ["2026-07-28", "legacy"]
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@frozen
+class City:
+    name: str
+    people: int
+
+
+@tool(requires_approval=True)
+def pay(to: str) -> str:
+    """Pay somebody."""
+    PAID.append(to)
+    return f"paid {to}"
+
+
+PAID: list[str] = []
+
+
+def serving(*agents: ReactiveAgent[Any, Any]) -> Any:
+    return McpAgents(AgentService({each.name: each for each in agents})).server
+
+
+def with_model(name: str, model: ScriptedLLM) -> Any:
+    return ReactiveAgents.create().with_name(name).with_llm(model)
+
+
+def named(name: str, *turns: Any) -> Any:
+    return with_model(name, ScriptedLLM(*turns))
+
+
+@asynccontextmanager
+async def http_client(
+    address: str, headers: dict[str, str], mode: str, ask: Callable[..., Any] | None = None
+) -> AsyncIterator[Client]:
+    async with (
+        httpx2.AsyncClient(headers=headers) as http,
+        Client(
+            streamable_http_client(f"{address}/mcp", http_client=http), mode=mode, elicitation_callback=ask
+        ) as client,
+    ):
+        yield client
+
+
+def texts(result: Any) -> str:
+    return "\n".join(each.text for each in result.content if isinstance(each, TextContent))
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_an_agent_is_a_tool_whose_call_has_progress_and_a_structured_answer(mode: str) -> None:
+    writer = named("the writer", say("Blue.")).build()
+    mapper = named("mapper", call("final-answer", name="Rome", people=3)).with_reasoning()
+    mapper = mapper.with_tools("calculator").with_output_type(City).build()
+    told: list[str | None] = []
+
+    async def on_progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with Client(serving(writer, mapper), mode=mode) as client:
+        listed = (await client.list_tools()).tools
+        plain = await client.call_tool("the-writer", {"task": "Sky?"}, progress_callback=on_progress)
+        typed = await client.call_tool("mapper", {"task": "Rome?"})
+    assert [each.name for each in listed] == ["the-writer", "mapper"]
+    assert texts(plain) == "Blue."
+    assert plain.structured_content["status"] == "completed"
+    assert typed.structured_content["output"] == {"name": "Rome", "people": 3}
+    assert any("turn 1" in (message or "") for message in told)
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    ("given", "paid", "said"),
+    [
+        (ElicitResult(action="accept", content={"approve": True}), ["Ann"], ""),
+        (ElicitResult(action="accept", content={"approve": False}), [], "did not approve"),
+        (ElicitResult(action="decline"), [], "did not approve"),
+        (None, [], "cannot ask a person"),
+    ],
+    ids=["approved", "denied", "declined", "no-forms"],
+)
+async def test_a_call_that_needs_approval_is_asked_about_at_the_client(
+    mode: str, given: ElicitResult | None, paid: list[str], said: str
+) -> None:
+    PAID.clear()
+    shown: list[str] = []
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    agent = (
+        ReactiveAgents.create()
+        .with_name("payer")
+        .with_llm(model)
+        .with_reasoning()
+        .with_tools(pay)
+        .with_approval()
+        .build()
+    )
+
+    async def ask(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        shown.append(params.message)
+        assert given is not None
+        return given
+
+    asking: Callable[..., Any] | None = None if given is None else ask
+    async with Client(serving(agent), mode=mode, elicitation_callback=asking) as client:
+        result = await client.call_tool("payer", {"task": "Pay Ann."})
+    assert paid == PAID
+    assert texts(result).endswith("That is what became of paying Ann.")
+    assert said in str(model.requests[-1].messages)
+    assert all('pay {"to": "Ann"}' in message for message in shown)
+    assert len(shown) == (0 if given is None else 1)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_a_question_of_the_model_is_answered_at_the_client(mode: str) -> None:
+    model = ScriptedLLM(call("ask-user", question="Which colour?", options=["red"]), answer("Painted."))
+    agent = (
+        ReactiveAgents.create().with_name("painter").with_llm(model).with_reasoning().with_ask_user().build()
+    )
+
+    async def ask(_: Any, params: Any) -> ElicitResult:
+        assert "Which colour?" in params.message
+        assert params.requested_schema["properties"]["answer"]["description"] == "such as red"
+        return ElicitResult(action="accept", content={"answer": "blue"})
+
+    async with Client(serving(agent), mode=mode, elicitation_callback=ask) as client:
+        assert texts(await client.call_tool("painter", {"task": "Paint."})) == "Painted."
+    assert "blue" in str(model.requests[-1].messages)
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_cancelling_a_call_cancels_its_run(mode: str) -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+
+    model = ScriptedLLM(forever(call("wait")))
+    agent = (
+        ReactiveAgents.create().with_name("waiter").with_llm(model).with_reasoning().with_tools(wait).build()
+    )
+    async with Client(serving(agent), mode=mode) as client, anyio.create_task_group() as group:
+        group.start_soon(client.call_tool, "waiter", {"task": "Wait."})
+        await begun.wait()
+        group.cancel_scope.cancel()
+    await ended.wait()
+
+
+@pytest.mark.parametrize(
+    ("tool_name", "arguments", "problem"),
+    [
+        ("nobody", {"task": "x"}, "There is no tool 'nobody'."),
+        ("writer", {}, "task: expected a text"),
+        ("writer", {"task": " "}, "task: expected a text"),
+        ("writer", {"task": 5}, "task: expected a text"),
+        ("writer", {"task": "x", "shell": "y"}, "shell: there is no such argument"),
+    ],
+)
+async def test_wrong_calls_are_refused_before_a_model_is_asked(
+    tool_name: str, arguments: dict[str, Any], problem: str
+) -> None:
+    model = ScriptedLLM(say("Blue."))
+    async with Client(serving(with_model("writer", model).build())) as client:
+        with pytest.raises(MCPError, match=problem):
+            await client.call_tool(tool_name, arguments)
+    assert model.requests == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_over_http_a_key_is_needed_and_reaches_its_agents_alone(mode: str, tmp_path: Path) -> None:
+    agents = [named(name, forever(say(f"I am {name}."))).build() for name in ("one", "two")]
+    keys = keys_in(tmp_path)
+    app = create_app(agents, keys=keys, protocols=["mcp"])
+    async with listening(app) as address:
+        async with http_client(address, bearer(keys, "a", agents=["two"]), mode) as client:
+            listed = (await client.list_tools()).tools
+            result = await client.call_tool("two", {"task": "Who?"})
+            with pytest.raises(MCPError, match="no tool 'one'"):
+                await client.call_tool("one", {"task": "Who?"})
+        async with httpx.AsyncClient() as stranger:
+            refused = await stranger.post(
+                f"{address}/mcp", json={"jsonrpc": "2.0", "id": 1, "method": "ping"}
+            )
+    assert [each.name for each in listed] == ["two"]
+    assert texts(result) == "I am two."
+    assert (refused.status_code, refused.json()["code"]) == (401, "unauthorized")
+
+
+@pytest.mark.parametrize("mode", MODES)
+async def test_over_http_a_person_is_asked_and_a_call_that_is_left_is_cancelled(mode: str) -> None:
+    ended = anyio.Event()
+
+    @tool(requires_approval=True)
+    async def wait() -> str:
+        """Wait."""
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return ""
+
+    async def ask(_: Any, params: ElicitRequestParams) -> ElicitResult:
+        group.start_soon(leave)
+        return ElicitResult(action="accept", content={"approve": True})
+
+    async def leave() -> None:
+        await until(lambda: any(run.status == "running" and run.last > 10 for run in service._live.values()))
+        calling.cancel()
+
+    agent = named("waiter", forever(call("wait"))).with_reasoning().with_tools(wait).with_approval().build()
+    app = create_app(agent, protocols=["mcp"])
+    service = app.state.service
+    async with listening(app) as address, http_client(address, {}, mode, ask) as client:
+        async with anyio.create_task_group() as group:
+            with anyio.CancelScope() as calling:
+                await client.call_tool("waiter", {"task": "Wait."})
+        await ended.wait()
+
+
+async def test_a_session_of_the_transport_belongs_to_the_key_that_opened_it(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    agent = named("one", forever(say("I am one."))).build()
+    opening = {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "initialize",
+        "params": {
+            "protocolVersion": "2025-11-25",
+            "capabilities": {},
+            "clientInfo": {"name": "x", "version": "1"},
+        },
+    }
+    accept = {"accept": "application/json, text/event-stream"}
+    async with (
+        listening(create_app(agent, keys=keys, protocols=["mcp"])) as address,
+        httpx.AsyncClient(base_url=address, headers=accept) as http,
+    ):
+        mine, other = bearer(keys, "mine"), bearer(keys, "other")
+        opened = await http.post("/mcp", json=opening, headers=mine)
+        session = {"mcp-session-id": opened.headers["mcp-session-id"]}
+        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+        stolen = await http.post("/mcp", json=ping, headers={**other, **session})
+        own = await http.post("/mcp", json=ping, headers={**mine, **session})
+    assert (opened.status_code, stolen.status_code, own.status_code) == (200, 404, 200)
+
+
+async def test_a_run_of_another_client_is_not_taken_over() -> None:
+    model = ScriptedLLM(call("pay", to="Ann"), answer("Done."))
+    agent = (
+        ReactiveAgents.create()
+        .with_name("payer")
+        .with_llm(model)
+        .with_reasoning()
+        .with_tools(pay)
+        .with_approval()
+        .build()
+    )
+    async with Client(serving(agent)) as client:
+        for state in ("", "x" * 32, "../../etc"):
+            result = await client.session.call_tool("payer", {"task": "x"}, request_state=state)
+            assert result.is_error
+    assert model.requests == []
