@@ -1,4 +1,4 @@
-"""The record of runs in an SQLite file.
+"""The record of runs, in an SQLite file or in a Postgres database that workers on several machines share.
 
 Every write of a run names its holder, and is refused in the same transaction when the run belongs to another
 one by now: a process that stood still for too long cannot write what a second one has done meanwhile. A run
@@ -15,7 +15,6 @@ import json
 import logging
 import os
 import socket
-import sqlite3
 import sys
 import threading
 from base64 import b64decode, b64encode, urlsafe_b64decode
@@ -29,7 +28,7 @@ import anyio
 from attrs import define, evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId
@@ -82,6 +81,31 @@ RUNS = sqlite.Store(
             "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
             " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
             " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
+        ),
+    ),
+    postgres=(
+        (
+            "CREATE TABLE runs (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+            ' run_id text NOT NULL UNIQUE, agent text NOT NULL, "user" text, session text, parent text,'
+            " origin bigint, origin_entries bigint NOT NULL, changes text NOT NULL, status text NOT NULL,"
+            " task text NOT NULL, definition text NOT NULL, result text NOT NULL, attempt bigint NOT NULL,"
+            " holder text NOT NULL, lease_until_us bigint NOT NULL, wanted text NOT NULL,"
+            " queue text NOT NULL, priority bigint NOT NULL, due_us bigint NOT NULL,"
+            " created_us bigint NOT NULL, updated_us bigint NOT NULL)",
+            "CREATE INDEX runs_by_holder ON runs (holder)",
+            "CREATE INDEX runs_by_status ON runs (status, queue)",
+            'CREATE INDEX runs_by_user ON runs ("user")',
+            "CREATE INDEX runs_by_origin ON runs (origin)",
+            "CREATE TABLE run_entries (run bigint NOT NULL REFERENCES runs ON DELETE CASCADE,"
+            " number bigint NOT NULL, key text NOT NULL, kind text NOT NULL, at_us bigint NOT NULL,"
+            " body text NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
+            "ALTER TABLE runs ADD COLUMN begun_us bigint NOT NULL DEFAULT 0",
+            "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
+            "CREATE TABLE run_queues (agent text NOT NULL, queue text NOT NULL,"
+            " dequeued_us bigint NOT NULL, PRIMARY KEY (agent, queue))",
+            "CREATE TABLE run_schedules (agent text NOT NULL, name text NOT NULL, cron text NOT NULL,"
+            " timezone text NOT NULL, task text NOT NULL, queue text NOT NULL, priority bigint NOT NULL,"
+            " next_us bigint NOT NULL, PRIMARY KEY (agent, name))",
         ),
     ),
 )
@@ -183,8 +207,8 @@ class SqliteRunRecord:
     """Implements ``RunRecord``.
 
     Args:
-        path: an SQLite file, made when it is not there.
-        clock: tells until when a lease is valid.
+        path: an SQLite file, made when it is not there, or the address of a Postgres database.
+        clock: tells until when a lease is valid; workers with a database follow the clock of its server.
         key: encrypts tasks, answers and results: 32 bytes, the same as URL-safe base64, or what returns
             these; ``None`` stores them as they are.
         patience_s: seconds to wait for a lock of the file, 0 or more.
@@ -200,7 +224,7 @@ class SqliteRunRecord:
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
-        self._file = sqlite.SqliteFile(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
+        self._file = sql.open_database(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
         self._held: dict[str, _Held] = {}
@@ -220,10 +244,8 @@ class SqliteRunRecord:
     ) -> Result[RunClaim, RecordErrors]:
         """Begin a run, or continue it where no other process does; return whose it is now."""
         holder = reserved or new_holder()
-        work = partial(
-            _claim, run=run, seal=self._seal, holder=holder, now=self._now(), until=self._valid_until()
-        )
-        claimed = await self._file.write("claim", work)
+        work = partial(_claim, run=run, seal=self._seal, holder=holder, lease_us=int(LEASE_S * 1e6))
+        claimed = await self._file.write("claim", self._now_in(work), of=run.run_id)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
             self._hold(holder, run.run_id, on_order)
         return claimed
@@ -247,8 +269,7 @@ class SqliteRunRecord:
         return _lease(
             run_id,
             await write(
-                "append",
-                partial(_append, holder=holder, entries=self._seal.entries(entries), now=self._now()),
+                "append", partial(_append, holder=holder, entries=self._seal.entries(entries)), of=run_id
             ),
         )
 
@@ -259,14 +280,14 @@ class SqliteRunRecord:
         """Store the outcome of a run, and give up its lease."""
         self._let_go(holder)
         work = partial(_end, holder=holder, status=status, result=self._seal.close(result), now=self._now())
-        return _lease(run_id, await self._file.write("end", work)).map(_nothing)
+        return _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
 
     @effect
     async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
         """Give up the lease of a run that has not ended."""
         self._let_go(holder)
         work = partial(_release, holder=holder, now=self._now())
-        return _lease(run_id, await self._file.write("release", work)).map(_nothing)
+        return _lease(run_id, await self._file.write("release", work, of=run_id)).map(_nothing)
 
     def abandon(self, holder: str) -> None:
         """Renew the lease no more, where nothing can be awaited."""
@@ -279,33 +300,35 @@ class SqliteRunRecord:
         """Add the answer to a question, from any process; ``False`` for a second one."""
         (sealed,) = self._seal.entries((entry,))
         work = partial(_answer, run_id=run_id, entry=sealed, now=self._now())
-        return await self._file.write("answer", work)
+        return await self._file.write("answer", work, of=run_id)
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
         """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
-        work = partial(_order, run_id=run_id, order=order, now=self._now())
-        return await self._file.write("order", work)
+        work = self._now_in(partial(_order, run_id=run_id, order=order))
+        return await self._file.write("order", work, of=run_id)
 
     @effect
     async def find(self, run_id: RunId) -> Result[RecordedRun | None, RecordErrors]:
         """Return a run, or ``None``."""
-        return await self._file.read("find", partial(_find, run_id=run_id, now=self._now(), seal=self._seal))
+        return await self._file.read("find", self._now_in(partial(_find, run_id=run_id, seal=self._seal)))
 
     @effect
     async def runs(self, chosen: RunFilter) -> Result[tuple[RecordedRun, ...], RecordErrors]:
         """Return the runs that fit, the latest first."""
-        return await self._file.read("runs", partial(_runs, chosen=chosen, now=self._now(), seal=self._seal))
+        return await self._file.read("runs", self._now_in(partial(_runs, chosen=chosen, seal=self._seal)))
 
     @effect
     async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
         """Add a run that has not begun; ``False`` when there is one of its id."""
-        return await self._file.write("add", partial(_add, run=run, now=self._now(), seal=self._seal))
+        work = partial(_add, run=run, now=self._now(), seal=self._seal)
+        return await self._file.write("add", work, of=run.run_id)
 
     @effect
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
         """Return the runs of an agent that have begun and that no process has under way."""
-        return await self._file.read("interrupted", partial(_interrupted, agent_id=agent_id, now=self._now()))
+        work = self._now_in(partial(_interrupted, agent_id=agent_id))
+        return await self._file.read("interrupted", work)
 
     @effect
     async def dequeue(
@@ -318,12 +341,12 @@ class SqliteRunRecord:
         without: Collection[RunId] = (),
     ) -> Result[tuple[tuple[RunId, str], ...], RecordErrors]:
         """Reserve due runs of a queue, within its limits; return each with its holder."""
-        wanted = _Wanted(agent_id, queue, limits, at_most, frozenset(without), self._now())
-        there = await self._file.read("dequeue", lambda file: bool(_due(file, wanted)))
-        if there != Success(True):
+        wanted = _Wanted(agent_id, queue, limits, at_most, frozenset(without))
+        there = await self._file.read("dequeue", self._now_in(partial(_due, wanted=wanted)))
+        if isinstance(there, Failure) or not there.unwrap():
             return there.map(lambda _: ())
-        work = partial(_dequeue, wanted=wanted, until=self._valid_until())
-        return await self._file.write_soon("dequeue", work)
+        work = self._now_in(partial(_dequeue, wanted=wanted, lease_us=int(LEASE_S * 1e6)))
+        return await self._file.write_soon("dequeue", work, of=f"queue {agent_id}\n{queue}")
 
     @effect
     async def schedule(self, schedule: RunSchedule) -> Result[None, RecordErrors]:
@@ -334,7 +357,7 @@ class SqliteRunRecord:
     async def unschedule(self, agent_id: AgentId, name: str) -> Result[bool, RecordErrors]:
         """Delete a schedule; ``False`` when there is none of that name."""
 
-        def work(file: sqlite3.Connection) -> bool:
+        def work(file: sql.Connection) -> bool:
             where = "agent = ? AND name = ?"
             return file.execute(f"DELETE FROM run_schedules WHERE {where}", (agent_id, name)).rowcount > 0
 
@@ -408,8 +431,8 @@ class SqliteRunRecord:
                 _log.warning("The leases of runs could not be renewed.", exc_info=True)
 
     async def _renew(self, held: dict[str, _Held]) -> None:
-        work = partial(_renew, holders=tuple(held), until=self._valid_until())
-        renewed = await self._file.write_soon("renew", work)
+        work = self._now_in(partial(_renew, holders=tuple(held), lease_us=int(LEASE_S * 1e6)))
+        renewed = await self._file.write_soon("renew", work, of=f"leases of {_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
         orders = renewed.unwrap()
@@ -418,10 +441,11 @@ class SqliteRunRecord:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
-        return sqlite.microseconds(self._clock.now())
+        return sqlite.microseconds(self._clock.now()) + self._file.skew_us
 
-    def _valid_until(self) -> int:
-        return self._now() + int(LEASE_S * 1e6)
+    def _now_in(self, work: Callable[..., _T]) -> sql.Work[_T]:
+        """Return the work with the time of its transaction, by the clock that all holders share."""
+        return lambda file: work(file, now=self._now())
 
 
 # --- one transaction each ---------------------------------------------------------------------------------
@@ -433,7 +457,7 @@ _COLUMNS = (
 
 
 def _claim(
-    file: sqlite3.Connection, *, run: RecordedRun, seal: Seal, holder: str, now: int, until: int
+    file: sql.Connection, *, run: RecordedRun, seal: Seal, holder: str, now: int, lease_us: int
 ) -> RunClaim:
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
     if row is None:
@@ -455,7 +479,7 @@ def _claim(
     file.execute(
         "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
         " wanted = '', updated_us = ?, definition = ? WHERE id = ?",
-        (holder, until, now, json.dumps(dict(known.definition or run.definition)), row[0]),
+        (holder, now + lease_us, now, json.dumps(dict(known.definition or run.definition)), row[0]),
     )
     begun = evolve(
         known,
@@ -472,7 +496,7 @@ def _without_secrets(task: Task) -> Task:
     return task if settings is None else evolve(task, model_settings=settings.without_secrets)
 
 
-def _insert(file: sqlite3.Connection, run: RecordedRun, now: int, seal: Seal) -> None:
+def _insert(file: sql.Connection, run: RecordedRun, now: int, seal: Seal) -> None:
     origin = None
     if run.origin is not None:
         (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
@@ -505,7 +529,7 @@ def _is_held(holder: str, lease_until: int, now: int) -> bool:
     return bool(holder) and lease_until >= now and not is_gone(holder)
 
 
-def _run_of(file: sqlite3.Connection, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
+def _run_of(file: sql.Connection, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
     status, wanted = row[7], row[14]
     state = status
     if status == "open":
@@ -558,7 +582,7 @@ def _task_of(text: str) -> Task:
     return read.unwrap()
 
 
-def _entries(file: sqlite3.Connection, *, run_id: RunId, seal: Seal) -> tuple[RunEntry, ...]:
+def _entries(file: sql.Connection, *, run_id: RunId, seal: Seal) -> tuple[RunEntry, ...]:
     row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     parts: list[tuple[RunEntry, ...]] = []
     last = 2**62
@@ -578,7 +602,7 @@ def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: in
     return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
 
 
-def _entry(file: sqlite3.Connection, *, run_id: RunId, key: str, seal: Seal) -> RunEntry | None:
+def _entry(file: sql.Connection, *, run_id: RunId, key: str, seal: Seal) -> RunEntry | None:
     row = file.execute(
         "SELECT key, kind, at_us, body, number FROM run_entries WHERE key = ?"
         " AND run = (SELECT id FROM runs WHERE run_id = ?)",
@@ -587,9 +611,7 @@ def _entry(file: sqlite3.Connection, *, run_id: RunId, key: str, seal: Seal) -> 
     return None if row is None else _entry_of(seal, *row)
 
 
-def _append(
-    file: sqlite3.Connection, *, holder: str, entries: Iterable[RunEntry], now: int
-) -> RunOrder | None:
+def _append(file: sql.Connection, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     row = file.execute(
         "SELECT id, origin_entries, wanted, (SELECT max(number) FROM run_entries WHERE run = runs.id)"
         " FROM runs WHERE holder = ?",
@@ -608,9 +630,7 @@ def _append(
     return wanted  # type: ignore[no-any-return]
 
 
-def _end(
-    file: sqlite3.Connection, *, holder: str, status: RunStatus, result: str, now: int
-) -> RunOrder | None:
+def _end(file: sql.Connection, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
         " WHERE holder = ?",
@@ -619,7 +639,7 @@ def _end(
     return "" if ended.rowcount else None
 
 
-def _release(file: sqlite3.Connection, *, holder: str, now: int) -> RunOrder | None:
+def _release(file: sql.Connection, *, holder: str, now: int) -> RunOrder | None:
     released = file.execute(
         "UPDATE runs SET holder = '', lease_until_us = 0, updated_us = ? WHERE holder = ?", (now, holder)
     )
@@ -637,7 +657,7 @@ def _nothing(_: object) -> None:
     return None
 
 
-def _answer(file: sqlite3.Connection, *, run_id: RunId, entry: RunEntry, now: int) -> bool:
+def _answer(file: sql.Connection, *, run_id: RunId, entry: RunEntry, now: int) -> bool:
     row = file.execute(
         "SELECT id, origin_entries, (SELECT max(number) FROM run_entries WHERE run = runs.id) FROM runs"
         " WHERE run_id = ? AND status = 'open'",
@@ -647,7 +667,7 @@ def _answer(file: sqlite3.Connection, *, run_id: RunId, entry: RunEntry, now: in
         return False
     run, shared, last = row
     added = file.execute(
-        "INSERT OR IGNORE INTO run_entries VALUES (?, ?, ?, ?, ?, ?)",
+        "INSERT INTO run_entries VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
         (
             run,
             (shared if last is None else last) + 1,
@@ -660,7 +680,7 @@ def _answer(file: sqlite3.Connection, *, run_id: RunId, entry: RunEntry, now: in
     return added.rowcount > 0
 
 
-def _order(file: sqlite3.Connection, *, run_id: RunId, order: RunOrder, now: int) -> bool:
+def _order(file: sql.Connection, *, run_id: RunId, order: RunOrder, now: int) -> bool:
     """Give an order; a run that no process holds is cancelled at once."""
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None or row[7] not in ("open", "queued"):
@@ -673,12 +693,12 @@ def _order(file: sqlite3.Connection, *, run_id: RunId, order: RunOrder, now: int
     return True
 
 
-def _find(file: sqlite3.Connection, *, run_id: RunId, now: int, seal: Seal) -> RecordedRun | None:
+def _find(file: sql.Connection, *, run_id: RunId, now: int, seal: Seal) -> RecordedRun | None:
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     return None if row is None else _run_of(file, row, now, seal)
 
 
-def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
+def _runs(file: sql.Connection, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
     conditions, values = ["1 = 1"], list[object]()
     fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
     for column, value in fields.items():
@@ -704,25 +724,25 @@ def _runs(file: sqlite3.Connection, *, chosen: RunFilter, now: int, seal: Seal) 
     return tuple(found)
 
 
-def _renew(file: sqlite3.Connection, *, holders: tuple[str, ...], until: int) -> dict[str, RunOrder]:
+def _renew(file: sql.Connection, *, holders: tuple[str, ...], now: int, lease_us: int) -> dict[str, RunOrder]:
     orders: dict[str, RunOrder] = {}
     for holder in holders:
         row = file.execute(
-            "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING wanted", (until, holder)
+            "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING wanted", (now + lease_us, holder)
         ).fetchone()
         if row is not None:
             orders[holder] = row[0]
     return orders
 
 
-def _add(file: sqlite3.Connection, *, run: RecordedRun, now: int, seal: Seal) -> bool:
+def _add(file: sql.Connection, *, run: RecordedRun, now: int, seal: Seal) -> bool:
     if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
         return False
     _insert(file, run, now, seal)
     return True
 
 
-def _interrupted(file: sqlite3.Connection, *, agent_id: AgentId, now: int) -> tuple[RunId, ...]:
+def _interrupted(file: sql.Connection, *, agent_id: AgentId, now: int) -> tuple[RunId, ...]:
     rows = file.execute(
         "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
         " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
@@ -740,10 +760,9 @@ class _Wanted:
     limits: QueueLimits
     at_most: int
     without: frozenset[RunId]
-    now: int
 
 
-def _due(file: sqlite3.Connection, wanted: _Wanted) -> list[tuple[int, RunId, str, str]]:
+def _due(file: sql.Connection, *, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
     """Return id, run id, holder and status of the runs that may be begun."""
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
@@ -751,7 +770,7 @@ def _due(file: sqlite3.Connection, wanted: _Wanted) -> list[tuple[int, RunId, st
         " AND queue IN (?, '') AND parent IS NULL AND status = 'open' ORDER BY priority DESC, id",
         of_queue,
     ).fetchall()
-    free = [row for row in rows if not _is_held(row[2], row[3], wanted.now)]
+    free = [row for row in rows if not _is_held(row[2], row[3], now)]
     found = [
         (row[0], RunId(row[1]), row[2], "open")
         for row in free
@@ -762,14 +781,14 @@ def _due(file: sqlite3.Connection, wanted: _Wanted) -> list[tuple[int, RunId, st
         (reserved,) = file.execute(
             "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND status = 'queued'"
             " AND holder <> '' AND lease_until_us >= ?",
-            (*of_queue, wanted.now),
+            (*of_queue, now),
         ).fetchone()
         under_way = sum(row[4] != "" for row in rows) - sum(row[4] != "" for row in free)
         room = max(0, min(room, limits.total - under_way - reserved))
     found = found[:room]
     room -= len(found)
     if room and limits.rate is not None:
-        since = wanted.now - int(limits.period_s * 1e6)
+        since = now - int(limits.period_s * 1e6)
         (begun,) = file.execute(
             "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND begun_us > ?", (*of_queue, since)
         ).fetchone()
@@ -779,34 +798,34 @@ def _due(file: sqlite3.Connection, wanted: _Wanted) -> list[tuple[int, RunId, st
             "SELECT runs.id, run_id, holder FROM runs WHERE agent = ? AND queue = ? AND status = 'queued'"
             " AND due_us <= ? AND (holder = '' OR lease_until_us < ?) AND wanted <> 'pause'"
             " ORDER BY priority DESC, id LIMIT ?",
-            (*of_queue, wanted.now, wanted.now, room + len(wanted.without)),
+            (*of_queue, now, now, room + len(wanted.without)),
         )
         new = [(row[0], RunId(row[1]), row[2], "queued") for row in queued if row[1] not in wanted.without]
         found += new[:room]
     return found
 
 
-def _dequeue(file: sqlite3.Connection, *, wanted: _Wanted, until: int) -> tuple[tuple[RunId, str], ...]:
+def _dequeue(
+    file: sql.Connection, *, wanted: _Wanted, now: int, lease_us: int
+) -> tuple[tuple[RunId, str], ...]:
     of_queue = (wanted.agent_id, wanted.queue)
-    file.execute("INSERT OR IGNORE INTO run_queues VALUES (?, ?, 0)", of_queue)
-    file.execute(
-        "UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (wanted.now, *of_queue)
-    )
+    file.execute("INSERT INTO run_queues VALUES (?, ?, 0) ON CONFLICT DO NOTHING", of_queue)
+    file.execute("UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (now, *of_queue))
     reserved: list[tuple[RunId, str]] = []
-    for run, run_id, known, status in _due(file, wanted):
+    for run, run_id, known, status in _due(file, wanted=wanted, now=now):
         holder = new_holder()
         taken = file.execute(
             "UPDATE runs SET holder = ?, lease_until_us = ?,"
             " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
             " WHERE id = ? AND holder = ? AND status = ?",
-            (holder, until, wanted.now, run, known, status),
+            (holder, now + lease_us, now, run, known, status),
         )
         if taken.rowcount:
             reserved.append((run_id, holder))
     return tuple(reserved)
 
 
-def _schedule(file: sqlite3.Connection, *, schedule: RunSchedule, seal: Seal) -> None:
+def _schedule(file: sql.Connection, *, schedule: RunSchedule, seal: Seal) -> None:
     named = (schedule.agent_id, schedule.name)
     file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
     file.execute(
@@ -825,7 +844,7 @@ def _schedule(file: sqlite3.Connection, *, schedule: RunSchedule, seal: Seal) ->
 
 
 def _schedules(
-    file: sqlite3.Connection, *, agent_id: AgentId | None, until: int, seal: Seal
+    file: sql.Connection, *, agent_id: AgentId | None, until: int, seal: Seal
 ) -> tuple[RunSchedule, ...]:
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
@@ -839,7 +858,7 @@ def _schedules(
 
 
 def _add_scheduled(
-    file: sqlite3.Connection,
+    file: sql.Connection,
     *,
     schedule: RunSchedule,
     run: RecordedRun,
@@ -860,7 +879,7 @@ def _add_scheduled(
     return bool(moved.rowcount) and _add(file, run=run, now=now, seal=seal)
 
 
-def _questions(file: sqlite3.Connection, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:
+def _questions(file: sql.Connection, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:
     rows = file.execute(
         "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
         " WHERE kind = 'question' AND status = 'open' AND run_id = coalesce(?, run_id) AND NOT EXISTS"
@@ -874,7 +893,7 @@ def _questions(file: sqlite3.Connection, *, run_id: RunId | None, seal: Seal) ->
     return tuple(found)
 
 
-def _deleted(file: sqlite3.Connection, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
+def _deleted(file: sql.Connection, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
     """Delete runs, and what their tools began.
 
     A run whose entries another one shares stays, unless it is named or is that of the user.

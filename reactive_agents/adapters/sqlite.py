@@ -105,10 +105,12 @@ class Store:
         versions: the statements that lead from each version to the next; a version that was published never
             changes. Those of version 1 must leave tables alone that are there already, in a file from before
             files carried an application id.
+        postgres: likewise for a Postgres database; empty for a store that is kept in files alone.
     """
 
     name: str
     versions: tuple[tuple[Statement, ...], ...]
+    postgres: tuple[tuple[str, ...], ...] = ()
 
     @property
     def newest(self) -> int:
@@ -170,7 +172,12 @@ class SqliteFile(Generic[_E]):
         max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
         traced: an empty file beside this one remembers that the store was made. Without its tables, the file
             is then refused: it was deleted or replaced.
+
+    Attributes:
+        skew_us: 0, since all that use a file have the clock of one machine.
     """
+
+    skew_us = 0
 
     def __init__(
         self,
@@ -208,15 +215,20 @@ class SqliteFile(Generic[_E]):
         """
         return await self._run(operation, work, "BEGIN")
 
-    async def write(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
+    @property
+    def place(self) -> str:
+        """The file; empty for a database in the process."""
+        return "" if self._in_process else str(self.path.absolute())
+
+    async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, on disk when this ends; all of it or none.
 
         It has the write lock from its start, so that what it reads is still true when it writes. Arguments as
-        of :meth:`read`.
+        of :meth:`read`; a file has one writer at a time, whichever part ``of`` the store it writes.
         """
         return await self._run(operation, work, "BEGIN IMMEDIATE")
 
-    async def write_soon(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
+    async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, without waiting for the disk.
 
         It outlives the process, but perhaps not a loss of power. The next :meth:`write` brings it to the

@@ -16,8 +16,8 @@ import anyio
 import typer
 from returns.result import Result, Success
 
-from reactive_agents.adapters.postgres_record import PostgresRunRecord, is_postgres
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
+from reactive_agents.adapters.sql import is_there
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import ReactiveAgent
@@ -381,10 +381,7 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, 
 
 
 def _opened(file: str) -> SqliteRunRecord:
-    key = os.environ.get(KEY_VARIABLE)
-    if is_postgres(file):
-        return PostgresRunRecord(file, clock=SystemClock(), key=key)
-    return SqliteRunRecord(file, clock=SystemClock(), key=key)
+    return SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE))
 
 
 def _ask(
@@ -393,7 +390,7 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
-    if not is_postgres(file) and not Path(file).exists():
+    if not is_there(file):
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 

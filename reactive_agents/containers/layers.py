@@ -344,19 +344,13 @@ def open_sessions(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> Ses
 def open_run_record(
     path: DatabasePath, key: RecordKey | None, clock: Clock, lifetimes: Lifetimes
 ) -> RunRecord:
-    """Return the record of durable runs in a file.
+    """Return the record of durable runs in a file or database.
 
     Without a key that of the environment encrypts it, if there is one.
     """
-    from reactive_agents.adapters.postgres_record import PostgresRunRecord, is_postgres
     from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
 
-    chosen = key or os.environ.get(KEY_VARIABLE)
-    record = (
-        PostgresRunRecord(str(path), clock=clock, key=chosen)
-        if is_postgres(str(path))
-        else SqliteRunRecord(path, clock=clock, key=chosen)
-    )
+    record = SqliteRunRecord(path, clock=clock, key=key or os.environ.get(KEY_VARIABLE))
     lifetimes.add(record.aclose)
     return record
 

@@ -22,7 +22,6 @@ from dependency_injector.providers import Object
 from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, agent_tool, tool
-from reactive_agents.adapters.postgres_record import PostgresRunRecord
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import LLMErrors
@@ -55,7 +54,7 @@ class Boundaries:
 class KilledRecord(SqliteRunRecord):
     """A record with a boundary on each side of its writes."""
 
-    def __init__(self, path: Path, boundary: Boundaries) -> None:
+    def __init__(self, path: str | Path, boundary: Boundaries) -> None:
         super().__init__(path, clock=SystemClock())
         self._boundary = boundary
 
@@ -68,20 +67,9 @@ class KilledRecord(SqliteRunRecord):
         return done
 
 
-class KilledPostgresRecord(PostgresRunRecord):
-    """A record in Postgres with a boundary on each side of its writes."""
-
-    def __init__(self, url: str, boundary: Boundaries) -> None:
-        super().__init__(url, clock=SystemClock())
-        self._boundary = boundary
-
-    append = KilledRecord.append
-
-
-def killed_record(folder: Path, boundary: Boundaries) -> KilledRecord | KilledPostgresRecord:
+def killed_record(folder: Path, boundary: Boundaries) -> KilledRecord:
     """Return the record of a case: in its folder, or in the database of ``DURABLE_URL``."""
-    url = os.environ.get("DURABLE_URL")
-    return KilledRecord(folder / RECORD, boundary) if url is None else KilledPostgresRecord(url, boundary)
+    return KilledRecord(os.environ.get("DURABLE_URL", folder / RECORD), boundary)
 
 
 def note(path: Path, line: str) -> None:

@@ -1,4 +1,4 @@
-"""An audit log that only grows, in a SQLite file that several processes write.
+"""An audit log that only grows, in an SQLite file or a Postgres database that several processes write.
 
 Each entry holds the hash of the one before it: a hash chain, with signatures where there is a key.
 """
@@ -9,9 +9,9 @@ import hashlib
 import json
 import logging
 import os
-import sqlite3
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, cast
 
@@ -19,7 +19,7 @@ import anyio.to_thread
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.core.codec import decode, encode, from_json
 from reactive_agents.core.errors import AuditBroken, AuditErrors, DecodeError, ServiceFailed
 from reactive_agents.core.governance import START, AuditEntry
@@ -274,6 +274,39 @@ AUDIT = sqlite.Store(
             f" WHEN NEW.sequence IS NOT 1 OR EXISTS (SELECT 1 FROM heads) BEGIN {_FORBIDDEN}; END",
         ),
     ),
+    postgres=(
+        (
+            "CREATE TABLE entries (sequence bigint PRIMARY KEY, previous text NOT NULL, body text NOT NULL,"
+            " hash text NOT NULL, signature text)",
+            "CREATE TABLE heads (id bigint PRIMARY KEY CHECK (id = 1), sequence bigint NOT NULL,"
+            " hash text NOT NULL, signature text)",
+            "CREATE FUNCTION audit_only_grows() RETURNS trigger LANGUAGE plpgsql AS"
+            " $$ BEGIN RAISE EXCEPTION 'an audit log only grows'; END $$",
+            "CREATE FUNCTION audit_entry_follows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF NEW.sequence IS DISTINCT FROM"
+            " (SELECT coalesce(max(sequence), 0) + 1 FROM reactive_agents.entries) OR NEW.previous"
+            " IS DISTINCT FROM coalesce((SELECT hash FROM reactive_agents.entries ORDER BY sequence DESC"
+            f" LIMIT 1), '{GENESIS}') THEN RAISE EXCEPTION 'an audit log only grows'; END IF;"
+            " RETURN NEW; END $$",
+            "CREATE FUNCTION audit_head_rises() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " IF TG_OP = 'INSERT' THEN IF NEW.sequence IS DISTINCT FROM 1 OR EXISTS"
+            " (SELECT 1 FROM reactive_agents.heads) THEN RAISE EXCEPTION 'an audit log only grows'; END IF;"
+            " ELSIF NEW.sequence IS DISTINCT FROM OLD.sequence + 1 THEN"
+            " RAISE EXCEPTION 'an audit log only grows'; END IF; RETURN NEW; END $$",
+            "CREATE TRIGGER entries_stay BEFORE UPDATE OR DELETE ON entries"
+            " FOR EACH ROW EXECUTE FUNCTION audit_only_grows()",
+            "CREATE TRIGGER entries_remain BEFORE TRUNCATE ON entries"
+            " FOR EACH STATEMENT EXECUTE FUNCTION audit_only_grows()",
+            "CREATE TRIGGER entries_follow BEFORE INSERT ON entries"
+            " FOR EACH ROW EXECUTE FUNCTION audit_entry_follows()",
+            "CREATE TRIGGER heads_stay BEFORE DELETE ON heads"
+            " FOR EACH ROW EXECUTE FUNCTION audit_only_grows()",
+            "CREATE TRIGGER heads_remain BEFORE TRUNCATE ON heads"
+            " FOR EACH STATEMENT EXECUTE FUNCTION audit_only_grows()",
+            "CREATE TRIGGER heads_rise BEFORE INSERT OR UPDATE ON heads"
+            " FOR EACH ROW EXECUTE FUNCTION audit_head_rises()",
+        ),
+    ),
 )
 """Entries, each of which holds the hash of the one before it, and the head of the chain."""
 
@@ -299,13 +332,14 @@ class RecordedEntry:
 class SqliteAuditLog:
     """Implements ``AuditLog``: each entry holds the hash of the one before it.
 
-    Any number of processes may append to one file: they form one chain. A trigger forbids changes by
-    ordinary statements; who can write the file can still tamper with it, and :func:`verify
-    <reactive_agents.adapters.governance.audit_log.verify>` finds that; with a signing key or a head
-    that was stored elsewhere also when the whole chain was recomputed.
+    Any number of processes may append to one place: they form one chain. A trigger forbids changes by
+    ordinary statements; who can write the file, or owns the tables, can still tamper with it, and
+    :func:`verify <reactive_agents.adapters.governance.audit_log.verify>` finds that; with a signing key or a
+    head that was stored elsewhere also when the whole chain was recomputed.
 
     Args:
-        path: the SQLite file; it and the directories above it are made when they are missing.
+        path: the SQLite file, or the address of a Postgres database; a file and the directories above it are
+            made when they are missing.
         clock: the time of each entry.
         redactor: removes secrets from the texts of an entry before it is stored.
         signing_key: Ed25519 private key of 32 bytes; needs the extra ``sign``. Once a log is signed, every
@@ -329,7 +363,8 @@ class SqliteAuditLog:
         self._clock = clock
         self._redactor = redactor
         self._signing_key = signing_key
-        self._file = sqlite.SqliteFile(path, AUDIT, _failed, patience_s=patience_s)
+        self._file = sql.open_database(path, AUDIT, _failed, patience_s=patience_s)
+        self._beside = "" if sql.is_postgres(path) else self._file.place  # where heads are kept
 
     @effect
     async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
@@ -362,7 +397,7 @@ class SqliteAuditLog:
         A run that goes on after a crash asks before it appends an entry which it may have written before.
         """
         wanted = _without_time(self._body(entry))
-        bodies = "SELECT body FROM entries WHERE instr(body, ?)"
+        bodies = "SELECT body FROM entries WHERE replace(body, ?, '') <> body"
         run = json.dumps(entry.run_id, ensure_ascii=False)
         found = await self._file.rows("holds", lambda body: _without_time(json.loads(body)), bodies, run)
         return found.map(lambda known: wanted in known)
@@ -381,20 +416,20 @@ class SqliteAuditLog:
         durable = self._durable_starts or entry.action != START
         write = self._file.write if durable else self._file.write_soon
         done = await write("append", self._appending(entry, sign))
-        if not durable or not isinstance(done, Success) or _head_path(self._file.path) is None:
+        if not durable or not isinstance(done, Success) or not self._beside:
             return done  # the head of the next entry is kept
         try:
-            await anyio.to_thread.run_sync(_keep_head, self._file.path, done.unwrap())
+            await anyio.to_thread.run_sync(_keep_head, self._beside, done.unwrap())
         except OSError as error:
-            message = f"The head of the audit log {str(self._file.path)!r} cannot be kept: {error}."
+            message = f"The head of the audit log {self._beside!r} cannot be kept: {error}."
             _log.warning("%s", message)
             return Failure(_failed(message, "append"))
         return Success(done.unwrap())
 
-    def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sqlite3.Connection], AuditHead]:
-        def work(connection: sqlite3.Connection) -> AuditHead:
+    def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sql.Connection], AuditHead]:
+        def work(connection: sql.Connection) -> AuditHead:
             sequence, previous, is_signed = _last(connection)
-            _refuse_shortened(connection, kept_head(self._file.path), sequence)
+            _refuse_shortened(connection, kept_head(self._beside), sequence)
             if is_signed and sign is None:
                 raise ValueError("the log is signed, and there is no signing key to go on with")
             body = canonical(self._body(entry))
@@ -426,7 +461,7 @@ def _redacted(redactor: Redactor, name: str, value: Json) -> Json:
     return value if name in ("at", "status") else redactor.redact_json(value)
 
 
-def _last(connection: sqlite3.Connection) -> tuple[int, str, bool]:
+def _last(connection: sql.Connection) -> tuple[int, str, bool]:
     """Number and hash of the last entry, and whether the head is signed."""
     last = connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
     head = connection.execute("SELECT sequence, hash, signature FROM heads").fetchone()
@@ -441,7 +476,8 @@ def _last(connection: sqlite3.Connection) -> tuple[int, str, bool]:
 
 
 def _head_path(path: sqlite.DatabasePath) -> Path | None:
-    return None if str(path) == sqlite.IN_PROCESS else Path(f"{os.fspath(path)}-head")
+    has_file = str(path) not in ("", sqlite.IN_PROCESS) and not sql.is_postgres(path)
+    return Path(f"{os.fspath(path)}-head") if has_file else None
 
 
 def kept_head(path: sqlite.DatabasePath) -> AuditHead | None:
@@ -474,7 +510,7 @@ def _keep_head(path: sqlite.DatabasePath, head: AuditHead) -> None:
     written.replace(place)
 
 
-def _refuse_shortened(connection: sqlite3.Connection, kept: AuditHead | None, last: int) -> None:
+def _refuse_shortened(connection: sql.Connection, kept: AuditHead | None, last: int) -> None:
     """Refuse a log that lost entries: it was deleted, replaced or cut since."""
     if kept is None:
         return
@@ -520,14 +556,14 @@ def read_entries(
     Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
     """
 
-    def work(connection: sqlite3.Connection) -> tuple[RecordedEntry, ...] | None:
-        if connection.execute(_ENTRIES_TABLE).fetchone() is None:
+    def work(connection: sql.Connection) -> tuple[RecordedEntry, ...] | None:
+        if not sql.is_postgres(path) and connection.execute(_ENTRIES_TABLE).fetchone() is None:
             return None
         rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
         entries = (recorded(*row) for row in rows)
         return tuple(each for each in entries if run_id in (None, each.entry.run_id))
 
-    read = sqlite.look_into(path, AUDIT, work).alt(lambda sentence: _failed(sentence, "read"))
+    read = sql.look_into(path, AUDIT, work).alt(lambda sentence: _failed(sentence, "read"))
     return read.bind(lambda found: Failure(_not_a_log(path, "read")) if found is None else Success(found))
 
 
@@ -546,7 +582,10 @@ def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ..
 
 
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
-_ENTRIES = "SELECT sequence, previous, body, hash, signature FROM entries ORDER BY sequence"
+_ENTRIES = (
+    "SELECT sequence, previous, body, hash, signature FROM entries WHERE sequence >= ?"
+    " ORDER BY sequence LIMIT ?"
+)
 _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
 
 
@@ -592,6 +631,12 @@ def verify(
 def _verified(
     path: sqlite.DatabasePath, known_head: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
+    if sql.is_postgres(path):
+        verifying = partial(_verified_in, known_head=known_head, check=check)
+        looked = sql.look_into(path, AUDIT, verifying)
+        return (
+            looked.unwrap() if isinstance(looked, Success) else Failure(_failed(looked.failure(), "verify"))
+        )
     connection = sqlite.open_to_read(path)
     # a change must not hide behind a failure to decode it
     connection.text_factory = lambda octets: octets.decode(errors="surrogateescape")
@@ -603,15 +648,28 @@ def _verified(
             return Failure(_not_a_log(path, "verify"))
         if tables == 1:
             return Failure(AuditBroken(1, "a table of the log is missing"))
-        heads = connection.execute(_HEAD).fetchall()
-        stored = Link(*heads[0]) if heads else None
-        links = (Link(*row) for row in connection.execute(_ENTRIES))
-        verified = verify_chain(links, stored, known_head=known_head, check=check)
-        if isinstance(verified, Failure):
-            return Failure(verified.failure())
-        return Success(verified.unwrap())
+        return _verified_in(connection, known_head=known_head, check=check)
     finally:
         connection.close()
+
+
+def _verified_in(
+    connection: sql.Connection, *, known_head: AuditHead | None, check: SignatureCheck | None
+) -> Result[AuditSummary, AuditErrors]:
+    heads = connection.execute(_HEAD).fetchall()
+    stored = Link(*heads[0]) if heads else None
+    verified = verify_chain(_links(connection), stored, known_head=known_head, check=check)
+    if isinstance(verified, Failure):
+        return Failure(verified.failure())
+    return Success(verified.unwrap())
+
+
+def _links(connection: sql.Connection) -> Iterator[Link]:
+    """Yield the entries in their order; a server would otherwise send all of them at once."""
+    first = -(2**63)
+    while rows := connection.execute(_ENTRIES, (first, _MOST_READ)).fetchall():
+        yield from (Link(*row) for row in rows)
+        first = rows[-1][0] + 1
 
 
 def _failed(message: str, operation: str) -> ServiceFailed:

@@ -1,8 +1,7 @@
-"""Budgets of a run, a day and a month; processes with one file share the last two."""
+"""Budgets of a run, a day and a month; processes with one file or database share the last two."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Collection, Iterable
 from datetime import UTC, date, timedelta
 from typing import TypeVar
@@ -10,14 +9,8 @@ from typing import TypeVar
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sqlite import (
-    DEFAULT_PATIENCE_S,
-    IN_PROCESS,
-    DatabasePath,
-    SqliteFile,
-    Store,
-    Work,
-)
+from reactive_agents.adapters.sql import Connection, Work, open_database
+from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -37,6 +30,14 @@ BUDGET = Store(
         ),
         ("ALTER TABLE periods ADD COLUMN day TEXT NOT NULL DEFAULT ''",),  # of the last change
     ),
+    postgres=(
+        (
+            "CREATE TABLE periods (name text PRIMARY KEY, nano_usd bigint NOT NULL, day text NOT NULL)",
+            "CREATE TABLE reservations (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+            " day text NOT NULL, month text NOT NULL, nano_usd bigint NOT NULL,"
+            " settled bigint NOT NULL DEFAULT 0)",
+        ),
+    ),
 )
 """Money that is spent or reserved, by run, day and month."""
 
@@ -47,7 +48,7 @@ KEPT_DAYS = 62
 
 _ADD = (
     "INSERT INTO periods (name, nano_usd, day) VALUES (?, ?, ?)"
-    " ON CONFLICT (name) DO UPDATE SET nano_usd = nano_usd + excluded.nano_usd, day = excluded.day"
+    " ON CONFLICT (name) DO UPDATE SET nano_usd = periods.nano_usd + excluded.nano_usd, day = excluded.day"
 )
 
 
@@ -66,8 +67,8 @@ class SqliteBudget:
     UTC; a reservation belongs to the day on which it is made.
 
     Args:
-        path: the SQLite file, shared by all processes with this budget; it and its directories are created
-            if needed.
+        path: the SQLite file, or the address of the Postgres database, shared by all processes with this
+            budget; a file and its directories are created if needed.
         daily_usd: US dollars for a day, 0 or more; ``None`` for no limit.
         monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
         run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
@@ -97,13 +98,13 @@ class SqliteBudget:
         }
         self._warn_at = sorted(warn_at)
         self._clock = clock
-        self._file = SqliteFile(path, BUDGET, _failed, patience_s=patience_s, traced=True)
+        self._file = open_database(path, BUDGET, _failed, patience_s=patience_s, traced=True)
         self._pruned = ""
 
     @property
     def place(self) -> str:
-        """The file; empty for a budget that ends with this object."""
-        return "" if str(self._file.path) == IN_PROCESS else str(self._file.path.absolute())
+        """The file or address; empty for a budget that ends with this object."""
+        return self._file.place
 
     @effect
     async def reserve(
@@ -116,7 +117,7 @@ class SqliteBudget:
                 counts for the day and the month by that.
         """
 
-        def work(connection: sqlite3.Connection) -> Reservation | BudgetExceeded:
+        def work(connection: Connection) -> Reservation | BudgetExceeded:
             amount = nano_usd(amount_usd)
             names = self._periods(run_id)
             for period, name in names.items():
@@ -127,11 +128,11 @@ class SqliteBudget:
                     return BudgetExceeded(period, usd(limit), usd(spent), usd(amount))
             for name in [names["run"]] if for_run_alone else names.values():
                 connection.execute(_ADD, (name, amount, names["day"]))
-            made = connection.execute(
-                "INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?)",
+            (number,) = connection.execute(
+                "INSERT INTO reservations (day, month, nano_usd) VALUES (?, ?, ?) RETURNING id",
                 (names["day"], _NO_MONTH if for_run_alone else names["month"], amount),
-            )
-            return Reservation(int(made.lastrowid or 0), run_id, usd(amount))
+            ).fetchone()
+            return Reservation(number, run_id, usd(amount))
 
         done = await self._transact("reserve", work)
         if isinstance(done, Failure):
@@ -145,7 +146,7 @@ class SqliteBudget:
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
         """As the port says. A settlement belongs to the day of its reservation."""
 
-        def work(connection: sqlite3.Connection) -> tuple[BudgetUse, ...]:
+        def work(connection: Connection) -> tuple[BudgetUse, ...]:
             actual = nano_usd(actual_usd)
             row = connection.execute(
                 "SELECT day, month, nano_usd, settled FROM reservations WHERE id = ?", (reservation.id,)
@@ -171,7 +172,7 @@ class SqliteBudget:
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
         """As the port says; ``for_run_alone`` as for :meth:`reserve`."""
 
-        def work(connection: sqlite3.Connection) -> tuple[BudgetUse, ...]:
+        def work(connection: Connection) -> tuple[BudgetUse, ...]:
             amount = nano_usd(amount_usd)
             names = self._periods(run_id)
             for name in [names["run"]] if for_run_alone else names.values():
@@ -184,7 +185,7 @@ class SqliteBudget:
     async def state(self) -> Result[BudgetState, ServiceFailed]:
         """Return the amounts spent or reserved today and this month."""
 
-        def work(connection: sqlite3.Connection) -> BudgetState:
+        def work(connection: Connection) -> BudgetState:
             day, month = self._days()
             return BudgetState(usd(_spent(connection, day)), usd(_spent(connection, month)))
 
@@ -195,7 +196,7 @@ class SqliteBudget:
         await self._file.aclose()
 
     async def _transact(self, operation: str, work: Work[_T]) -> Result[_T, ServiceFailed]:
-        def pruned(connection: sqlite3.Connection) -> _T:
+        def pruned(connection: Connection) -> _T:
             today, _ = self._days()
             if self._pruned != today:
                 _prune(connection, today)
@@ -214,7 +215,7 @@ class SqliteBudget:
         day, month = self._days()
         return {"run": _run(run_id), "day": day, "month": month}
 
-    def _uses(self, connection: sqlite3.Connection, run_id: RunId) -> tuple[BudgetUse, ...]:
+    def _uses(self, connection: Connection, run_id: RunId) -> tuple[BudgetUse, ...]:
         uses = []
         for period, name in self._periods(run_id).items():
             limit = self._limits[period]
@@ -234,7 +235,7 @@ def _run(run_id: RunId) -> str:
     return f"run {run_id}".encode(errors="backslashreplace").decode()
 
 
-def _prune(connection: sqlite3.Connection, today: str) -> None:
+def _prune(connection: Connection, today: str) -> None:
     """Delete rows that no budget needs any more, so that the file does not grow."""
     oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
@@ -242,7 +243,7 @@ def _prune(connection: sqlite3.Connection, today: str) -> None:
     connection.execute("DELETE FROM reservations WHERE day < ?", (oldest,))
 
 
-def _spent(connection: sqlite3.Connection, period: str) -> int:
+def _spent(connection: Connection, period: str) -> int:
     row = connection.execute("SELECT nano_usd FROM periods WHERE name = ?", (period,)).fetchone()
     return 0 if row is None else int(row[0])
 

