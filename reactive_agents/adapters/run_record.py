@@ -357,7 +357,7 @@ class SqliteRunRecord:
     async def unschedule(self, agent_id: AgentId, name: str) -> Result[bool, RecordErrors]:
         """Delete a schedule; ``False`` when there is none of that name."""
 
-        def work(file: sql.Connection) -> bool:
+        def work(file: sql.Transaction) -> bool:
             where = "agent = ? AND name = ?"
             return file.execute(f"DELETE FROM run_schedules WHERE {where}", (agent_id, name)).rowcount > 0
 
@@ -457,7 +457,7 @@ _COLUMNS = (
 
 
 def _claim(
-    file: sql.Connection, *, run: RecordedRun, seal: Seal, holder: str, now: int, lease_us: int
+    file: sql.Transaction, *, run: RecordedRun, seal: Seal, holder: str, now: int, lease_us: int
 ) -> RunClaim:
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
     if row is None:
@@ -496,7 +496,7 @@ def _without_secrets(task: Task) -> Task:
     return task if settings is None else evolve(task, model_settings=settings.without_secrets)
 
 
-def _insert(file: sql.Connection, run: RecordedRun, now: int, seal: Seal) -> None:
+def _insert(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> None:
     origin = None
     if run.origin is not None:
         (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
@@ -529,7 +529,7 @@ def _is_held(holder: str, lease_until: int, now: int) -> bool:
     return bool(holder) and lease_until >= now and not is_gone(holder)
 
 
-def _run_of(file: sql.Connection, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
+def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
     status, wanted = row[7], row[14]
     state = status
     if status == "open":
@@ -582,7 +582,7 @@ def _task_of(text: str) -> Task:
     return read.unwrap()
 
 
-def _entries(file: sql.Connection, *, run_id: RunId, seal: Seal) -> tuple[RunEntry, ...]:
+def _entries(file: sql.Transaction, *, run_id: RunId, seal: Seal) -> tuple[RunEntry, ...]:
     row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     parts: list[tuple[RunEntry, ...]] = []
     last = 2**62
@@ -602,7 +602,7 @@ def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: in
     return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
 
 
-def _entry(file: sql.Connection, *, run_id: RunId, key: str, seal: Seal) -> RunEntry | None:
+def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> RunEntry | None:
     row = file.execute(
         "SELECT key, kind, at_us, body, number FROM run_entries WHERE key = ?"
         " AND run = (SELECT id FROM runs WHERE run_id = ?)",
@@ -611,7 +611,7 @@ def _entry(file: sql.Connection, *, run_id: RunId, key: str, seal: Seal) -> RunE
     return None if row is None else _entry_of(seal, *row)
 
 
-def _append(file: sql.Connection, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
+def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     row = file.execute(
         "SELECT id, origin_entries, wanted, (SELECT max(number) FROM run_entries WHERE run = runs.id)"
         " FROM runs WHERE holder = ?",
@@ -630,7 +630,7 @@ def _append(file: sql.Connection, *, holder: str, entries: Iterable[RunEntry]) -
     return wanted  # type: ignore[no-any-return]
 
 
-def _end(file: sql.Connection, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
+def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
         " WHERE holder = ?",
@@ -639,7 +639,7 @@ def _end(file: sql.Connection, *, holder: str, status: RunStatus, result: str, n
     return "" if ended.rowcount else None
 
 
-def _release(file: sql.Connection, *, holder: str, now: int) -> RunOrder | None:
+def _release(file: sql.Transaction, *, holder: str, now: int) -> RunOrder | None:
     released = file.execute(
         "UPDATE runs SET holder = '', lease_until_us = 0, updated_us = ? WHERE holder = ?", (now, holder)
     )
@@ -657,7 +657,7 @@ def _nothing(_: object) -> None:
     return None
 
 
-def _answer(file: sql.Connection, *, run_id: RunId, entry: RunEntry, now: int) -> bool:
+def _answer(file: sql.Transaction, *, run_id: RunId, entry: RunEntry, now: int) -> bool:
     row = file.execute(
         "SELECT id, origin_entries, (SELECT max(number) FROM run_entries WHERE run = runs.id) FROM runs"
         " WHERE run_id = ? AND status = 'open'",
@@ -680,7 +680,7 @@ def _answer(file: sql.Connection, *, run_id: RunId, entry: RunEntry, now: int) -
     return added.rowcount > 0
 
 
-def _order(file: sql.Connection, *, run_id: RunId, order: RunOrder, now: int) -> bool:
+def _order(file: sql.Transaction, *, run_id: RunId, order: RunOrder, now: int) -> bool:
     """Give an order; a run that no process holds is cancelled at once."""
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     if row is None or row[7] not in ("open", "queued"):
@@ -693,12 +693,12 @@ def _order(file: sql.Connection, *, run_id: RunId, order: RunOrder, now: int) ->
     return True
 
 
-def _find(file: sql.Connection, *, run_id: RunId, now: int, seal: Seal) -> RecordedRun | None:
+def _find(file: sql.Transaction, *, run_id: RunId, now: int, seal: Seal) -> RecordedRun | None:
     row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
     return None if row is None else _run_of(file, row, now, seal)
 
 
-def _runs(file: sql.Connection, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
+def _runs(file: sql.Transaction, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
     conditions, values = ["1 = 1"], list[object]()
     fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
     for column, value in fields.items():
@@ -724,7 +724,9 @@ def _runs(file: sql.Connection, *, chosen: RunFilter, now: int, seal: Seal) -> t
     return tuple(found)
 
 
-def _renew(file: sql.Connection, *, holders: tuple[str, ...], now: int, lease_us: int) -> dict[str, RunOrder]:
+def _renew(
+    file: sql.Transaction, *, holders: tuple[str, ...], now: int, lease_us: int
+) -> dict[str, RunOrder]:
     orders: dict[str, RunOrder] = {}
     for holder in holders:
         row = file.execute(
@@ -735,14 +737,14 @@ def _renew(file: sql.Connection, *, holders: tuple[str, ...], now: int, lease_us
     return orders
 
 
-def _add(file: sql.Connection, *, run: RecordedRun, now: int, seal: Seal) -> bool:
+def _add(file: sql.Transaction, *, run: RecordedRun, now: int, seal: Seal) -> bool:
     if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
         return False
     _insert(file, run, now, seal)
     return True
 
 
-def _interrupted(file: sql.Connection, *, agent_id: AgentId, now: int) -> tuple[RunId, ...]:
+def _interrupted(file: sql.Transaction, *, agent_id: AgentId, now: int) -> tuple[RunId, ...]:
     rows = file.execute(
         "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
         " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
@@ -762,7 +764,7 @@ class _Wanted:
     without: frozenset[RunId]
 
 
-def _due(file: sql.Connection, *, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
+def _due(file: sql.Transaction, *, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
     """Return id, run id, holder and status of the runs that may be begun."""
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
@@ -806,7 +808,7 @@ def _due(file: sql.Connection, *, wanted: _Wanted, now: int) -> list[tuple[int, 
 
 
 def _dequeue(
-    file: sql.Connection, *, wanted: _Wanted, now: int, lease_us: int
+    file: sql.Transaction, *, wanted: _Wanted, now: int, lease_us: int
 ) -> tuple[tuple[RunId, str], ...]:
     of_queue = (wanted.agent_id, wanted.queue)
     file.execute("INSERT INTO run_queues VALUES (?, ?, 0) ON CONFLICT DO NOTHING", of_queue)
@@ -825,7 +827,7 @@ def _dequeue(
     return tuple(reserved)
 
 
-def _schedule(file: sql.Connection, *, schedule: RunSchedule, seal: Seal) -> None:
+def _schedule(file: sql.Transaction, *, schedule: RunSchedule, seal: Seal) -> None:
     named = (schedule.agent_id, schedule.name)
     file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
     file.execute(
@@ -844,7 +846,7 @@ def _schedule(file: sql.Connection, *, schedule: RunSchedule, seal: Seal) -> Non
 
 
 def _schedules(
-    file: sql.Connection, *, agent_id: AgentId | None, until: int, seal: Seal
+    file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal
 ) -> tuple[RunSchedule, ...]:
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
@@ -858,7 +860,7 @@ def _schedules(
 
 
 def _add_scheduled(
-    file: sql.Connection,
+    file: sql.Transaction,
     *,
     schedule: RunSchedule,
     run: RecordedRun,
@@ -879,7 +881,7 @@ def _add_scheduled(
     return bool(moved.rowcount) and _add(file, run=run, now=now, seal=seal)
 
 
-def _questions(file: sql.Connection, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:
+def _questions(file: sql.Transaction, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:
     rows = file.execute(
         "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
         " WHERE kind = 'question' AND status = 'open' AND run_id = coalesce(?, run_id) AND NOT EXISTS"
@@ -893,7 +895,7 @@ def _questions(file: sql.Connection, *, run_id: RunId | None, seal: Seal) -> tup
     return tuple(found)
 
 
-def _deleted(file: sql.Connection, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
+def _deleted(file: sql.Transaction, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
     """Delete runs, and what their tools began.
 
     A run whose entries another one shares stays, unless it is named or is that of the user.

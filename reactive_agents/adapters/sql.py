@@ -47,8 +47,8 @@ class Rows(Protocol):
         ...
 
 
-class Connection(Protocol):
-    """A connection within a transaction."""
+class Transaction(Protocol):
+    """A transaction that statements are executed in."""
 
     def execute(self, statement: str, values: Any = ..., /) -> Rows:
         """Execute a statement with its values."""
@@ -59,8 +59,8 @@ class Connection(Protocol):
         ...
 
 
-Work: TypeAlias = Callable[[Connection], _T]
-"""Plain SQL on a connection; may be run again when the database was locked, so it changes nothing else."""
+Work: TypeAlias = Callable[[Transaction], _T]
+"""Plain SQL in a transaction; may be run again when the database was locked, so it changes nothing else."""
 
 
 class Database(Protocol[_E_co]):

@@ -426,8 +426,8 @@ class SqliteAuditLog:
             return Failure(_failed(message, "append"))
         return Success(done.unwrap())
 
-    def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sql.Connection], AuditHead]:
-        def work(connection: sql.Connection) -> AuditHead:
+    def _appending(self, entry: AuditEntry, sign: Sign | None) -> Callable[[sql.Transaction], AuditHead]:
+        def work(connection: sql.Transaction) -> AuditHead:
             sequence, previous, is_signed = _last(connection)
             _refuse_shortened(connection, kept_head(self._beside), sequence)
             if is_signed and sign is None:
@@ -461,7 +461,7 @@ def _redacted(redactor: Redactor, name: str, value: Json) -> Json:
     return value if name in ("at", "status") else redactor.redact_json(value)
 
 
-def _last(connection: sql.Connection) -> tuple[int, str, bool]:
+def _last(connection: sql.Transaction) -> tuple[int, str, bool]:
     """Number and hash of the last entry, and whether the head is signed."""
     last = connection.execute("SELECT sequence, hash FROM entries ORDER BY sequence DESC LIMIT 1").fetchone()
     head = connection.execute("SELECT sequence, hash, signature FROM heads").fetchone()
@@ -510,7 +510,7 @@ def _keep_head(path: sqlite.DatabasePath, head: AuditHead) -> None:
     written.replace(place)
 
 
-def _refuse_shortened(connection: sql.Connection, kept: AuditHead | None, last: int) -> None:
+def _refuse_shortened(connection: sql.Transaction, kept: AuditHead | None, last: int) -> None:
     """Refuse a log that lost entries: it was deleted, replaced or cut since."""
     if kept is None:
         return
@@ -556,7 +556,7 @@ def read_entries(
     Fails with ``ServiceFailed`` when the file is no audit log, or an entry cannot be read.
     """
 
-    def work(connection: sql.Connection) -> tuple[RecordedEntry, ...] | None:
+    def work(connection: sql.Transaction) -> tuple[RecordedEntry, ...] | None:
         if not sql.is_postgres(path) and connection.execute(_ENTRIES_TABLE).fetchone() is None:
             return None
         rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
@@ -654,7 +654,7 @@ def _verified(
 
 
 def _verified_in(
-    connection: sql.Connection, *, known_head: AuditHead | None, check: SignatureCheck | None
+    connection: sql.Transaction, *, known_head: AuditHead | None, check: SignatureCheck | None
 ) -> Result[AuditSummary, AuditErrors]:
     heads = connection.execute(_HEAD).fetchall()
     stored = Link(*heads[0]) if heads else None
@@ -664,7 +664,7 @@ def _verified_in(
     return Success(verified.unwrap())
 
 
-def _links(connection: sql.Connection) -> Iterator[Link]:
+def _links(connection: sql.Transaction) -> Iterator[Link]:
     """Yield the entries in their order; a server would otherwise send all of them at once."""
     first = -(2**63)
     while rows := connection.execute(_ENTRIES, (first, _MOST_READ)).fetchall():

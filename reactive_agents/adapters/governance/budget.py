@@ -9,7 +9,7 @@ from typing import TypeVar
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.sql import Connection, Work, open_database
+from reactive_agents.adapters.sql import Transaction, Work, open_database
 from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
@@ -117,7 +117,7 @@ class SqliteBudget:
                 counts for the day and the month by that.
         """
 
-        def work(connection: Connection) -> Reservation | BudgetExceeded:
+        def work(connection: Transaction) -> Reservation | BudgetExceeded:
             amount = nano_usd(amount_usd)
             names = self._periods(run_id)
             for period, name in names.items():
@@ -146,7 +146,7 @@ class SqliteBudget:
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
         """As the port says. A settlement belongs to the day of its reservation."""
 
-        def work(connection: Connection) -> tuple[BudgetUse, ...]:
+        def work(connection: Transaction) -> tuple[BudgetUse, ...]:
             actual = nano_usd(actual_usd)
             row = connection.execute(
                 "SELECT day, month, nano_usd, settled FROM reservations WHERE id = ?", (reservation.id,)
@@ -172,7 +172,7 @@ class SqliteBudget:
     ) -> Result[tuple[BudgetUse, ...], ServiceFailed]:
         """As the port says; ``for_run_alone`` as for :meth:`reserve`."""
 
-        def work(connection: Connection) -> tuple[BudgetUse, ...]:
+        def work(connection: Transaction) -> tuple[BudgetUse, ...]:
             amount = nano_usd(amount_usd)
             names = self._periods(run_id)
             for name in [names["run"]] if for_run_alone else names.values():
@@ -185,7 +185,7 @@ class SqliteBudget:
     async def state(self) -> Result[BudgetState, ServiceFailed]:
         """Return the amounts spent or reserved today and this month."""
 
-        def work(connection: Connection) -> BudgetState:
+        def work(connection: Transaction) -> BudgetState:
             day, month = self._days()
             return BudgetState(usd(_spent(connection, day)), usd(_spent(connection, month)))
 
@@ -196,7 +196,7 @@ class SqliteBudget:
         await self._file.aclose()
 
     async def _transact(self, operation: str, work: Work[_T]) -> Result[_T, ServiceFailed]:
-        def pruned(connection: Connection) -> _T:
+        def pruned(connection: Transaction) -> _T:
             today, _ = self._days()
             if self._pruned != today:
                 _prune(connection, today)
@@ -215,7 +215,7 @@ class SqliteBudget:
         day, month = self._days()
         return {"run": _run(run_id), "day": day, "month": month}
 
-    def _uses(self, connection: Connection, run_id: RunId) -> tuple[BudgetUse, ...]:
+    def _uses(self, connection: Transaction, run_id: RunId) -> tuple[BudgetUse, ...]:
         uses = []
         for period, name in self._periods(run_id).items():
             limit = self._limits[period]
@@ -235,7 +235,7 @@ def _run(run_id: RunId) -> str:
     return f"run {run_id}".encode(errors="backslashreplace").decode()
 
 
-def _prune(connection: Connection, today: str) -> None:
+def _prune(connection: Transaction, today: str) -> None:
     """Delete rows that no budget needs any more, so that the file does not grow."""
     oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
@@ -243,7 +243,7 @@ def _prune(connection: Connection, today: str) -> None:
     connection.execute("DELETE FROM reservations WHERE day < ?", (oldest,))
 
 
-def _spent(connection: Connection, period: str) -> int:
+def _spent(connection: Transaction, period: str) -> int:
     row = connection.execute("SELECT nano_usd FROM periods WHERE name = ?", (period,)).fetchone()
     return 0 if row is None else int(row[0])
 

@@ -24,7 +24,7 @@ Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
 _SERVICE = "cost-tracker"
 
 
-def _split_by_model(connection: sql.Connection) -> None:
+def _split_by_model(connection: sql.Transaction) -> None:
     """Carry over the one table of files that name one model for each run."""
     old = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'spending'"
     if connection.execute(old).fetchone() is not None:
@@ -129,7 +129,7 @@ class SqliteCostTracker:
     async def record(self, spending: SpendingRecord) -> Result[None, ServiceFailed]:
         """Add what one run spent. A run that is recorded already stays as it is."""
 
-        def work(connection: sql.Connection) -> None:
+        def work(connection: sql.Transaction) -> None:
             added = connection.execute(_INSERT_RUN, _run_row(spending, self._clock.now()))
             if added.rowcount:
                 connection.executemany(_INSERT_MODEL, _model_rows(spending))
@@ -152,7 +152,7 @@ class SqliteCostTracker:
         if wrong:
             return Failure(_failed(wrong, "totals"))
 
-        def work(connection: sql.Connection) -> tuple[SpendingTotal, ...]:
+        def work(connection: sql.Transaction) -> tuple[SpendingTotal, ...]:
             earliest = _EVER if since is None else _microseconds(since)
             return tuple(map(_total, connection.execute(_QUERIES[by], (earliest,))))
 
