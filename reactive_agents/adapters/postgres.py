@@ -2,7 +2,7 @@
 
 It makes the promises of the module for SQLite files, on a server that many machines share:
 
-* The tables are in a schema of their own, with the version of each store beside them. A schema of another
+* The tables are in a schema of the package, with the version of each store beside them. A schema of another
   program, or of a newer version of this one, is refused. Processes that start at once migrate it once.
 * A write takes a lock of its store, or of the part of it that it names, before it reads: what it reads is
   still true when it writes. Writers of different parts do not wait for each other.
@@ -222,7 +222,7 @@ class PostgresDatabase(Generic[_E]):
 
 
 class _Statements:
-    """A connection that takes statements as SQLite does, with question marks for values."""
+    """A connection that takes statements with question marks for values."""
 
     def __init__(self, connection: Any) -> None:
         self._connection = connection

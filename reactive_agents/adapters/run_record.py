@@ -1,4 +1,6 @@
-"""The record of runs, in an SQLite file or in a Postgres database that workers on several machines share.
+"""The record of runs, in an SQLite file or a Postgres database.
+
+Workers on several machines share a database.
 
 Every write of a run names its holder, and is refused in the same transaction when the run belongs to another
 one by now: a process that stood still for too long cannot write what a second one has done meanwhile. A run
@@ -444,7 +446,7 @@ class SqliteRunRecord:
         return sqlite.microseconds(self._clock.now()) + self._file.skew_us
 
     def _now_in(self, work: Callable[..., _T]) -> sql.Work[_T]:
-        """Return the work with the time of its transaction, by the clock that all holders share."""
+        """Return the work with the time of its transaction, by the shared clock."""
         return lambda file: work(file, now=self._now())
 
 

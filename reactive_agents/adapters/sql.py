@@ -1,8 +1,8 @@
-"""The seam between stores and databases: each store's SQL is written once, for SQLite and for Postgres.
+"""The seam between stores and databases, SQLite and Postgres.
 
-A store gives its database functions that are one transaction each. Their statements keep to what both
-understand: question marks for values, ``ON CONFLICT``, ``RETURNING``, ``CAST``, ``"user"`` in quotes. What
-differs is here and in the two modules that this one opens: the tables, how a transaction begins and what it
+Each store's SQL is written once. A store gives its database functions that are one transaction each. Their
+statements keep to what both understand: question marks for values, ``ON CONFLICT``, ``RETURNING``, ``CAST``,
+``"user"`` in quotes. What differs is here and in the two modules that this one opens: the tables, how a transaction begins and what it
 locks, and how a failure is told. Only the search of words and vectors has statements for each.
 """
 
@@ -68,7 +68,7 @@ class Database(Protocol[_E_co]):
 
     @property
     def place(self) -> str:
-        """The file or the address, without a password; empty for what ends with this object."""
+        """The file or shown address; empty for a database in the process."""
         ...
 
     @property
@@ -113,7 +113,7 @@ def is_postgres(place: sqlite.DatabasePath) -> bool:
 
 
 def shown_place(place: sqlite.DatabasePath) -> str:
-    """Return a place as it may be shown: of an address, what is behind the name and password.
+    """Return a place as it may be shown: an address without user and password.
 
     >>> shown_place("postgresql://agents:secret@db.example:5432/agents?sslmode=require")
     'postgresql://db.example:5432/agents'
@@ -163,7 +163,7 @@ def open_database(
         patience_s: seconds to wait for other writers, 0 or more.
         read_only: never write, and make no tables.
         max_pages: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; a server has limits of its own.
-        traced: as of that; a server is not deleted by mistake.
+        traced: as of that; no server is deleted by mistake.
     """
     if is_postgres(place):
         from reactive_agents.adapters.postgres import PostgresDatabase  # by those with an address

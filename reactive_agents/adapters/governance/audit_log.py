@@ -1,6 +1,7 @@
-"""An audit log that only grows, in an SQLite file or a Postgres database that several processes write.
+"""An audit log that only grows, in an SQLite file or a Postgres database.
 
-Each entry holds the hash of the one before it: a hash chain, with signatures where there is a key.
+Several processes write it. Each entry holds the hash of the one before it: a hash chain, with signatures
+where there is a key.
 """
 
 from __future__ import annotations
@@ -665,7 +666,7 @@ def _verified_in(
 
 
 def _links(connection: sql.Transaction) -> Iterator[Link]:
-    """Yield the entries in their order; a server would otherwise send all of them at once."""
+    """Yield the entries in their order, read in groups."""
     first = -(2**63)
     while rows := connection.execute(_ENTRIES, (first, _MOST_READ)).fetchall():
         yield from (Link(*row) for row in rows)

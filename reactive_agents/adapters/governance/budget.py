@@ -1,4 +1,4 @@
-"""Budgets of a run, a day and a month; processes with one file or database share the last two."""
+"""Budgets of a run, a day and a month; processes share the last two."""
 
 from __future__ import annotations
 
