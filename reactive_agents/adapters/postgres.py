@@ -47,7 +47,7 @@ SCHEMA = "reactive_agents"
 MOST_CONNECTIONS = 8
 """Connections of a process to one address at most."""
 IDLE_S = 60.0
-"""Seconds after which a connection that nobody uses is closed with the next use of another one."""
+"""Seconds after which an unused connection is closed with the next use of another one."""
 
 _SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the types of vectors
 _LOCK_SLICE_MS = 500

@@ -2,8 +2,9 @@
 
 Each store's SQL is written once. A store gives its database functions that are one transaction each. Their
 statements keep to what both understand: question marks for values, ``ON CONFLICT``, ``RETURNING``, ``CAST``,
-``"user"`` in quotes. What differs is here and in the two modules that this one opens: the tables, how a transaction begins and what it
-locks, and how a failure is told. Only the search of words and vectors has statements for each.
+``"user"`` in quotes. What differs is here and in the two modules that this one opens: the tables, how a
+transaction begins and what it locks, and how a failure reads. Only the search of words and vectors has
+statements for each.
 """
 
 from __future__ import annotations
