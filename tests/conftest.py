@@ -21,6 +21,12 @@ def anyio_backend() -> str:
 
 
 @pytest.fixture
+def place() -> str:
+    """The place of a store that its contract needs no file for; a database in system tests."""
+    return ":memory:"
+
+
+@pytest.fixture
 def without_backoff() -> Iterator[None]:
     """Calls of models are made again at once."""
     with stamina.set_testing(True, attempts=9, cap=True):

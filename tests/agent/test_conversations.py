@@ -29,7 +29,7 @@ def look(city: str) -> str:
     return f"rain in {city}"
 
 
-def agent_with(model: ScriptedLLM, path: Path | None = None) -> ReactiveAgent:
+def agent_with(model: ScriptedLLM, path: Path | str | None = None) -> ReactiveAgent:
     builder = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look)
     return (builder if path is None else builder.with_sessions(path)).build()
 
@@ -130,9 +130,9 @@ async def test_every_strategy_is_shown_the_conversation(strategy: str) -> None:
 # --- sessions -------------------------------------------------------------------------------------------
 
 
-async def test_a_session_goes_on_from_run_to_run() -> None:
+async def test_a_session_goes_on_from_run_to_run(place: str) -> None:
     model = ScriptedLLM(answer("Hello Ada."), answer("Ada."), answer("I do not know."))
-    agent = agent_with(model)
+    agent = agent_with(model, place)
     await agent.run("My name is Ada.", session="a")
     await agent.run("What is my name?", session="a")
     await agent.run("What is my name?", session="b")
@@ -153,9 +153,9 @@ async def test_a_session_in_a_file_outlives_its_agent(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("user", ["eve", None])
-async def test_a_session_is_that_of_the_user_who_began_it(user: str | None) -> None:
+async def test_a_session_is_that_of_the_user_who_began_it(user: str | None, place: str) -> None:
     model = ScriptedLLM(answer("Hello Ada."), answer("Nobody."))
-    agent = agent_with(model)
+    agent = agent_with(model, place)
     await agent.run("My name is Ada.", session="a", user="ada")
     with pytest.raises(AgentError) as refused:
         await agent.run("What is my name?", session="a", **({"user": user} if user else {}))
@@ -205,16 +205,16 @@ async def test_runs_of_one_session_follow_each_other_and_others_run_beside() -> 
     ]
 
 
-async def test_a_run_that_fails_adds_nothing_and_lets_the_next_one_begin() -> None:
+async def test_a_run_that_fails_adds_nothing_and_lets_the_next_one_begin(place: str) -> None:
     model = ScriptedLLM(fail("broken"), answer("Hello."))
-    agent = agent_with(model)
+    agent = agent_with(model, place)
     with pytest.raises(AgentError):
         await agent.run("Hello?", session="a")
     await agent.run("Are you there?", session="a")
     assert asked(model.requests[-1]) == ["Are you there?"]
 
 
-async def test_a_run_that_is_cancelled_while_it_waits_leaves_the_session() -> None:
+async def test_a_run_that_is_cancelled_while_it_waits_leaves_the_session(place: str) -> None:
     held = anyio.Event()
 
     async def hold() -> str:
@@ -223,7 +223,9 @@ async def test_a_run_that_is_cancelled_while_it_waits_leaves_the_session() -> No
         return "held"
 
     model = ScriptedLLM(call("hold"), answer("One."), answer("Three."))
-    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).build()
+    agent = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).with_sessions(place).build()
+    )
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: agent.run("one", session="a"))
         await until(lambda: bool(model.requests))
@@ -260,9 +262,9 @@ def test_a_ticket_of_a_process_that_is_gone_is_void(tmp_path: Path) -> None:
     assert agent.run_sync("Hello?", session="a").output == "Hello."
 
 
-async def test_sessions_are_renamed_forked_and_deleted() -> None:
+async def test_sessions_are_renamed_forked_and_deleted(place: str) -> None:
     model = ScriptedLLM(answer("One."), answer("Two."), answer("Three."))
-    agent = agent_with(model)
+    agent = agent_with(model, place)
     await agent.run("1", session="a", user="ada")
     await agent.run("2", session="a", user="ada")
     await agent.sessions.fork("a", "b", turns=1)

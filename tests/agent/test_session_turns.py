@@ -129,12 +129,12 @@ async def test_a_run_waits_for_its_session_until_its_time_limit() -> None:
     assert (await agent.run("Hello?", session="a")).output == "Yes."
 
 
-async def test_a_turn_that_cannot_be_written_lets_the_next_run_begin() -> None:
+async def test_a_turn_that_cannot_be_written_lets_the_next_run_begin(place: str) -> None:
     deep: Json = 1
     for _ in range(100_000):
         deep = [deep]
     called = AssistantMessage("", (ToolCall(CallId("c"), "look", {"at": deep}),))
-    store = SqliteSessions(clock=FakeClock())
+    store = SqliteSessions(place, clock=FakeClock())
     await begun(store, ONE)
     unwritable = SessionTurn(ONE, (UserMessage("x"), called, ToolMessage(CallId("c"), "look", "y")), "x")
     with pytest.raises(RecursionError):
@@ -146,8 +146,8 @@ async def test_a_turn_that_cannot_be_written_lets_the_next_run_begin() -> None:
 
 
 @pytest.mark.parametrize("how", ["deleted", "forgotten"])
-async def test_a_run_of_a_session_that_is_deleted_meanwhile_adds_nothing(how: str) -> None:
-    store = SqliteSessions(clock=FakeClock())
+async def test_a_run_of_a_session_that_is_deleted_meanwhile_adds_nothing(how: str, place: str) -> None:
+    store = SqliteSessions(place, clock=FakeClock())
     await begun(store, ONE)
     await attempt(store.end(KEY, ONE, turn(ONE)))
     await begun(store, TWO)
@@ -161,8 +161,8 @@ async def test_a_run_of_a_session_that_is_deleted_meanwhile_adds_nothing(how: st
     assert (await begun(store, THREE)).messages == ()
 
 
-async def test_forgetting_a_user_leaves_the_runs_of_others() -> None:
-    store = SqliteSessions(clock=FakeClock())
+async def test_forgetting_a_user_leaves_the_runs_of_others(place: str) -> None:
+    store = SqliteSessions(place, clock=FakeClock())
     other = SessionKey(AGENT, SessionId("b"), "eve")
     await begun(store, ONE, other)
     await attempt(store.forget("ada"))
@@ -170,7 +170,7 @@ async def test_forgetting_a_user_leaves_the_runs_of_others() -> None:
     assert await asked(store, "b") == ["asked run-1"]
 
 
-async def test_no_session_is_forked_into_the_name_of_one_that_just_begins() -> None:
+async def test_no_session_is_forked_into_the_name_of_one_that_just_begins(place: str) -> None:
     gate = anyio.Event()
 
     async def hold() -> str:
@@ -179,7 +179,9 @@ async def test_no_session_is_forked_into_the_name_of_one_that_just_begins() -> N
         return "held"
 
     model = ScriptedLLM(answer("Hello Eve."), call("hold"), answer("Hello Ada."))
-    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).build()
+    agent = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).with_sessions(place).build()
+    )
     await agent.run("I am Eve.", session="eve's", user="eve")
     async with anyio.create_task_group() as group:
         group.start_soon(lambda: agent.run("I am Ada.", session="new", user="ada"))
@@ -203,7 +205,7 @@ async def test_a_run_is_not_added_to_the_session_of_somebody_else(tmp_path: Path
     await store.aclose()
 
 
-async def test_a_deleted_session_is_reported_and_the_answer_kept() -> None:
+async def test_a_deleted_session_is_reported_and_the_answer_kept(place: str) -> None:
     gate = anyio.Event()
 
     async def hold() -> str:
@@ -212,7 +214,9 @@ async def test_a_deleted_session_is_reported_and_the_answer_kept() -> None:
         return "held"
 
     model = ScriptedLLM(call("hold"), answer("Done."))
-    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).build()
+    agent = (
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(hold).with_sessions(place).build()
+    )
     recorder = EventRecorder()
     agent.subscribe(recorder)
     outputs: list[str | None] = []
@@ -231,13 +235,13 @@ async def test_a_deleted_session_is_reported_and_the_answer_kept() -> None:
     assert await agent.sessions.list() == ()
 
 
-async def test_a_hook_that_changes_the_task_does_not_move_the_run_to_another_session() -> None:
+async def test_a_hook_that_changes_the_task_does_not_move_the_run_to_another_session(place: str) -> None:
     def as_eve(context: ExecutionContext) -> ExecutionContext:
         return replaced(context, task=evolve(context.task, user="eve", session="other"))
 
     model = ScriptedLLM(forever(answer("Yes.")))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_hook("bootstrap", "before", as_eve)
-    ready = agent.build()
+    ready = agent.with_sessions(place).build()
     for _ in range(2):
         await ready.run("Hello?", session="a", user="ada")
     (info,) = await ready.sessions.list()

@@ -1,4 +1,4 @@
-"""Images, audio and documents of runs, in the file of the sessions.
+"""Images, audio and documents of runs, in the file or database of the sessions.
 
 The bytes are stored once, under their digest. A holder (a run, or a session) refers to them, for its user;
 what is not held any more is deleted with its last holder, in the same transaction. A session takes over what
@@ -8,14 +8,13 @@ those who continue them by their messages, within a number of bytes, the newest 
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from functools import partial
 from typing import TypeVar
 
 from returns.result import Result
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.memory.store import microseconds
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.content import Content, ContentOwner, Digest
@@ -37,6 +36,30 @@ CONTENT_TABLES: tuple[sqlite.Statement, ...] = (
 )
 """``holder`` is ``run:`` or ``session:`` with an id; ``part`` the reference as JSON."""
 
+CONTENT_TABLES_IN_POSTGRES: tuple[str, ...] = (
+    "CREATE TABLE contents (digest text PRIMARY KEY, size bigint NOT NULL, data bytea NOT NULL)",
+    'CREATE TABLE content_holders (digest text NOT NULL, holder text NOT NULL, "user" text,'
+    " part text NOT NULL, held_us bigint NOT NULL, running bigint NOT NULL, PRIMARY KEY (digest, holder))",
+    "CREATE INDEX content_holders_by_holder ON content_holders (holder)",
+    'CREATE INDEX content_holders_by_user ON content_holders ("user")',
+    # who holds or releases a digest waits for others that do: the last of them deletes the bytes
+    "CREATE FUNCTION content_held() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " PERFORM pg_advisory_xact_lock(hashtextextended('reactive_agents content ' || NEW.digest, 0));"
+    " RETURN NEW; END $$",
+    "CREATE FUNCTION content_released() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " PERFORM pg_advisory_xact_lock(hashtextextended('reactive_agents content ' || OLD.digest, 0));"
+    " DELETE FROM reactive_agents.contents WHERE digest = OLD.digest AND NOT EXISTS"
+    " (SELECT 1 FROM reactive_agents.content_holders WHERE digest = OLD.digest); RETURN NULL; END $$",
+    "CREATE FUNCTION conversation_content_released() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+    " DELETE FROM reactive_agents.content_holders WHERE holder = 'session:' || OLD.id; RETURN NULL; END $$",
+    "CREATE TRIGGER content_held BEFORE INSERT ON content_holders"
+    " FOR EACH ROW EXECUTE FUNCTION content_held()",
+    "CREATE TRIGGER content_released AFTER DELETE ON content_holders"
+    " FOR EACH ROW EXECUTE FUNCTION content_released()",
+    "CREATE TRIGGER conversation_content_released AFTER DELETE ON conversations"
+    " FOR EACH ROW EXECUTE FUNCTION conversation_content_released()",
+)
+
 _LONGEST_RUN_US = 24 * 3600 * 1_000_000
 """Microseconds after which a run that has not released its content is taken for dead."""
 
@@ -44,10 +67,10 @@ _T = TypeVar("_T")
 
 
 class SqliteContent:
-    """Implements ``ContentStore`` in the file of the sessions.
+    """Implements ``ContentStore`` beside the sessions.
 
     Args:
-        file: an open file with the tables of the sessions.
+        file: the file or database of the sessions.
         clock: tells how old content is.
         lasting: whether the file outlives the process.
 
@@ -55,7 +78,7 @@ class SqliteContent:
         lasting: whether what is stored outlives the process.
     """
 
-    def __init__(self, file: sqlite.SqliteFile[_T], clock: Clock, *, lasting: bool) -> None:
+    def __init__(self, file: sql.Database[_T], clock: Clock, *, lasting: bool) -> None:
         self.lasting = lasting
         self._file = file
         self._clock = clock
@@ -64,7 +87,7 @@ class SqliteContent:
     async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
         row = _row(part, owner, microseconds(self._clock.now()))
-        return await self._write("put", partial(_put, data=data, row=row))
+        return await self._write("put", partial(_put, data=data, row=row), owner.run_id)
 
     @effect
     async def hold(
@@ -73,7 +96,7 @@ class SqliteContent:
         """Hold what the owner's user may refer to; return the digests of all else."""
         now = microseconds(self._clock.now())
         rows = [_row(part, owner, now) for part in parts]
-        return await self._write("hold", partial(_hold, rows=rows))
+        return await self._write("hold", partial(_hold, rows=rows), owner.run_id)
 
     @effect
     async def read(self, digest: Digest, user: str | None) -> Result[bytes | None, ContentUnavailable]:
@@ -85,10 +108,13 @@ class SqliteContent:
     async def release(self, run_id: RunId, *, keep: int) -> Result[None, ContentUnavailable]:
         """End the hold of a run, and delete what no session holds beyond some bytes."""
         now = microseconds(self._clock.now())
-        return await self._write("release", partial(_release, run_id=run_id, keep=keep, now=now))
+        return await self._write("release", partial(_release, run_id=run_id, keep=keep, now=now), run_id)
 
-    async def _write(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, ContentUnavailable]:
-        return (await self._file.write(operation, work)).alt(partial(_unavailable, operation))
+    async def _write(
+        self, operation: str, work: sql.Work[_T], run_id: RunId
+    ) -> Result[_T, ContentUnavailable]:
+        written = await self._file.write(operation, work, of=f"content {run_id}")
+        return written.alt(partial(_unavailable, operation))
 
 
 def _unavailable(operation: str, error: object) -> ContentUnavailable:
@@ -105,40 +131,49 @@ def _row(part: Content, owner: ContentOwner, now: int) -> _Row:
 # --- one transaction each ---------------------------------------------------------------------------------
 
 
-def _put(file: sqlite3.Connection, *, data: bytes, row: _Row) -> None:
-    file.execute("INSERT OR IGNORE INTO contents VALUES (?, ?, ?)", (row[0], len(data), data))
-    file.execute("INSERT OR REPLACE INTO content_holders VALUES (?, ?, ?, ?, ?, 1)", row)
+_HELD_BY_RUN = (
+    "INSERT INTO content_holders VALUES (?, ?, ?, ?, ?, 1) ON CONFLICT (digest, holder) DO UPDATE SET"
+    ' "user" = excluded."user", part = excluded.part, held_us = excluded.held_us, running = 1'
+)
 
 
-def _hold(file: sqlite3.Connection, *, rows: Sequence[_Row]) -> frozenset[Digest]:
+def _put(file: sql.Transaction, *, data: bytes, row: _Row) -> None:
+    file.execute(_HELD_BY_RUN, row)  # first, since who releases it meanwhile deletes the bytes
+    file.execute("INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (row[0], len(data), data))
+
+
+def _hold(file: sql.Transaction, *, rows: Sequence[_Row]) -> frozenset[Digest]:
     strange: set[Digest] = set()
     for row in rows:
         if _is_held(file, row[0], row[2]):
-            file.execute("INSERT OR REPLACE INTO content_holders VALUES (?, ?, ?, ?, ?, 1)", row)
+            file.execute(_HELD_BY_RUN, row)
         else:
             strange.add(Digest(row[0]))
     return frozenset(strange)
 
 
-def _is_held(file: sqlite3.Connection, digest: str, user: str | None) -> bool:
+def _is_held(file: sql.Transaction, digest: str, user: str | None) -> bool:
     (held,) = file.execute(
-        "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ? AND user IS ?)", (digest, user)
+        "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ?1 AND"
+        ' ("user" = ?2 OR ("user" IS NULL AND CAST(?2 AS TEXT) IS NULL)))',
+        (digest, user),
     ).fetchone()
     return bool(held)
 
 
-def _data(file: sqlite3.Connection, *, digest: str, user: str | None) -> bytes | None:
+def _data(file: sql.Transaction, *, digest: str, user: str | None) -> bytes | None:
     if not _is_held(file, digest, user):
         return None
     found = file.execute("SELECT data FROM contents WHERE digest = ?", (digest,)).fetchone()
     return None if found is None else bytes(found[0])
 
 
-def _release(file: sqlite3.Connection, *, run_id: RunId, keep: int, now: int) -> None:
+def _release(file: sql.Transaction, *, run_id: RunId, keep: int, now: int) -> None:
     file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
     unheld = file.execute(
-        "SELECT digest, size FROM contents JOIN content_holders USING (digest) GROUP BY digest"
-        " HAVING max(holder NOT LIKE 'run:%' OR (running AND held_us >= ?)) = 0 ORDER BY max(held_us) DESC",
+        "SELECT digest, size FROM contents JOIN content_holders USING (digest) GROUP BY digest, size"
+        " HAVING max(CASE WHEN holder NOT LIKE 'run:%' OR (running = 1 AND held_us >= ?)"
+        " THEN 1 ELSE 0 END) = 0 ORDER BY max(held_us) DESC",
         (now - _LONGEST_RUN_US,),
     ).fetchall()
     for digest, size in unheld:
@@ -150,24 +185,27 @@ def _release(file: sqlite3.Connection, *, run_id: RunId, keep: int, now: int) ->
 # --- in the transactions of the sessions -------------------------------------------------------------------
 
 
-def take_over(file: sqlite3.Connection, conversation: int, run_id: RunId) -> None:
+def take_over(file: sql.Transaction, conversation: int, run_id: RunId) -> None:
     """Let a session hold what a run of it holds."""
+    held = (f"session:{conversation}", f"run:{run_id}")
     file.execute(
-        "UPDATE OR REPLACE content_holders SET holder = ?, running = 0 WHERE holder = ?",
-        (f"session:{conversation}", f"run:{run_id}"),
+        "DELETE FROM content_holders WHERE holder = ?1 AND digest IN"
+        " (SELECT digest FROM content_holders WHERE holder = ?2)",
+        held,
     )
+    file.execute("UPDATE content_holders SET holder = ?, running = 0 WHERE holder = ?", held)
 
 
-def copy_held(file: sqlite3.Connection, origin: int, conversation: int) -> None:
+def copy_held(file: sql.Transaction, origin: int, conversation: int) -> None:
     """Let a session hold what another one holds."""
     file.execute(
-        "INSERT INTO content_holders SELECT digest, ?, user, part, held_us, 0 FROM content_holders"
+        'INSERT INTO content_holders SELECT digest, ?, "user", part, held_us, 0 FROM content_holders'
         " WHERE holder = ?",
         (f"session:{conversation}", f"session:{origin}"),
     )
 
 
-def parts_of(file: sqlite3.Connection, conversation: int) -> tuple[Content, ...]:
+def parts_of(file: sql.Transaction, conversation: int) -> tuple[Content, ...]:
     """Return the parts that a session holds."""
     rows = file.execute(
         "SELECT part FROM content_holders WHERE holder = ? ORDER BY held_us", (f"session:{conversation}",)
@@ -175,6 +213,6 @@ def parts_of(file: sqlite3.Connection, conversation: int) -> tuple[Content, ...]
     return tuple(part for (text,) in rows for part in [from_json(text, Content).value_or(None)] if part)
 
 
-def forget_holders(file: sqlite3.Connection, user: str) -> None:
+def forget_holders(file: sql.Transaction, user: str) -> None:
     """Delete what a user holds; bytes that others hold as well stay for them."""
-    file.execute("DELETE FROM content_holders WHERE user = ?", (user,))
+    file.execute('DELETE FROM content_holders WHERE "user" = ?', (user,))

@@ -1,4 +1,4 @@
-"""Sessions in an SQLite file, or in the process.
+"""Sessions in an SQLite file, a Postgres database, or in the process.
 
 Runs of one session follow each other, whichever threads and processes they are in. So each takes a ticket
 when it comes, and gets a number, its place in the session, when no earlier ticket is left. A ticket is
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sqlite3
 import threading
 from collections.abc import Sequence
 from functools import partial
@@ -23,7 +22,7 @@ from typing import TypeVar
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
 from reactive_agents.core.codec import from_json, to_json
@@ -66,6 +65,24 @@ SESSIONS = sqlite.Store(
         contents.CONTENT_TABLES,
         ("ALTER TABLE conversation_turns ADD COLUMN holder TEXT NOT NULL DEFAULT '[]'",),
     ),
+    postgres=(
+        (
+            "CREATE TABLE conversations (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+            ' agent text NOT NULL, session text NOT NULL, "user" text, title text NOT NULL,'
+            " created_us bigint NOT NULL, updated_us bigint NOT NULL, UNIQUE (agent, session))",
+            'CREATE INDEX conversations_by_user ON conversations ("user")',
+            "CREATE TABLE conversation_turns (conversation bigint NOT NULL REFERENCES conversations"
+            " ON DELETE CASCADE, number bigint NOT NULL, run_id text NOT NULL,"
+            " messages_before bigint NOT NULL, message_count bigint NOT NULL, messages text NOT NULL,"
+            " results text NOT NULL, text text NOT NULL, holder text NOT NULL DEFAULT '[]',"
+            " PRIMARY KEY (conversation, number), UNIQUE (conversation, run_id))",
+            "CREATE TABLE conversation_tickets (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+            " agent text NOT NULL, session text NOT NULL, run_id text NOT NULL UNIQUE,"
+            ' valid_until_us bigint NOT NULL, "user" text, number bigint)',
+            "CREATE INDEX conversation_tickets_by_session ON conversation_tickets (agent, session)",
+            *contents.CONTENT_TABLES_IN_POSTGRES,
+        ),
+    ),
 )
 """Conversations, their turns by number, the tickets of runs, and the content that they hold.
 
@@ -80,8 +97,10 @@ class SqliteSessions:
     """Implements ``SessionStore``.
 
     Args:
-        path: an SQLite file, made when it is not there; by default sessions end with this object.
-        clock: tells when a session was used, and until when a ticket is valid.
+        path: an SQLite file, made when it is not there, or the address of a Postgres database; by default
+            sessions end with this object.
+        clock: tells when a session was used, and until when a ticket is valid; with a database by the clock
+            of its server.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
 
@@ -97,7 +116,7 @@ class SqliteSessions:
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
-        self._file = sqlite.SqliteFile(
+        self._file = sql.open_database(
             path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
         )
         lasting = str(path) != sqlite.IN_PROCESS
@@ -140,7 +159,9 @@ class SqliteSessions:
         pause_s = _FIRST_WAIT_S
         while True:
             taken = await self._write(
-                "begin", lambda file: _take_turn(file, key, run_id, self._now(), self._valid_until())
+                "begin",
+                lambda file: _take_turn(file, key, run_id, self._shared_now(), self._valid_until()),
+                key,
             )
             if isinstance(taken, Failure):
                 return taken
@@ -154,7 +175,9 @@ class SqliteSessions:
             while waiting:  # only looks: many that wait must not hold up the one that writes
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-                looked = await self._read("begin", lambda file: _must_wait(file, key, run_id, self._now()))
+                looked = await self._read(
+                    "begin", lambda file: _must_wait(file, key, run_id, self._shared_now())
+                )
                 if isinstance(looked, Failure):
                     return looked
                 waiting = looked.unwrap()
@@ -169,14 +192,18 @@ class SqliteSessions:
         """
         added = False
         try:
-            ended = await self._write("end", lambda file: _end_turn(file, key, run_id, turn, self._now()))
+            ended = await self._write(
+                "end", lambda file: _end_turn(file, key, run_id, turn, self._now()), key
+            )
             added = isinstance(ended, Success)
         finally:
             with self._changing:
                 self._held.discard(run_id)
             if turn is not None and not added:  # what cannot be added delays no run
                 with anyio.CancelScope(shield=True):
-                    await self._write("end", lambda file: _end_turn(file, key, run_id, None, self._now()))
+                    await self._write(
+                        "end", lambda file: _end_turn(file, key, run_id, None, self._now()), key
+                    )
         if isinstance(ended, Failure):
             return ended
         refused = ended.unwrap()
@@ -204,15 +231,21 @@ class SqliteSessions:
                     self._renewing = None
                     return
             try:
-                anyio.run(self._write, "renew", partial(_renew, held=held, until=self._valid_until()))
+                anyio.run(
+                    self._write, "renew", lambda file, held=held: _renew(file, held, self._valid_until())
+                )
             except Exception:  # noqa: BLE001 - the next round tries again
                 _log.warning("The tickets of sessions could not be renewed.", exc_info=True)
 
     def _now(self) -> int:
         return microseconds(self._clock.now())
 
+    def _shared_now(self) -> int:
+        """Return the time by the clock that all processes with the sessions share."""
+        return self._now() + self._file.skew_us
+
     def _valid_until(self) -> int:
-        return _FOR_EVER if self._in_process else self._now() + int(LEASE_S * 1e6)
+        return _FOR_EVER if self._in_process else self._shared_now() + int(LEASE_S * 1e6)
 
     # --- what there is ------------------------------------------------------------------------------------
 
@@ -241,7 +274,9 @@ class SqliteSessions:
         """Give a session another title."""
         statement = "UPDATE conversations SET title = ? WHERE agent = ? AND session = ?"
         values = (without_surrogates(title), agent, session)
-        renamed = await self._write("rename", lambda file: file.execute(statement, values).rowcount)
+        renamed = await self._write(
+            "rename", lambda file: file.execute(statement, values).rowcount, SessionKey(agent, session)
+        )
         return renamed.bind(lambda rows: self._changed(session, rows))
 
     @effect
@@ -250,7 +285,7 @@ class SqliteSessions:
     ) -> Result[None, SessionErrors]:
         """Copy a session, or its first turns, into a new one of the same user."""
         work = partial(_fork, agent=agent, session=session, into=into, turns=turns, now=self._now())
-        forked = await self._write("fork", work)
+        forked = await self._write("fork", work, SessionKey(agent, into))
         if isinstance(forked, Failure):
             return forked
         refused = forked.unwrap()
@@ -259,7 +294,8 @@ class SqliteSessions:
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
         """Delete a session with everything in it; a run under way adds nothing."""
-        deleted = await self._write("delete", partial(_delete, agent=agent, session=session))
+        work = partial(_delete, agent=agent, session=session)
+        deleted = await self._write("delete", work, SessionKey(agent, session))
         return deleted.bind(lambda rows: self._changed(session, rows))
 
     @effect
@@ -274,11 +310,14 @@ class SqliteSessions:
     def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:
         return Success(None) if rows else Failure(_missing(session))
 
-    async def _read(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, SessionErrors]:
+    async def _read(self, operation: str, work: sql.Work[_T]) -> Result[_T, SessionErrors]:
         return await self._file.read(operation, work)
 
-    async def _write(self, operation: str, work: sqlite.Work[_T]) -> Result[_T, SessionErrors]:
-        return await self._file.write(operation, work)
+    async def _write(
+        self, operation: str, work: sql.Work[_T], key: SessionKey | None = None
+    ) -> Result[_T, SessionErrors]:
+        of = operation if key is None else f"{key.agent}\n{key.session}"
+        return await self._file.write(operation, work, of=of)
 
 
 def _missing(session: SessionId) -> SessionRefused:
@@ -289,14 +328,14 @@ def _missing(session: SessionId) -> SessionRefused:
 
 
 def _take_turn(
-    file: sqlite3.Connection, key: SessionKey, run_id: RunId, now: int, until: int
+    file: sql.Transaction, key: SessionKey, run_id: RunId, now: int, until: int
 ) -> int | SessionRefused | None:
     """Take or renew the ticket of a run; return its number, ``None`` to wait."""
     if not _belongs_to(file, key):
         return SessionRefused(key.session, "it belongs to another user")
     file.execute("DELETE FROM conversation_tickets WHERE valid_until_us < ?", (now - _KEPT_US,))
     file.execute(
-        "INSERT INTO conversation_tickets (agent, session, user, run_id, valid_until_us)"
+        'INSERT INTO conversation_tickets (agent, session, "user", run_id, valid_until_us)'
         " VALUES (?, ?, ?, ?, ?)"
         " ON CONFLICT (run_id) DO UPDATE SET valid_until_us = excluded.valid_until_us",
         (key.agent, key.session, key.user, run_id, until),
@@ -304,24 +343,24 @@ def _take_turn(
     if _must_wait(file, key, run_id, now):
         return None
     (number,) = file.execute(
-        "SELECT 1 + max(coalesce((SELECT max(number) FROM conversation_turns WHERE conversation ="
-        " (SELECT id FROM conversations WHERE agent = ?1 AND session = ?2)), 0), coalesce((SELECT"
-        " max(number) FROM conversation_tickets WHERE agent = ?1 AND session = ?2), 0))",
+        "SELECT 1 + coalesce(max(number), 0) FROM (SELECT number FROM conversation_turns WHERE conversation ="
+        " (SELECT id FROM conversations WHERE agent = ?1 AND session = ?2) UNION ALL"
+        " SELECT number FROM conversation_tickets WHERE agent = ?1 AND session = ?2) AS numbers",
         (key.agent, key.session),
     ).fetchone()
     file.execute("UPDATE conversation_tickets SET number = ? WHERE run_id = ?", (number, run_id))
     return int(number)
 
 
-def _belongs_to(file: sqlite3.Connection, key: SessionKey) -> bool:
+def _belongs_to(file: sql.Transaction, key: SessionKey) -> bool:
     """Return whether the session is the user's, or is not there yet."""
     row = file.execute(
-        "SELECT user FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
+        'SELECT "user" FROM conversations WHERE agent = ? AND session = ?', (key.agent, key.session)
     ).fetchone()
     return row is None or row[0] == key.user
 
 
-def _must_wait(file: sqlite3.Connection, key: SessionKey, run_id: RunId, now: int) -> bool:
+def _must_wait(file: sql.Transaction, key: SessionKey, run_id: RunId, now: int) -> bool:
     """Return whether another run has its turn, or came before this one.
 
     A run whose ticket is not there any more does not wait: it takes another one.
@@ -335,7 +374,7 @@ def _must_wait(file: sqlite3.Connection, key: SessionKey, run_id: RunId, now: in
     return bool(waits)
 
 
-def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int, earlier: int) -> History:
+def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, earlier: int) -> History:
     messages: list[Message] = []
     results: dict[str, str] = {}
     texts: list[str] = []
@@ -371,7 +410,7 @@ def _history(file: sqlite3.Connection, *, key: SessionKey, turn: int, size: int,
 
 
 def _end_turn(
-    file: sqlite3.Connection, key: SessionKey, run_id: RunId, turn: SessionTurn | None, now: int
+    file: sql.Transaction, key: SessionKey, run_id: RunId, turn: SessionTurn | None, now: int
 ) -> SessionRefused | None:
     ticket = file.execute(
         "DELETE FROM conversation_tickets WHERE run_id = ? RETURNING number", (run_id,)
@@ -389,7 +428,7 @@ def _end_turn(
         return None
     title = without_surrogates(" ".join(turn.messages[0].content.split()))[:_LONGEST_TITLE]
     (conversation,) = file.execute(
-        "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
+        'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
         " VALUES (?, ?, ?, ?, ?, ?)"
         " ON CONFLICT (agent, session) DO UPDATE SET updated_us = excluded.updated_us RETURNING id",
         (key.agent, key.session, key.user, title, now, now),
@@ -423,31 +462,31 @@ def _end_turn(
     return None
 
 
-def _renew(file: sqlite3.Connection, *, held: Sequence[RunId], until: int) -> None:
+def _renew(file: sql.Transaction, held: Sequence[RunId], until: int) -> None:
     file.executemany(
         "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
         [(until, each) for each in held],
     )
 
 
-def _delete(file: sqlite3.Connection, *, agent: AgentId, session: SessionId) -> int:
+def _delete(file: sql.Transaction, *, agent: AgentId, session: SessionId) -> int:
     return sum(
         file.execute(f"DELETE FROM {table} WHERE agent = ? AND session = ?", (agent, session)).rowcount
         for table in ("conversation_tickets", "conversations")
     )
 
 
-def _forget(file: sqlite3.Connection, *, user: str) -> int:
-    file.execute("DELETE FROM conversation_tickets WHERE user = ?", (user,))
+def _forget(file: sql.Transaction, *, user: str) -> int:
+    file.execute('DELETE FROM conversation_tickets WHERE "user" = ?', (user,))
     contents.forget_holders(file, user)
-    return file.execute("DELETE FROM conversations WHERE user = ?", (user,)).rowcount
+    return file.execute('DELETE FROM conversations WHERE "user" = ?', (user,)).rowcount
 
 
-def _listed(file: sqlite3.Connection, *, agent: AgentId, user: str | None) -> tuple[SessionInfo, ...]:
+def _listed(file: sql.Transaction, *, agent: AgentId, user: str | None) -> tuple[SessionInfo, ...]:
     rows = file.execute(
-        "SELECT session, user, title, count(number), coalesce(sum(message_count), 0), created_us, updated_us"
-        " FROM conversations LEFT JOIN conversation_turns ON conversation = conversations.id"
-        " WHERE agent = ?1 AND (?2 IS NULL OR user = ?2)"
+        'SELECT session, "user", title, count(number), coalesce(sum(message_count), 0), created_us,'
+        " updated_us FROM conversations LEFT JOIN conversation_turns ON conversation = conversations.id"
+        ' WHERE agent = ?1 AND (CAST(?2 AS TEXT) IS NULL OR "user" = ?2)'
         " GROUP BY conversations.id ORDER BY updated_us DESC, conversations.id DESC",
         (agent, user),
     )
@@ -457,7 +496,7 @@ def _listed(file: sqlite3.Connection, *, agent: AgentId, user: str | None) -> tu
     )
 
 
-def _messages(file: sqlite3.Connection, *, agent: AgentId, session: SessionId) -> tuple[Message, ...] | None:
+def _messages(file: sql.Transaction, *, agent: AgentId, session: SessionId) -> tuple[Message, ...] | None:
     found = file.execute(
         "SELECT id FROM conversations WHERE agent = ? AND session = ?", (agent, session)
     ).fetchone()
@@ -470,7 +509,7 @@ def _messages(file: sqlite3.Connection, *, agent: AgentId, session: SessionId) -
 
 
 def _fork(
-    file: sqlite3.Connection,
+    file: sql.Transaction,
     *,
     agent: AgentId,
     session: SessionId,
@@ -484,8 +523,8 @@ def _fork(
     if origin is None:
         return _missing(session)
     copied = file.execute(
-        "INSERT INTO conversations (agent, session, user, title, created_us, updated_us)"
-        " SELECT agent, ?, user, title, ?, ? FROM conversations WHERE id = ?"
+        'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
+        ' SELECT agent, ?, "user", title, ?, ? FROM conversations WHERE id = ?'
         " AND NOT EXISTS (SELECT 1 FROM conversation_tickets WHERE agent = ? AND session = ?"
         " AND valid_until_us >= ?)"
         " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
@@ -494,9 +533,11 @@ def _fork(
     if copied is None:
         return SessionRefused(into, "there is one of this name already")
     file.execute(
-        "INSERT INTO conversation_turns SELECT ?, number, run_id, messages_before, message_count, messages,"
-        " results, text, holder FROM conversation_turns WHERE conversation = ? ORDER BY number LIMIT ?",
-        (*copied, *origin, -1 if turns is None else turns),
+        "INSERT INTO conversation_turns (conversation, number, run_id, messages_before, message_count,"
+        " messages, results, text, holder) SELECT ?, number, run_id, messages_before, message_count,"
+        " messages, results, text, holder FROM conversation_turns WHERE conversation = ?"
+        " ORDER BY number LIMIT ?",
+        (*copied, *origin, sql.ALL_ROWS if turns is None else turns),
     )
     contents.copy_held(file, *origin, *copied)
     return None

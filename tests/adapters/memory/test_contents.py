@@ -40,8 +40,8 @@ async def release(store: SqliteContent, run: str, keep: int) -> None:
     (await attempt(store.release(RunId(run), keep=keep))).unwrap()
 
 
-async def test_only_the_users_who_hold_bytes_read_them() -> None:
-    store = SqliteSessions(clock=FakeClock()).content
+async def test_only_the_users_who_hold_bytes_read_them(place: str) -> None:
+    store = SqliteSessions(place, clock=FakeClock()).content
     await put(store, b"a", "run-1", "ada")
     assert await read(store, b"a", "ada") == b"a"
     assert await read(store, b"a", "bob") is None
@@ -51,9 +51,9 @@ async def test_only_the_users_who_hold_bytes_read_them() -> None:
     assert await read(store, b"a", "bob") is None
 
 
-async def test_what_ended_runs_leave_goes_oldest_first() -> None:
+async def test_what_ended_runs_leave_goes_oldest_first(place: str) -> None:
     clock = FakeClock()
-    store = SqliteSessions(clock=clock).content
+    store = SqliteSessions(place, clock=clock).content
     for number in range(5):
         await put(store, bytes([number]) * 10, f"run-{number}")
         clock.advance(1)
@@ -65,9 +65,9 @@ async def test_what_ended_runs_leave_goes_oldest_first() -> None:
     assert await read(store, bytes([4]) * 10) is None
 
 
-async def test_a_run_that_never_ended_holds_its_content_for_a_day() -> None:
+async def test_a_run_that_never_ended_holds_its_content_for_a_day(place: str) -> None:
     clock = FakeClock()
-    store = SqliteSessions(clock=clock).content
+    store = SqliteSessions(place, clock=clock).content
     await put(store, b"lost", "run-1")
     await release(store, "run-2", 0)
     assert await read(store, b"lost") == b"lost"

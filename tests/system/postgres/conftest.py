@@ -18,3 +18,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
 @pytest.fixture
 def tmp_path(server: Server) -> Databases:
     return Databases(server)
+
+
+@pytest.fixture
+def place(server: Server) -> str:
+    return server.new()

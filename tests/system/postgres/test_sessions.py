@@ -1,0 +1,20 @@
+"""Sessions in Postgres keep the contract of those in a file."""
+
+from tests.agent import test_conversations, test_session_turns
+from tests.support.postgres import contract_of
+
+OF_TURNS = {
+    "test_a_run_waits_for_its_session_until_its_time_limit",  # in the process alone
+    "test_a_session_is_free_after_an_approval_that_exits",
+}
+globals().update(contract_of(test_session_turns, files_alone=OF_TURNS))
+
+OF_SESSIONS = (
+    "test_a_session_goes_on_from_run_to_run",
+    "test_a_session_is_that_of_the_user_who_began_it",
+    "test_a_run_that_fails_adds_nothing_and_lets_the_next_one_begin",
+    "test_a_run_that_is_cancelled_while_it_waits_leaves_the_session",
+    "test_a_ticket_of_a_process_that_is_gone_is_void",
+    "test_sessions_are_renamed_forked_and_deleted",
+)
+globals().update({name: vars(test_conversations)[name] for name in OF_SESSIONS})
