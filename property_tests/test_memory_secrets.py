@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 from property_tests.strategies import values_of, wild_texts
 from reactive_agents.adapters.memory.database import record_redactor
 from reactive_agents.adapters.memory.factory import open_memory
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.ids import AgentId, ContextId, PersonaId, TaskId
 from reactive_agents.core.memory import MemoryCandidate, SessionSnapshot
-from reactive_agents.core.personas import SelfState, Thought, ThoughtId
+from reactive_agents.core.persona_queue import EventEnd, NewMessage
+from reactive_agents.core.personas import PersonaOutcome, Room, SelfState, Thought, ThoughtId
 from reactive_agents.core.plans import Plan
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult
@@ -76,7 +77,8 @@ async def _keep_everywhere(path: Path, text: str) -> None:
     session = evolve(a_session(), summary=text, key_decisions=(text,))
     memory.note(TaskId("task-1"), MemoryCandidate("working", text, "tool", text))
     personas = SqlitePersonaStore(services.database, redactor=REDACTOR)
-    place = (ThoughtId("t-1"), PersonaId("ada"), "chat", ContextId("room"))
+    room = Room(PersonaId("ada"), "chat", ContextId("room"))
+    place = (ThoughtId("t-1"), room.persona_id, room.domain, room.context_id)
     thought = Thought(*place, "observation", text, 0.5, FakeClock().now())
     effects = (
         memory.flush(a_task(text), result),
@@ -88,10 +90,17 @@ async def _keep_everywhere(path: Path, text: str) -> None:
         services.effectiveness.record(text, text, result, success=True),
         personas.save_plan(a_persona_plan(text, event=an_event(text))),
         personas.add_thought(thought),
-        personas.save_self_state(SelfState(PersonaId("ada"), focus=text, preoccupations=(text,))),
+        personas.save_self_state(SelfState(room, focus=text, preoccupations=(text,))),
+        personas.add_event(room, an_event(text, name="event-2", details={"said": text})),
     )
     for each in effects:
         (await attempt(each)).unwrap()  # type: ignore[arg-type]
+    item = (await attempt(personas.claim(room.persona_id, "event", domains=("chat",)))).unwrap()
+    assert item is not None
+    outcome = PersonaOutcome(item.event.id, "completed", text, answer=text)
+    end = EventEnd(outcome, a_persona_plan(text), (NewMessage("event-2#answer", text),))
+    assert (await attempt(personas.end_event(item, end))).unwrap()
+    assert (await attempt(personas.release(item, reason=text))).unwrap()
     await services.aclose()
 
 

@@ -21,7 +21,8 @@ from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.audit_log import public_key_of, read_entries, verify
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.memory.database import MemoryDatabase
-from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePersonaStore, SqlitePlanStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.service import SqliteMemory
 from reactive_agents.agent.config import read_config, read_document
 from reactive_agents.agent.persona_config import PersonaConfig
@@ -143,7 +144,8 @@ async def test_memory_files_open(files: Path) -> None:
     persona = PersonaId("personaid-0")
     assert len((await attempt(stored.list_plans(persona))).unwrap()) == 1
     assert len((await attempt(stored.list_learnings(persona))).unwrap()) == 1
-    assert (await attempt(stored.get_self_state(persona))).unwrap() != personas.SelfState(persona)
+    (plan_of_persona,) = (await attempt(stored.list_plans(persona))).unwrap()
+    assert (await attempt(stored.transcript(plan_of_persona.room))).unwrap()
     await database.aclose()
 
 

@@ -21,11 +21,12 @@ from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import DecodeError, InboxFull, RunCancelled, UnknownDomain
+from reactive_agents.core.errors import DecodeError, InboxFull, MemoryErrors, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.persona_queue import Submission
 from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
@@ -125,8 +126,9 @@ def run(
     failed = rejected = done = 0
 
     def report(outcome: PersonaOutcome) -> None:
-        nonlocal failed, done
-        done += 1
+        nonlocal failed, rejected, done
+        done += not outcome.refused
+        rejected += outcome.refused
         failed += outcome.status == "failed"
         if as_json:
             typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
@@ -151,7 +153,9 @@ def run(
                 if isinstance(read, Success):
                     line = read.unwrap()
                     place = line.domain or next(iter(agent.persona.domains))
-                    problem = _problem_of(inbox.submit(place, event_of(line, agent)))
+                    problem = _problem_of(
+                        await attempt(inbox.submit(place, event_of(line, agent), wait=True))
+                    )
                 else:
                     problem = read.failure().message
                 if problem:
@@ -167,12 +171,12 @@ def run(
     raise typer.Exit(code)
 
 
-def _problem_of(submitted: Result[DomainEvent | None, InboxFull | UnknownDomain]) -> str:
+def _problem_of(submitted: Result[Submission, InboxFull | UnknownDomain | MemoryErrors]) -> str:
     if isinstance(submitted, Failure):
         refused: str = submitted.failure().message
         return refused
-    dropped = submitted.unwrap()
-    return "" if dropped is None else f"The inbox is full; event {dropped.id!r} was dropped for this one."
+    dropped = submitted.unwrap().dropped
+    return "" if dropped is None else f"The inbox is full; event {dropped.key!r} was dropped for this one."
 
 
 def read_line(text: str) -> Result[EventLine, DecodeError]:

@@ -11,7 +11,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MemoryDatabase
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.agent.persona_config import read_persona

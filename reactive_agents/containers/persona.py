@@ -6,7 +6,7 @@ from dependency_injector import providers
 from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe
 
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import (
     EMPTY,
@@ -20,12 +20,12 @@ from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.core.personas import PersonaSettings
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.persona import Persona, PersonaDomain, PersonaServices
-from reactive_agents.ports import PersonaStore, TextComparison
+from reactive_agents.ports import Clock, PersonaStore, TextComparison
 
 
-def open_store(path: str, redactor: Redactor, lifetimes: Lifetimes) -> PersonaStore:
+def open_store(path: str, redactor: Redactor, clock: Clock, lifetimes: Lifetimes) -> PersonaStore:
     """Return the store on a memory file, closed with the persona."""
-    store = SqlitePersonaStore(path, redactor=checked_redactor(redactor))
+    store = SqlitePersonaStore(path, redactor=checked_redactor(redactor), clock=clock)
     lifetimes.add(store.aclose)
     return store
 
@@ -46,7 +46,7 @@ class PersonaContainer(Layer):
         self.path: Provider[str] = Object(path)
         self.core = providers.Container(CoreLayer, container=core)
         self.store: Provider[PersonaStore] = given.get("store") or Singleton(
-            open_store, self.path, core.redactor, core.lifetimes
+            open_store, self.path, core.redactor, core.clock, core.lifetimes
         )
         self.comparison: Provider[Maybe[TextComparison]] = OptionalService(given.get("comparison"))
         self.domains: Provider[tuple[PersonaDomain, ...]] = given.get("domains") or Object(())

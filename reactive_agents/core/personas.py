@@ -7,7 +7,7 @@ from math import log2
 from typing import Literal, NewType, TypeAlias
 
 from attrs import evolve, field, frozen
-from attrs.validators import and_, ge, gt, le, min_len
+from attrs.validators import and_, ge, gt, le, min_len, optional
 
 from reactive_agents.core.errors import StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
@@ -39,7 +39,9 @@ class DomainEvent:
     Attributes:
         context_id: the room, file or session that it belongs to; events of one context keep their order.
         author: who caused it; a persona recognises its own events by it.
-        priority: 0 to 1.
+        priority: 0 to 1; of events that wait, those of a higher priority come first.
+        user: the author's id at the platform; empty where the name is the id.
+        tenant: the customer of the program whose room it is; nothing of one reaches another.
     """
 
     id: EventId
@@ -49,6 +51,28 @@ class DomainEvent:
     at: datetime
     priority: float = field(default=0.5, validator=_fraction)
     details: JsonObject = field(factory=dict)
+    user: str = ""
+    tenant: str = ""
+
+    @property
+    def user_id(self) -> str:
+        """The id of the author, for limits, retention and deletion."""
+        return self.user or self.author
+
+
+@frozen
+class Room:
+    """The place that an event belongs to, and that notes and transcripts stay in.
+
+    Attributes:
+        context_id: the room, file or session, unique within the domain and the tenant.
+        tenant: the customer of the program; empty where there is one.
+    """
+
+    persona_id: PersonaId
+    domain: Domain
+    context_id: ContextId
+    tenant: str = ""
 
 
 @frozen
@@ -69,10 +93,14 @@ class PersonaTask:
 
 @frozen
 class EngagementDecision:
-    """Whether a persona engages with an event, and the reason in a sentence."""
+    """Whether a persona engages with an event, and the reason in a sentence.
+
+    ``refused``: it declines because of a limit, and the author may try again later.
+    """
 
     engage: bool
     reason: str
+    refused: bool = False
 
 
 @frozen
@@ -181,6 +209,11 @@ class PersonaPlan:
         return self.task.context_id
 
     @property
+    def room(self) -> Room:
+        """The room of the event."""
+        return Room(self.persona_id, self.task.domain, self.task.context_id, self.event.tenant)
+
+    @property
     def next_step(self) -> PlanStep | None:
         """The first step that is neither completed nor failed nor skipped."""
         open_steps = (step for step in self.plan.steps if step.status in ("pending", "in_progress"))
@@ -273,6 +306,10 @@ class LearningEntry:
         learned_from: the tasks that are evidence for it.
         use_count: number of tasks that created or followed it.
         pinned: a person set it: its confidence does not decay or change with the counts.
+        tenant: of the rooms that it is used in.
+        room: the only room that it is used in; ``None`` for every room of the tenant.
+        reviewed: whether a person decided on where it is used.
+        rejected: a person deleted it; it stays in the records, so that it is not learned again.
     """
 
     id: LearningId
@@ -288,6 +325,10 @@ class LearningEntry:
     last_used_at: datetime
     use_count: int
     pinned: bool = False
+    tenant: str = ""
+    room: ContextId | None = None
+    reviewed: bool = False
+    rejected: bool = False
 
 
 OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed", "abstained"]
@@ -306,6 +347,8 @@ class PersonaOutcome:
         duration_ms: wall-clock milliseconds.
         tokens: tokens of planning, steps and evaluation together.
         cost_usd: US dollars, for model calls with a known price.
+        refused: whether it was declined because of a limit.
+        room: the room of the event; event ids are unique within it.
     """
 
     event_id: EventId
@@ -317,11 +360,16 @@ class PersonaOutcome:
     duration_ms: float = 0.0
     tokens: int = 0
     cost_usd: float = 0.0
+    refused: bool = False
+    room: Room | None = None
 
 
 @frozen
 class Thought:
-    """An entry of a persona's working memory. ``importance``: 0 to 1."""
+    """An entry of a persona's working memory.
+
+    ``importance``: 0 to 1; ``user``: whose event it is about.
+    """
 
     id: ThoughtId
     persona_id: PersonaId
@@ -331,11 +379,18 @@ class Thought:
     content: str
     importance: float = field(validator=_fraction)
     created_at: datetime
+    tenant: str = ""
+    user: str = ""
+
+    @property
+    def room(self) -> Room:
+        """The room that it is a note on."""
+        return Room(self.persona_id, self.domain, self.context_id, self.tenant)
 
 
 @frozen
 class SelfState:
-    """The current state of a persona, which its planner is shown.
+    """The current state of a persona in one room, which its planner is shown.
 
     Attributes:
         focus: the goal of the current plan; empty for none.
@@ -343,7 +398,7 @@ class SelfState:
         preoccupations: recent mistakes, newest first.
     """
 
-    persona_id: PersonaId
+    room: Room
     focus: str = ""
     cognitive_load: float = field(default=0.0, validator=_fraction)
     preoccupations: tuple[str, ...] = ()
@@ -442,13 +497,54 @@ class InboxConfig:
 
 
 @frozen
+class DeliveryPolicy:
+    """Rules for sending messages and for work that fails.
+
+    Attributes:
+        tries: after so many an event, message or evaluation is a dead letter, 1 or more.
+        backoff_s: seconds before the second try; each later one waits four times as long.
+        fallback: the message in place of an answer when a plan fails; empty for none.
+    """
+
+    tries: int = field(default=3, validator=_count)
+    backoff_s: float = field(default=2.0, validator=_seconds)
+    fallback: str = ""
+
+    def pause_s(self, attempts: int) -> float:
+        """Return the seconds to wait after so many tries.
+
+        >>> DeliveryPolicy().pause_s(1), DeliveryPolicy().pause_s(2)
+        (2.0, 8.0)
+        """
+        return float(self.backoff_s * 4.0 ** (attempts - 1))
+
+
+@frozen
+class DailyLimits:
+    """Limits of a day, in UTC; ``None`` for no limit.
+
+    Attributes:
+        tenant_events: maximum events that the persona engages with, likewise of a user and a room.
+        tenant_usd: US dollars of planning, steps and evaluation, likewise of a user and a room.
+    """
+
+    tenant_events: int | None = field(default=None, validator=optional(_count))
+    user_events: int | None = field(default=None, validator=optional(_count))
+    room_events: int | None = field(default=None, validator=optional(_count))
+    tenant_usd: float | None = field(default=None, validator=optional(gt(0.0)))
+    user_usd: float | None = field(default=None, validator=optional(gt(0.0)))
+    room_usd: float | None = field(default=None, validator=optional(gt(0.0)))
+
+
+@frozen
 class PersonaSettings:
     """Settings of a persona.
 
     Attributes:
         id: the key of its records; a persona that starts again with the same id resumes its plans.
         name: its name; events by an author of this name are its own.
-        role: its instructions, in the prompts for planning and evaluation.
+        role: its instructions, in every prompt.
+        voice: how its answers sound, in the steps whose result is sent.
         reasoning: without it every event is answered in one step, without plan and evaluation.
         planning_model: the model for planning and replanning; ``None`` for the model of the domain.
         evaluation_model: the model for evaluation; ``None`` for the model of the domain.
@@ -456,11 +552,13 @@ class PersonaSettings:
         reuse_above: 0 to 1; an earlier plan is reused for a task more similar than this; 1 for never.
         max_replans: maximum number of new plans after failures, 0 or more.
         max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
+        transcript: maximum number of earlier messages of the room that a plan and a step are shown.
     """
 
     id: PersonaId
     name: str = field(validator=min_len(1))
     role: str = ""
+    voice: str = ""
     reasoning: bool = True
     planning_model: str | None = None
     evaluation_model: str | None = None
@@ -468,7 +566,10 @@ class PersonaSettings:
     reuse_above: float = field(default=0.8, validator=_fraction)
     max_replans: int = field(default=3, validator=ge(0))
     max_depth: int = field(default=2, validator=_count)
+    transcript: int = field(default=50, validator=ge(0))
     engagement: EngagementPolicy = field(factory=EngagementPolicy)
     learning: LearningPolicy = field(factory=LearningPolicy)
     timeouts: PersonaTimeouts = field(factory=PersonaTimeouts)
     inbox: InboxConfig = field(factory=InboxConfig)
+    delivery: DeliveryPolicy = field(factory=DeliveryPolicy)
+    limits: DailyLimits = field(factory=DailyLimits)

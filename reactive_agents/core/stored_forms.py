@@ -237,6 +237,14 @@ def _kernel_state(data: JsonObject) -> JsonObject:
     return made
 
 
+def _state_of_a_room(data: JsonObject) -> JsonObject:
+    """Return the state of a persona in a room, from when it had one for all rooms."""
+    if "persona_id" not in data or "room" in data:
+        return data
+    room: JsonObject = {"persona_id": data["persona_id"], "domain": "", "context_id": ""}
+    return {**{key: data[key] for key in data if key != "persona_id"}, "room": room}
+
+
 _TOTALS = ("tokens", "cost", "unreported_turns", "unpriced_turns")
 _TRANSCRIPT = {"extent": "estimate", "shown_in_part": "shown_in_part"}
 _FLAT = frozenset({*_TOTALS, *_TRANSCRIPT, "run_tokens", "run_cost", "call_ids"})
@@ -250,6 +258,7 @@ UPGRADES: Mapping[str, Upgrade] = {
     "core.config.CostConfig": renamed_fields(ladder="tiers"),
     "core.config.ReasoningConfig": _reasoning,
     "core.events.ContextCompacted": _compacted,
+    "core.personas.SelfState": _state_of_a_room,
 }
 """Classes that were written differently, each with the function that reads all earlier forms."""
 

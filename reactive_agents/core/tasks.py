@@ -38,6 +38,7 @@ class Task:
         metadata: JSON data that the program gave the run; nothing in this package reads it.
         parts: images, audio and documents, in the order of their labels in the input.
         model_settings: parameters of the run's requests to models, before those of the agent.
+        scope: whose memories the run makes and is shown, in place of those of its user; ``None`` for these.
     """
 
     id: TaskId
@@ -54,6 +55,7 @@ class Task:
     metadata: JsonObject = field(factory=dict)
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
     model_settings: ModelSettings | None = None
+    scope: str | None = None
 
     def listed(self, name: str) -> tuple[str, ...]:
         """Return the texts in the details under a name: a list, a single text, or none."""

@@ -22,13 +22,15 @@ from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
+from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.services import EngineServices
+from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service
+from reactive_agents.ports import LLM
 
 _log = logging.getLogger("reactive_agents")
 
@@ -58,7 +60,7 @@ async def continue_conversation(
     task, handed = context.task, services.overrides.handed
     if task.session is None and not task.history and handed is None:
         return Success(context)
-    size = history_size(_window_tokens(context.selected_model, services))
+    size = _history_size(context.selected_model, services.settings, services.ports, services.llm)
     history = conversation.History(conversation.without_instructions(task.history))
     if handed is not None:
         history = evolve(handed.history, holder=handed.path)
@@ -138,12 +140,24 @@ def _holder(result: TaskResult, services: EngineServices) -> tuple[str, ...]:
     return holder_path(services.settings.name, result.handoffs)
 
 
-def _window_tokens(model: str | None, services: EngineServices) -> int:
-    """Return the window of the model that answers, as far as it is chosen yet."""
-    overrides = services.settings.context_profile
-    profile = merge_profile(profile_for(model or services.llm.model), overrides)
-    counter = services.ports.counter.map(CheckedCounter)
-    return model_window(overrides, profile, counter, model).tokens
+def shown_history(
+    messages: tuple[Message, ...], model: str | None, settings: RunSettings, ports: EnginePorts
+) -> conversation.History:
+    """Return the part of earlier messages that a question outside of a run is shown.
+
+    Args:
+        model: the model that answers; ``None`` for that of the engine.
+    """
+    size = _history_size(model, settings, ports, ports.llm)
+    return fit_history(conversation.History(conversation.without_instructions(messages)), size)
+
+
+def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, llm: LLM) -> int:
+    """Return bytes, by the window of the model that answers."""
+    overrides = settings.context_profile
+    profile = merge_profile(profile_for(model or llm.model), overrides)
+    counter = ports.counter.map(CheckedCounter)
+    return history_size(model_window(overrides, profile, counter, model).tokens)
 
 
 # --- The conversation that a run continues, within a share of the model's window ---

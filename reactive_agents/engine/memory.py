@@ -40,7 +40,7 @@ def owner_within(task: Task) -> tuple[str | None, str | None]:
     One that has neither is that of the run that it is part of, as where an agent is a tool of another: what a
     user said must not reach others through it.
     """
-    own = (task.user, task.session)
+    own = (task.user, task.session) if task.scope is None else (None, task.scope)
     return OWNER.get() if own == (None, None) else own
 
 

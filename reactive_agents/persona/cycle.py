@@ -15,25 +15,39 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, personas
+from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
+from reactive_agents.core.persona_queue import Utterance, WorkItem
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
-from reactive_agents.kernel import KernelServices, MeteredLLM, RunEvents
+from reactive_agents.engine.conversations import shown_history
+from reactive_agents.engine.services import RunOverrides
+from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.policies.abstentions import ABSTENTION
+from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.persona.prompts import role_of, step_content
+from reactive_agents.persona.prompts import (
+    ROOM,
+    is_last_step,
+    role_of,
+    room_messages,
+    step_content,
+    step_instructions,
+)
 from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output import Question, Structured, ask_structured
 
 _T = TypeVar("_T")
+
+RECALLED_THOUGHTS = 5
+RECALLED_KINDS: tuple[personas.ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 
 
 @frozen(eq=False)
@@ -51,12 +65,20 @@ class PersonaServices:
     comparison: Maybe[TextComparison] = Nothing
 
 
+class OvertakenError(Exception):
+    """Another process has the event by now; this one stops without a trace."""
+
+
 @define(eq=False)
 class Cycle:
-    """The processing of one event.
+    """The processing of one event, or the evaluation of its plan.
 
     Attributes:
         meter: counts the tokens and dollars of planning and evaluation; steps are runs with own totals.
+        room: the place of the event; nothing of other rooms is read.
+        claim: the item of the queue; ``None`` where the store failed.
+        transcript: earlier messages of the room, oldest first.
+        thoughts: the notes on the room that its plan and its answer are shown.
         step_tokens: tokens of the steps so far.
         step_cost_usd: US dollars of the steps so far.
     """
@@ -67,6 +89,10 @@ class Cycle:
     events: RunEvents
     meter: MeteredLLM
     started: float
+    room: personas.Room
+    claim: WorkItem | None = None
+    transcript: tuple[Utterance, ...] = ()
+    thoughts: tuple[personas.Thought, ...] = ()
     step_tokens: int = 0
     step_cost_usd: float = 0.0
 
@@ -79,6 +105,30 @@ class Cycle:
     def cost_usd(self) -> float:
         """US dollars so far, of the model calls whose price is known."""
         return self.meter.usage.cost_usd + self.step_cost_usd
+
+    async def recall(self) -> None:
+        """Read the transcript of the room and the notes on it."""
+        store, limit = self.services.store, self.settings.transcript
+        before = None if self.claim is None else self.claim.number
+        self.transcript = await self.attempt_or(
+            "recall", store.transcript(self.room, before=before, limit=limit), ()
+        )
+        thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
+        self.thoughts = await self.attempt_or("recall", thoughts, ())
+
+    async def save(self, plan: personas.PersonaPlan, *, progress: bool = True) -> None:
+        """Store the plan.
+
+        Args:
+            progress: whether the event has come further, so that its tries are counted anew.
+
+        Raises:
+            OvertakenError: another process has the event by now.
+        """
+        stored = self.services.store.save_plan(plan, self.claim, progress=progress)
+        saved = await self.attempt_or("record", stored, default=True)
+        if not saved:
+            raise OvertakenError
 
     async def publish(self, kind: Callable[..., Any], **fields: object) -> None:
         """Publish an event of a kind and record it in the journal."""
@@ -125,6 +175,10 @@ class Cycle:
         model, timeout_s = settings.planning_model, timeouts.planning_s
         if stage == "evaluate":
             model, timeout_s = settings.evaluation_model, timeouts.evaluation_s
+        run_settings = RunSettings(
+            system_prompt=f"{role_of(settings)}\n\n{ROOM}" if self.transcript else role_of(settings),
+            context_profile=engine.settings.context_profile,
+        )
         strategy_input = StrategyInput(
             task_description=task,
             task_type=self.domain.name,
@@ -132,10 +186,8 @@ class Cycle:
             task_id=self.events.task_id,
             agent_id=AgentId(settings.id),
             session_id=SessionId(self.events.run_id),
-            settings=RunSettings(
-                system_prompt=role_of(settings.name, settings.role),
-                context_profile=engine.settings.context_profile,
-            ),
+            settings=run_settings,
+            history=shown_history(room_messages(self.transcript), model, run_settings, engine.ports),
             deadline=self.services.clock.monotonic() + timeout_s,
         )
         kernel = KernelServices(
@@ -155,14 +207,30 @@ class Cycle:
 
 
 def begin_cycle(
-    settings: personas.PersonaSettings, services: PersonaServices, domain: PersonaDomain, task_id: TaskId
+    settings: personas.PersonaSettings,
+    services: PersonaServices,
+    domain: PersonaDomain,
+    task_id: TaskId,
+    room: personas.Room,
+    claim: WorkItem | None = None,
 ) -> Cycle:
     """Begin the processing of an event, with a new run id."""
-    clock = services.clock
+    clock, ports = services.clock, domain.engine.ports
     events = RunEvents(services.events, clock, RunId(services.ids.new()), task_id)
-    model_settings = domain.engine.settings.model_settings
-    meter = MeteredLLM(domain.engine.ports.llm, events, clock, settings=model_settings)
-    return Cycle(settings, services, domain, events, meter, clock.monotonic())
+    guard = ports.budget.value_or(None)
+    account = UsageAccount()
+    budget = None
+    if guard is not None:
+        budget = RunBudget(guard, events, prices=ports.prices, counter=ports.counter, account=account)
+    meter = MeteredLLM(
+        ports.llm,
+        events,
+        clock,
+        budget=budget,
+        account=account,
+        settings=domain.engine.settings.model_settings,
+    )
+    return Cycle(settings, services, domain, events, meter, clock.monotonic(), room, claim)
 
 
 # --- working memory -----------------------------------------------------------------------------------------
@@ -189,6 +257,8 @@ async def add_thought(
         text,
         importance,
         services.clock.now(),
+        plan.event.tenant,
+        plan.event.user_id,
     )
     await cycle.attempt_or("record", services.store.add_thought(thought), None)
 
@@ -205,14 +275,21 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s
     run_id = RunId(services.ids.new())
+    is_last, room = is_last_step(plan, step), plan.room
+    learnings = await _followed(plan, cycle) if is_last else ()
     task = Task(
         TaskId(services.ids.new()),
         engine.settings.agent_id,
-        step_content(plan, step),
+        step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings),
         services.clock.now(),
         type=plan.domain,
+        user=plan.event.user_id if wrong_name("user", plan.event.user_id) is None else None,
+        history=room_messages(cycle.transcript),
+        metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
+        scope=f"{room.persona_id}/{room.tenant}/{room.domain}/{room.context_id}",
     )
-    overrides = NO_OVERRIDES if domain.deps is None else RunOverrides(domain.deps)
+    prompt = step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
+    overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt})
     ended, timed_out = await _run_with_timeout(engine, task, run_id, limit, overrides)
     error: errors.StepErrors | None = None
     output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
@@ -243,6 +320,17 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         tokens=tokens,
         cost_usd=cost_usd,
     )
+
+
+async def _followed(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.LearningEntry, ...]:
+    """Return the learnings that the plan follows, as they are now."""
+    found = []
+    for learning_id in plan.follows:
+        known = await cycle.attempt_or("recall", cycle.services.store.get_learning(learning_id), Nothing)
+        learning = known.value_or(None)
+        if learning is not None and not learning.rejected:
+            found.append(learning)
+    return tuple(found)
 
 
 def is_abstention(outcome: personas.StepOutcome) -> bool:

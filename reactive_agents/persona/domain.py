@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -17,8 +18,12 @@ from reactive_agents.engine import ExecutionEngine
 Describe: TypeAlias = Callable[[personas.DomainEvent], str]
 """Makes the description of a task from an event, as a sentence."""
 
-Deliver: TypeAlias = Callable[[personas.DomainEvent, str], Awaitable[None]]
-"""Delivers the answer to an event: posts a message, writes a file, makes a move. It may raise."""
+Deliver: TypeAlias = Callable[..., Awaitable[str | None]]
+"""Delivers a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
+
+It may raise, and is then called again later. ``key`` is the same in each of these calls, so that a platform
+that knows such keys sends the message once. It may return the platform's id of the message.
+"""
 
 _SENTENCES: Mapping[personas.Domain, str] = MappingProxyType(
     {
@@ -64,6 +69,18 @@ class PersonaDomain:
         if self.describe is not None:
             return self.describe(event)
         return _SENTENCES.get(self.name, "Deal with the event: {content}").replace("{content}", event.content)
+
+    async def send(self, event: personas.DomainEvent, text: str, key: str) -> str:
+        """Deliver a message, and return the platform's id of it, if the function says it.
+
+        Raises:
+            Exception: as the function of the program does.
+        """
+        if self.deliver is None:
+            return ""
+        takes_key = "key" in inspect.signature(self.deliver).parameters
+        sent: object = await (self.deliver(event, text, key=key) if takes_key else self.deliver(event, text))
+        return sent if isinstance(sent, str) else ""
 
     def tool_names(self) -> tuple[str, ...]:
         """Return the names of the tools that steps can use in this domain."""
@@ -133,21 +150,17 @@ def should_engage(
     policy: personas.EngagementPolicy,
     recent: Sequence[datetime],
     now: datetime,
-    handled: bool,
 ) -> personas.EngagementDecision:
     """Decide whether a persona engages with an event.
 
     Args:
         name: the persona's own name; it does not answer its own messages.
-        recent: when it engaged with events of the same context.
-        handled: whether it has an ended plan for this event.
+        recent: when it engaged with events of the same room.
     """
     if event.author == name:
         return personas.EngagementDecision(False, "The persona is its author.")
     if event.author in policy.ignored_authors:
         return personas.EngagementDecision(False, f"Events by {event.author} are ignored.")
-    if handled:
-        return personas.EngagementDecision(False, "It was handled already.")
     if event.priority < policy.min_priority:
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
@@ -155,6 +168,8 @@ def should_engage(
     count = sum(moment > begin for moment in recent)
     if count >= policy.max_events:
         return personas.EngagementDecision(
-            False, f"The limit of {count} events of this context in {policy.window_s:g} seconds is reached."
+            False,
+            f"The limit of {count} events of this context in {policy.window_s:g} seconds is reached.",
+            refused=True,
         )
     return personas.EngagementDecision(True, "The engagement policy allows it.")

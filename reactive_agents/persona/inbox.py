@@ -1,39 +1,44 @@
-"""A bounded inbox of a persona: in order within a context, contexts in parallel."""
+"""A worker for the queue of a persona: in order within a room, rooms side by side.
+
+The queue is in the persona's store, so that nothing that was accepted is lost with the process; any number of
+processes may work on one. This object takes events in, claims what is due, and says what came of it.
+"""
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
 from types import TracebackType
 from typing import TypeAlias
 
 import anyio
 import anyio.abc
-from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import InboxFull, UnknownDomain
-from reactive_agents.core.ids import ContextId, RunId, TaskId
+from reactive_agents.core.errors import InboxFull, MemoryErrors, UnknownDomain
+from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persona_events import PersonaEventDropped
+from reactive_agents.core.persona_queue import Submission, WorkItem, WorkKind
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import RunEvents
-from reactive_agents.persona.persona import Persona, close_group, open_group
+from reactive_agents.persona.persona import Persona, close_group, open_group, try_later
 
-OnOutcome: TypeAlias = Callable[[PersonaOutcome], None]
-_Place: TypeAlias = tuple[Domain, ContextId]
+OnOutcome: TypeAlias = Callable[[PersonaOutcome], Awaitable[None] | None]
+"""Called with each outcome; again, in this or a later process, when it raises or the process ends in it."""
 
+_POLL_S = 0.5
+_KINDS: tuple[WorkKind, ...] = ("event", "delivery", "evaluation")
 
-@frozen
-class _Waiting:
-    number: int
-    event: DomainEvent
+_log = logging.getLogger("reactive_agents")
 
 
 class PersonaInbox:
-    """A bounded queue of events, processed while it is entered as a context manager.
+    """A worker that is active while it is entered as a context manager.
 
-    Leaving it waits until every event was processed; cancelling it stops them where they are.
+    Leaving it waits until all work is done; after :meth:`drain` it finishes what is under way alone, and
+    cancelling it stops that where it is. The rest stays in the queue, for the next one.
 
     Args:
         on_outcome: called with the outcome of each processed event.
@@ -43,83 +48,173 @@ class PersonaInbox:
         self.persona = persona
         self._config = persona.settings.inbox
         self._on_outcome = on_outcome
-        self._queues: dict[_Place, deque[_Waiting]] = {}
-        self._count = 0
-        self._limiter = anyio.Semaphore(self._config.max_contexts)
         self._group: anyio.abc.TaskGroup | None = None
+        self._changed = anyio.Event()
+        self._busy: dict[WorkKind, int] = dict.fromkeys(_KINDS, 0)
+        self._is_closing = self._is_draining = False
 
     async def __aenter__(self) -> PersonaInbox:
+        self._is_closing = self._is_draining = False
         self._group = await open_group()
+        for kind in _KINDS:
+            self._group.start_soon(self._serve, kind)
         return self
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         group, self._group = self._group, None
+        self._is_closing = True
+        self._tell()
         if group is not None:
             await close_group(group, kind, error, trace)
 
-    @property
-    def waiting(self) -> int:
-        """Number of waiting events, without those that are being processed."""
-        return sum(map(len, self._queues.values()))
+    def drain(self) -> None:
+        """Begin no further event or evaluation; messages that are due are still sent."""
+        self._is_draining = True
+        self._tell()
 
-    def submit(
-        self, domain: Domain, event: DomainEvent
-    ) -> Result[DomainEvent | None, InboxFull | UnknownDomain]:
-        """Add an event; return the event that was dropped for it, if any was.
+    @effect
+    async def waiting(self) -> Result[int, MemoryErrors]:
+        """Return the number of waiting events, of every process.
 
-        Fails with ``UnknownDomain``; with ``InboxFull`` when the inbox is full and its policy is ``reject``.
+        Fails with ``MemoryUnavailable``.
+        """
+        return await self._waiting("event")
+
+    @effect
+    async def submit(
+        self, domain: Domain, event: DomainEvent, *, wait: bool = False
+    ) -> Result[Submission, InboxFull | UnknownDomain | MemoryErrors]:
+        """Add an event to the queue; it is on disk when this ends.
+
+        An event that is known is not added again. When the inbox is full, its policy decides: the oldest
+        event is dropped, or this one is rejected.
+
+        Args:
+            wait: wait until there is place, in place of a rejection.
+
+        Fails with ``UnknownDomain``, with ``InboxFull``, or with ``MemoryUnavailable``.
 
         Raises:
             RuntimeError: the inbox is not entered.
         """
         if self._group is None:
             raise RuntimeError("PersonaInbox: submit: the inbox is not entered as a context manager.")
-        if domain not in self.persona.domains:
-            return Failure(UnknownDomain(domain, tuple(self.persona.domains)))
-        dropped: DomainEvent | None = None
-        if self.waiting >= self._config.capacity:
-            if self._config.overflow == "reject":
-                return Failure(InboxFull(self._config.capacity, event.id))
-            dropped = self._drop_oldest()
-        place = (domain, event.context_id)
-        self._count += 1
-        if place in self._queues:
-            self._queues[place].append(_Waiting(self._count, event))
-        else:
-            self._queues[place] = deque([_Waiting(self._count, event)])
-            self._group.start_soon(self._process_context, place)
-        self.persona.waiting = self.waiting
-        return Success(dropped)
+        persona = self.persona
+        if domain not in persona.domains:
+            return Failure(UnknownDomain(domain, tuple(persona.domains)))
+        room, config = persona.room_of(domain, event), self._config
+        drop_oldest = config.overflow == "drop_oldest"
+        while True:
+            changed = self._changed
+            added = await attempt(
+                persona.services.store.add_event(
+                    room, event, capacity=config.capacity, drop_oldest=drop_oldest
+                )
+            )
+            if isinstance(added, Failure):
+                return Failure(added.failure())
+            submission = added.unwrap()
+            if submission.item is not None:
+                break
+            if not wait:
+                return Failure(InboxFull(config.capacity, event.id))
+            with anyio.move_on_after(_POLL_S):
+                await changed.wait()
+        if submission.dropped is not None:
+            self._publish_drop(submission.dropped)
+        self._tell()
+        return Success(submission)
 
-    async def _process_context(self, place: _Place) -> None:
-        """Process the events of one context, in order.
+    # --- the worker -----------------------------------------------------------------------------------------
 
-        Other contexts get their turn in between.
-        """
-        queue = self._queues[place]
-        while queue:
-            async with self._limiter:
-                if not queue:  # the last of them was dropped meanwhile
-                    break
-                event = queue.popleft().event
-                self.persona.waiting = self.waiting
-                outcome = await attempt(self.persona.process_event(place[0], event))
-                if self._on_outcome is not None and isinstance(outcome, Success):
-                    self._on_outcome(outcome.unwrap())
-        del self._queues[place]
+    async def _serve(self, kind: WorkKind) -> None:
+        places = anyio.Semaphore(self._config.max_contexts)
+        async with anyio.create_task_group() as group:
+            while True:
+                await places.acquire()
+                item = await self._next(kind)
+                if item is None:
+                    return
+                self._busy[kind] += 1
+                group.start_soon(self._work, item, places)
 
-    def _drop_oldest(self) -> DomainEvent:
-        place = min((each for each in self._queues if self._queues[each]), key=self._first_number)
-        event = self._queues[place].popleft().event
+    async def _next(self, kind: WorkKind) -> WorkItem | None:
+        """Return the next item; ``None`` when there will be none."""
+        in_turn = kind == "evaluation" and self.persona.settings.evaluation == "after"
+        while True:
+            changed = self._changed
+            if self._is_draining and kind != "delivery":
+                return None
+            if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
+                item = (await self.persona.claim(kind)).value_or(None)
+                if item is not None:
+                    return item
+            if self._is_draining and not self._busy["event"]:
+                return None
+            if self._is_closing and not self._is_draining and await self._is_done():
+                return None
+            with anyio.move_on_after(_POLL_S):
+                await changed.wait()
+
+    async def _is_done(self) -> bool:
+        """Return whether nothing waits and nothing is under way here."""
+        if any(self._busy.values()):
+            return False
+        for kind in _KINDS:
+            waiting = await self._waiting(kind)
+            if isinstance(waiting, Success) and waiting.unwrap():
+                return False
+        return not any(self._busy.values())
+
+    async def _waiting(self, kind: WorkKind) -> Result[int, MemoryErrors]:
+        persona = self.persona
+        stored = persona.services.store.waiting(persona.settings.id, kind, domains=tuple(persona.domains))
+        return await attempt(stored)
+
+    async def _work(self, item: WorkItem, places: anyio.Semaphore) -> None:
+        try:
+            if item.kind != "event":
+                await self.persona.work_item(item)
+                return
+            outcome = await self.persona.work_event(item)
+            self._tell()  # its message can be sent
+            if outcome is None:
+                return
+            if self.persona.settings.evaluation == "after":
+                outcome = await self.persona.evaluated(item, outcome)
+            await self._report(item, outcome)
+        finally:
+            self._busy[item.kind] -= 1
+            places.release()
+            self._tell()
+
+    async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
+        if self._on_outcome is not None:
+            try:
+                reported = self._on_outcome(outcome)
+                if inspect.isawaitable(reported):
+                    await reported
+            except Exception as error:  # noqa: BLE001 - a function of the program
+                _log.warning("The outcome of event %s was not taken.", item.key, exc_info=error)
+                reason = f"The outcome was not taken: {type(error).__name__}: {error}"
+                await try_later(item, reason, self.persona.settings.delivery, self.persona.services)
+                return
+        await self.persona.end_event(item)
+
+    def _tell(self) -> None:
+        """Wake all that waits for a change."""
+        changed, self._changed = self._changed, anyio.Event()
+        changed.set()
+
+    def _publish_drop(self, dropped: WorkItem) -> None:
         services = self.persona.services
         run_id, task_id = RunId(services.ids.new()), TaskId(services.ids.new())
         events = RunEvents(services.events, services.clock, run_id, task_id)
         events.publish(
-            PersonaEventDropped, persona_id=self.persona.settings.id, domain=place[0], event_id=event.id
+            PersonaEventDropped,
+            persona_id=self.persona.settings.id,
+            domain=dropped.room.domain,
+            event_id=dropped.event.id,
         )
-        return event
-
-    def _first_number(self, place: _Place) -> int:
-        return self._queues[place][0].number

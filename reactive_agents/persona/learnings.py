@@ -22,6 +22,7 @@ from reactive_agents.core.personas import (
     LearningEntry,
     LearningPolicy,
     PersonaPlan,
+    Room,
 )
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.core.usage import USAGE_RECORDER
@@ -82,6 +83,15 @@ def select_learnings(
         return each.confidence + similarity(task, topic_of(each)), each.use_count
 
     return tuple(sorted(trusted, key=score, reverse=True)[: policy.shown])
+
+
+def usable_in(room: Room, known: Iterable[LearningEntry]) -> tuple[LearningEntry, ...]:
+    """Return the learnings of a room, and those of every room of its tenant."""
+    return tuple(
+        each
+        for each in known
+        if each.tenant == room.tenant and each.room in (None, room.context_id) and not each.rejected
+    )
 
 
 def topic_of(learning: LearningEntry) -> str:

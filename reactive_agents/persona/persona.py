@@ -3,33 +3,46 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import timedelta
 from types import TracebackType
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import anyio
 import anyio.abc
 from attrs import evolve, frozen
-from returns.maybe import Maybe
+from returns.future import FutureResult
+from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import persona_events
-from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, UnknownDomain
-from reactive_agents.core.ids import ContextId, EventId, TaskId
+from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, StructuredOutputError, UnknownDomain
+from reactive_agents.core.ids import EventId, PlanId, TaskId
+from reactive_agents.core.persona_queue import (
+    EventEnd,
+    NewMessage,
+    WorkFilter,
+    WorkItem,
+    WorkKind,
+    WorkStatus,
+)
 from reactive_agents.core.personas import (
+    DeliveryPolicy,
     Domain,
     DomainEvent,
     EngagementDecision,
     Evaluation,
+    OutcomeStatus,
     PersonaOutcome,
     PersonaPlan,
     PersonaSettings,
     PersonaTask,
+    Room,
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.cycle import (
     Cycle,
+    OvertakenError,
     PersonaServices,
     add_thought,
     begin_cycle,
@@ -42,17 +55,28 @@ from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 DECISION_IMPORTANCE = 0.6
+_POLL_S = 0.5
+"""Seconds after which a worker looks again for work of other processes."""
+
+
+@frozen
+class Evaluated:
+    """An evaluation with its cost; ``None`` when the model gave none."""
+
+    evaluation: Evaluation | None
+    tokens: int
+    cost_usd: float
 
 
 class Persona:
     """A long-lived named agent whose events come from one or more domains.
 
-    Any number of events may be processed at once; :class:`reactive_agents.persona.PersonaInbox` keeps those
-    of one context in order. Entered as an async context manager, it evaluates in the background where its
-    settings say so, and waits for that at the end; otherwise it evaluates at once.
+    Every event is an item of its store's queue before anything else happens, and so is every message that it
+    sends: another process, or a later one, goes on where this one ends. Events of one room are processed in
+    the order of their arrival, those of several rooms side by side.
 
-    Attributes:
-        waiting: number of events in its inbox, a part of its cognitive load.
+    Entered as an async context manager, it evaluates in the background where its settings say so, and waits
+    for that at the end; otherwise it evaluates at once.
 
     Raises:
         ValueError: two domains have the same name.
@@ -66,9 +90,8 @@ class Persona:
         self.services = services
         self.domains = {domain.name: domain for domain in listed}
         self.reasoning = PersonaReasoningSystem(settings, services)
-        self.waiting = 0
-        self._processing: set[EventId] = set()
-        self._engaged: dict[EventId, tuple[Domain, ContextId, datetime]] = {}  # of those being processed
+        self._processing: set[tuple[Room, EventId]] = set()
+        self._under_way = 0
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -85,72 +108,232 @@ class Persona:
         if background is not None:
             await close_group(background, kind, error, trace)
 
+    def room_of(self, domain: Domain, event: DomainEvent) -> Room:
+        """Return the room of an event."""
+        return Room(self.settings.id, domain, event.context_id, event.tenant)
+
     @effect
     async def process_event(
         self, domain: Domain, event: DomainEvent
     ) -> Result[PersonaOutcome, UnknownDomain]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
-        An event with an active plan, from before a restart, is resumed; one that this object is processing
-        already is declined. A plan that failed is an outcome with the reason.
+        Events that arrived before it in its room come first. One that was processed, or is just being
+        processed here or in another process, is declined. A plan that failed is an outcome with the reason.
 
         Fails only with ``UnknownDomain``.
         """
-        found = self.domains.get(domain)
-        if found is None:
+        if domain not in self.domains:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
-        if event.id in self._processing:
-            return Success(PersonaOutcome(event.id, "declined", "It is being processed already."))
-        self._processing.add(event.id)
+        room = self.room_of(domain, event)
+        if (room, event.id) in self._processing:
+            return Success(_declined(event, room, _UNDER_WAY))
+        self._processing.add((room, event.id))
         try:
-            return Success(await self._process(found, event))
+            return Success(await self._process_in_turn(room, event))
         finally:
-            self._processing.discard(event.id)
-            self._engaged.pop(event.id, None)
+            self._processing.discard((room, event.id))
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
-        """Resume every interrupted plan, the oldest first.
+        """Do all work that is left of earlier processes: events, messages and evaluations.
 
-        Completed steps are not repeated.
+        Completed steps are not repeated; a step that was running is executed again. Work of domains that were
+        removed, and of processes that are alive, is left alone. Returns the outcomes of the events.
 
-        A step that was running is executed again. Plans of domains that were removed are skipped.
-
-        Fails with ``MemoryUnavailable`` when the plans cannot be read.
+        Fails with ``MemoryUnavailable`` when the queue cannot be read.
         """
-        listed = await attempt(self.services.store.list_plans(self.settings.id, status="active", limit=1_000))
-        if isinstance(listed, Failure):
-            return Failure(listed.failure())
-        outcomes = []
-        for listed_plan in reversed(listed.unwrap()):
-            domain = self.domains.get(listed_plan.domain)
-            if domain is None or listed_plan.event.id in self._processing:
-                continue
-            read = await attempt(self.services.store.get_plan(listed_plan.id))
-            if isinstance(read, Failure):
-                return Failure(read.failure())
-            plan = read.unwrap().value_or(listed_plan)
-            if plan.plan.status != "active":  # it ended while others were resumed
-                continue
-            self._processing.add(plan.event.id)
-            try:
-                outcomes.append(await self._resume_plan(plan, domain))
-            finally:
-                self._processing.discard(plan.event.id)
+        outcomes: list[PersonaOutcome] = []
+        while True:
+            claimed = await self.claim("event")
+            if isinstance(claimed, Failure):
+                return Failure(claimed.failure())
+            item = claimed.unwrap()
+            if item is None:
+                break
+            outcome = await self.work_event(item)
+            if outcome is not None:
+                outcomes.append(await self._finish(item, outcome))
+        for kind in ("delivery", "evaluation"):
+            claimed = await self.claim(kind)
+            while (item := claimed.value_or(None)) is not None:
+                await self.work_item(item)
+                claimed = await self.claim(kind)
         return Success(tuple(outcomes))
+
+    # --- items of the queue -------------------------------------------------------------------------------
+
+    async def claim(self, kind: WorkKind, room: Room | None = None) -> Result[WorkItem | None, MemoryErrors]:
+        """Claim the next item of a kind, of the persona's domains or of one room.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        store = self.services.store
+        return await attempt(store.claim(self.settings.id, kind, domains=tuple(self.domains), room=room))
+
+    async def work_event(self, item: WorkItem, event: DomainEvent | None = None) -> PersonaOutcome | None:
+        """Process a claimed event up to its stored end; it stays claimed.
+
+        Returns ``None`` when another process has it by now. A cancelled event is given back.
+
+        Args:
+            event: as it was sent; the stored one is without secrets.
+        """
+        if item.status == "answered" and item.outcome is not None:
+            plan = None
+            if item.plan_id is not None:
+                read = await attempt(self.services.store.get_plan(item.plan_id))
+                plan = read.map(lambda found: found.value_or(None)).value_or(None)
+            return evolve(item.outcome, plan=plan, room=item.room)
+        task_id = item.task_id or TaskId(self.services.ids.new())
+        domain = self.domains[item.room.domain]
+        cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
+        ended = False
+        self._under_way += 1
+        try:
+            outcome = await self._run_cycle(event or item.event, cycle)
+            ended = True
+            return outcome
+        except OvertakenError:
+            ended = True
+            return None
+        finally:
+            self._under_way -= 1
+            if not ended:
+                with anyio.CancelScope(shield=True):
+                    await attempt(self.services.store.release(item))
+
+    async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
+        """Do a claimed delivery or evaluation; return the evaluation.
+
+        One that fails is given back for a later try, or ended as a dead letter after the last.
+
+        Args:
+            text: of the message, as it was written; the stored one is without secrets.
+        """
+        if item.kind == "delivery":
+            await self._deliver(item, item.message if text is None else text)
+            return None
+        return await self._evaluate(item)
+
+    async def end_event(self, item: WorkItem) -> None:
+        """End an event whose outcome was reported."""
+        status: WorkStatus = "dead" if item.attempts > self.settings.delivery.tries else "done"
+        await attempt(self.services.store.end_work(item, status))
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
-    async def _process(self, domain: PersonaDomain, event: DomainEvent) -> PersonaOutcome:
-        services = self.services
-        cycle = begin_cycle(self.settings, services, domain, TaskId(services.ids.new()))
-        earlier = await self._plan_of(event, cycle)
-        if earlier is not None and earlier.plan.status == "active":
-            return await self._resume_plan(earlier, domain)
+    async def _process_in_turn(self, room: Room, event: DomainEvent) -> PersonaOutcome:
+        added = await attempt(self.services.store.add_event(room, event))
+        own = added.map(lambda submission: submission.item).value_or(None)
+        if own is None:  # the store failed: the event is answered all the same
+            cycle = begin_cycle(
+                self.settings, self.services, self.domains[room.domain], TaskId(self.services.ids.new()), room
+            )
+            if isinstance(added, Failure):
+                await cycle.attempt_or("record", FutureResult.from_failure(added.failure()), None)
+            return await self._run_cycle(event, cycle)
+        if not own.is_open:
+            return _declined(event, room, "It was handled already." if own.status == "done" else own.reason)
+        pause_s = 0.01
+        while True:
+            item = (await self.claim("event", room)).value_or(None)
+            if item is not None:
+                is_own = item.number == own.number
+                outcome = await self.work_event(item, event if is_own else None)
+                if outcome is None:
+                    return _declined(event, room, _UNDER_WAY)
+                ended = await self._finish(item, outcome, waits=is_own)
+                if is_own:
+                    return ended
+                continue
+            found = await attempt(
+                self.services.store.find_work(WorkFilter(kinds=("event",), **_filter_of(own), limit=1))
+            )
+            now = next(iter(found.value_or(())), own)
+            if not now.is_open:
+                return _declined(event, room, "It was handled already.")
+            if now.holder:
+                return _declined(event, room, _UNDER_WAY)
+            await anyio.sleep(pause_s)
+            pause_s = min(_POLL_S, pause_s * 2)
+
+    async def _finish(self, item: WorkItem, outcome: PersonaOutcome, *, waits: bool = True) -> PersonaOutcome:
+        """Deliver and evaluate what an event left in the queue, and end it.
+
+        Args:
+            waits: whether to wait for further tries of its own messages.
+        """
+        outcome = await self._deliver_in_turn(item, outcome, waits=waits)
+        mode = self.settings.evaluation
+        if mode == "background" and self._background is not None:
+            self._background.start_soon(self._evaluate_in_turn, item)
+        else:
+            outcome = await self.evaluated(item, outcome)
+        await self.end_event(item)
+        return outcome
+
+    async def _deliver_in_turn(
+        self, event: WorkItem, outcome: PersonaOutcome, *, waits: bool
+    ) -> PersonaOutcome:
+        chosen = WorkFilter(kinds=("delivery",), **_filter_of(event))
+        while True:
+            found = await attempt(self.services.store.find_work(chosen))
+            own = found.value_or(())
+            left = [each for each in own if each.is_open]
+            if not left:
+                dead = next((each for each in own if each.status == "dead"), None)
+                return outcome if dead is None else evolve(outcome, status="failed", reason=dead.reason)
+            item = (await self.claim("delivery", event.room)).value_or(None)
+            if item is not None:
+                is_answer = item.event.id == event.event.id and item.message_kind == "answer"
+                await self.work_item(item, outcome.answer if is_answer else None)
+            elif not waits:
+                return outcome
+            else:
+                dues = [each.due for each in left if each.due is not None]
+                left_s = (min(dues) - self.services.clock.now()).total_seconds() if dues else _POLL_S
+                await anyio.sleep(min(_POLL_S, max(0.001, left_s)))
+
+    async def evaluated(self, event: WorkItem, outcome: PersonaOutcome) -> PersonaOutcome:
+        """Evaluate the plan of an event in its turn; return the full outcome."""
+        made = await self._evaluate_in_turn(event)
+        if made is None:
+            return outcome
+        evaluation, plan = made.evaluation, outcome.plan
+        if plan is not None and evaluation is not None:
+            plan = evolve(plan, succeeded=evaluation.meets_criteria)
+        tokens, cost_usd = outcome.tokens + made.tokens, outcome.cost_usd + made.cost_usd
+        return evolve(outcome, evaluation=evaluation, plan=plan, tokens=tokens, cost_usd=cost_usd)
+
+    async def _evaluate_in_turn(self, event: WorkItem) -> Evaluated | None:
+        while (item := (await self.claim("evaluation", event.room)).value_or(None)) is not None:
+            made = await self.work_item(item)
+            if item.event.id == event.event.id:
+                return made
+        return None
+
+    async def _run_cycle(self, event: DomainEvent, cycle: Cycle) -> PersonaOutcome:
+        domain, claim, store = cycle.domain, cycle.claim, self.services.store
+        earlier: PersonaPlan | None = None
+        if claim is not None:
+            await cycle.attempt_or("record", store.begin_task(claim, cycle.events.task_id), True)
+            found = await cycle.attempt_or("recall", store.plan_of_event(cycle.room, event.id), Nothing)
+            earlier = found.value_or(None)
+        active = earlier if earlier is not None and earlier.plan.status == "active" else None
+        if claim is not None and claim.attempts > self.settings.delivery.tries:
+            return await self._give_up(event, active, cycle)
+        await cycle.recall()
+        if active is not None:
+            completed = sum(step.status == "completed" for step in active.plan.steps)
+            await cycle.publish(
+                persona_events.PersonaPlanResumed, plan_id=active.id, completed_steps=completed
+            )
+            return await self._execute(active, cycle)
         await cycle.publish(
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
-        decision = await self._decide(event, cycle, handled=earlier is not None)
+        decision = await self._decide(event, cycle)
         await cycle.publish(
             persona_events.PersonaEngagementDecided,
             persona_id=self.settings.id,
@@ -159,12 +342,13 @@ class Persona:
             reason=decision.reason,
         )
         if not decision.engage:
-            return PersonaOutcome(event.id, "declined", decision.reason)
+            declined = _declined(event, cycle.room, decision.reason)
+            return await self._end(evolve(declined, refused=decision.refused), None, cycle)
         try:
             description = domain.description_of(event)
         except Exception as error:  # noqa: BLE001 - a describe function is the user's code
             reason = f"The event could not be described: {type(error).__name__}: {error}"
-            return PersonaOutcome(event.id, "failed", reason)
+            return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
         task = PersonaTask(
             id=cycle.events.task_id,
             domain=domain.name,
@@ -172,11 +356,11 @@ class Persona:
             description=description,
             priority=event.priority,
             triggered_by=event.id,
-            created_at=services.clock.now(),
+            created_at=self.services.clock.now(),
         )
         formulated = await self.reasoning.formulate_plan(task, event, cycle)
         plan = formulated.plan
-        await cycle.attempt_or("record", services.store.save_plan(plan), None)
+        await cycle.save(plan)
         await cycle.publish(
             persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
         )
@@ -184,44 +368,37 @@ class Persona:
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
         return await self._execute(plan, cycle)
 
-    async def _plan_of(self, event: DomainEvent, cycle: Cycle) -> PersonaPlan | None:
-        """Return the plan for this event, if there is one."""
-        stored = self.services.store.plan_of_event(self.settings.id, event.id)
-        return await cycle.attempt_or("recall", stored.map(_or_none), None)
-
-    async def _decide(self, event: DomainEvent, cycle: Cycle, *, handled: bool) -> EngagementDecision:
-        policy = self.settings.engagement
+    async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
+        policy, room = self.settings.engagement, cycle.room
         listed = self.services.store.list_plans(
-            self.settings.id, domain=cycle.domain.name, context_id=event.context_id, limit=policy.max_events
+            room.persona_id,
+            domain=room.domain,
+            context_id=room.context_id,
+            tenant=room.tenant,
+            limit=policy.max_events,
         )
-        recent = {
-            plan.event.id: plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())
-        }
-        place, now = (cycle.domain.name, event.context_id), self.services.clock.now()
-        for name, (domain, context, at) in self._engaged.items():  # some have no plan yet
-            if (domain, context) == place:
-                recent.setdefault(name, at)
-        decision = should_engage(
-            event,
-            name=self.settings.name,
-            policy=policy,
-            recent=tuple(recent.values()),
-            now=now,
-            handled=handled,
+        recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
+        return should_engage(
+            event, name=self.settings.name, policy=policy, recent=recent, now=self.services.clock.now()
         )
-        if decision.engage:
-            self._engaged[event.id] = (*place, now)
-        return decision
 
-    async def _resume_plan(self, plan: PersonaPlan, domain: PersonaDomain) -> PersonaOutcome:
-        cycle = begin_cycle(self.settings, self.services, domain, plan.task.id)
-        completed = sum(step.status == "completed" for step in plan.plan.steps)
-        await cycle.publish(persona_events.PersonaPlanResumed, plan_id=plan.id, completed_steps=completed)
-        return await self._execute(plan, cycle)
+    async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
+        """End an event at which several processes ended, so that it ends no more of them."""
+        tries = self.settings.delivery.tries
+        reason = f"It was begun {tries} times without progress, and is given up."
+        if plan is not None:
+            plan = end_plan(plan, "failed", self.services.clock.now())
+            await cycle.publish(
+                persona_events.PersonaPlanEnded, plan_id=plan.id, status="failed", reason=reason, answer=""
+            )
+        outcome = PersonaOutcome(event.id, "failed", reason, plan, room=cycle.room)
+        return await self._end(outcome, plan, cycle, is_dead=True)
 
     async def _execute(self, plan: PersonaPlan, cycle: Cycle) -> PersonaOutcome:
         services = self.services
-        load = min(1.0, (len(self._processing) + self.waiting) / self.settings.inbox.capacity)
+        queued = services.store.waiting(self.settings.id, "event", domains=tuple(self.domains))
+        waiting = await cycle.attempt_or("recall", queued, 0)
+        load = min(1.0, (max(1, self._under_way) + waiting) / self.settings.inbox.capacity)
         await self.reasoning.update_state(cycle, focus=plan.plan.goal, load=load)
         status: PlanStatus = "completed"
         abstained = False
@@ -232,7 +409,7 @@ class Persona:
                 plan = expanded
                 continue
             plan = begin_step(plan, step.id, services.clock.now())
-            await cycle.attempt_or("record", services.store.save_plan(plan), None)
+            await cycle.save(plan, progress=False)  # a step that ends the process is not begun for ever
             await cycle.publish(persona_events.PersonaStepStarted, plan_id=plan.id, step=step)
             outcome = await execute_step(plan, step, cycle)
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
@@ -242,7 +419,7 @@ class Persona:
                 if is_abstention(outcome):
                     abstained, reason = True, f"{reason} {outcome.error.message if outcome.error else ''}"
                 plan = end_plan(plan, status, services.clock.now())
-            await cycle.attempt_or("record", services.store.save_plan(plan), None)
+            await cycle.save(plan)
             await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=outcome)
             await cycle.publish(
                 persona_events.PersonaPlanAdjusted,
@@ -252,35 +429,9 @@ class Persona:
                 reasoning=adjustment.reasoning,
                 error_kind=adjustment.error_kind,
             )
-        answer = answer_of(plan)
-        if status == "completed":
-            undelivered = await self._deliver(plan, answer, cycle)
-            if undelivered is not None:
-                status, reason = "failed", undelivered.message
         if plan.plan.status == "active":
             plan = end_plan(plan, status, services.clock.now())
-        return await self._end(plan, answer, reason, cycle, abstained=abstained)
-
-    async def _deliver(self, plan: PersonaPlan, answer: str, cycle: Cycle) -> DeliveryFailed | None:
-        deliver, limit = cycle.domain.deliver, self.settings.timeouts.step_s
-        if deliver is None:
-            return None
-        detail = f"it took more than {limit:g} seconds"
-        with anyio.move_on_after(limit):
-            try:
-                await deliver(plan.event, answer)
-            except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
-                detail = f"{type(error).__name__}: {error}"
-            else:
-                return None
-        failed = DeliveryFailed(cycle.domain.name, detail)
-        await cycle.fail_stage("deliver", failed)
-        return failed
-
-    async def _end(
-        self, plan: PersonaPlan, answer: str, reason: str, cycle: Cycle, *, abstained: bool
-    ) -> PersonaOutcome:
-        await cycle.attempt_or("record", self.services.store.save_plan(plan), None)
+        answer = answer_of(plan)
         await cycle.publish(
             persona_events.PersonaPlanEnded,
             plan_id=plan.id,
@@ -288,35 +439,143 @@ class Persona:
             reason=reason,
             answer=answer,
         )
-        evaluation = await self._evaluation_of(plan, cycle)
         await self.reasoning.update_state(cycle, focus="")
-        if evaluation is not None:
-            plan = evolve(plan, succeeded=evaluation.meets_criteria)
-        return PersonaOutcome(
-            event_id=plan.event.id,
-            status="completed" if plan.plan.status == "completed" else "abstained" if abstained else "failed",
-            reason=reason,
-            plan=plan,
-            answer=answer,
-            evaluation=evaluation,
+        ended: OutcomeStatus = "abstained" if abstained else "failed"
+        if plan.plan.status == "completed":
+            ended = "completed"
+        return await self._end(PersonaOutcome(plan.event.id, ended, reason, plan, answer), plan, cycle)
+
+    async def _end(
+        self, outcome: PersonaOutcome, plan: PersonaPlan | None, cycle: Cycle, *, is_dead: bool = False
+    ) -> PersonaOutcome:
+        """Store the end of an event with its message, in one transaction."""
+        outcome = evolve(
+            outcome,
+            room=cycle.room,
             duration_ms=(self.services.clock.monotonic() - cycle.started) * 1000,
             tokens=cycle.tokens,
             cost_usd=cycle.cost_usd,
         )
+        deliver, fallback = cycle.domain.deliver, self.settings.delivery.fallback
+        messages: tuple[NewMessage, ...] = ()
+        if outcome.status == "completed":
+            key = f"{outcome.event_id}#answer"
+            messages = (NewMessage(key, outcome.answer, is_delivered=deliver is None),)
+        elif outcome.status != "declined" and fallback:
+            key = f"{outcome.event_id}#fallback"
+            messages = (NewMessage(key, fallback, "fallback", is_delivered=deliver is None),)
+        evaluates = plan is not None and self.settings.reasoning and self.settings.evaluation != "off"
+        end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.cost_usd, is_dead)
+        if cycle.claim is not None:
+            if not await cycle.attempt_or(
+                "record", self.services.store.end_event(cycle.claim, end), default=True
+            ):
+                raise OvertakenError
+            return outcome
+        return await self._end_unrecorded(end, cycle)
 
-    async def _evaluation_of(self, plan: PersonaPlan, cycle: Cycle) -> Evaluation | None:
-        mode = self.settings.evaluation
-        if mode == "off" or not self.settings.reasoning:
+    async def _end_unrecorded(self, end: EventEnd, cycle: Cycle) -> PersonaOutcome:
+        """Deliver and evaluate at once, where there is no queue to do it from."""
+        outcome, plan = end.outcome, end.plan
+        for message in end.messages:
+            if plan is not None and not message.is_delivered:
+                sent = await self._send(plan.event, message.content, message.key, cycle)
+                if isinstance(sent, Failure):
+                    outcome = evolve(outcome, status="failed", reason=sent.failure().message)
+        if plan is not None:
+            await cycle.save(plan)
+            if end.evaluate:
+                evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
+                spent = {"tokens": cycle.tokens, "cost_usd": cycle.cost_usd}
+                outcome = evolve(outcome, evaluation=evaluated.value_or(None), **spent)  # type: ignore[arg-type]
+        return outcome
+
+    # --- deliveries and evaluations -----------------------------------------------------------------------
+
+    def _cycle_of(self, item: WorkItem) -> Cycle:
+        task_id = item.task_id or TaskId(self.services.ids.new())
+        domain = self.domains[item.room.domain]
+        return begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
+
+    async def _deliver(self, item: WorkItem, text: str) -> None:
+        cycle, store, ended = self._cycle_of(item), self.services.store, False
+        try:
+            sent = await self._send(item.event, text, item.delivery_key, cycle)
+            if isinstance(sent, Success):
+                await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
+            else:
+                await try_later(item, sent.failure().message, self.settings.delivery, self.services)
+            ended = True
+        finally:
+            if not ended:
+                with anyio.CancelScope(shield=True):
+                    await attempt(store.release(item))
+
+    async def _send(
+        self, event: DomainEvent, text: str, key: str, cycle: Cycle
+    ) -> Result[str, DeliveryFailed]:
+        """Send a message; return the id that the channel gives it, if any."""
+        limit = self.settings.timeouts.step_s
+        detail = f"it took more than {limit:g} seconds"
+        with anyio.move_on_after(limit):
+            try:
+                return Success(await cycle.domain.send(event, text, key))
+            except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
+                detail = f"{type(error).__name__}: {error}"
+        failed = DeliveryFailed(cycle.domain.name, detail)
+        await cycle.fail_stage("deliver", failed)
+        return Failure(failed)
+
+    async def _evaluate(self, item: WorkItem) -> Evaluated | None:
+        cycle, store, ended = self._cycle_of(item), self.services.store, False
+        evaluated: Result[Evaluation, StructuredOutputError | None] = Failure(None)
+        try:
+            read = await attempt(store.get_plan(item.plan_id or PlanId("")))
+            plan = read.map(lambda found: found.value_or(None)).value_or(None)
+            if plan is not None:
+                await cycle.recall()
+                evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
+            problem = None if isinstance(evaluated, Success) else evaluated.failure()
+            if problem is None:  # evaluated, or its plan was deleted
+                await attempt(store.end_work(item, cost_usd=cycle.cost_usd))
+            else:
+                await try_later(item, problem.message, self.settings.delivery, self.services)
+            ended = True
+            return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
+        except OvertakenError:
+            ended = True
             return None
-        if mode == "background" and self._background is not None:
-            self._background.start_soon(self.reasoning.evaluate_outcome, plan, cycle)
-            return None
-        evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
-        return evaluated.value_or(None)
+        finally:
+            if not ended:
+                with anyio.CancelScope(shield=True):
+                    await attempt(store.release(item))
 
 
-def _or_none(plan: Maybe[PersonaPlan]) -> PersonaPlan | None:
-    return plan.value_or(None)
+_UNDER_WAY = "It is being processed already."
+
+
+async def try_later(item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices) -> None:
+    """Give an item back after a failed try, or end it as a dead letter after the last."""
+    if item.attempts >= policy.tries:
+        await attempt(services.store.end_work(item, "dead", reason=reason))
+        return
+    due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
+    await attempt(services.store.release(item, due=due, reason=reason))
+
+
+def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
+    return PersonaOutcome(event.id, "declined", reason, room=room)
+
+
+def _filter_of(item: WorkItem) -> dict[str, Any]:
+    room = item.room
+    return {
+        "persona_id": room.persona_id,
+        "tenant": room.tenant,
+        "domain": room.domain,
+        "context_id": room.context_id,
+        "event_id": item.event.id,
+    }
 
 
 # --- task groups that live as long as an object -------------------------------------------------------------

@@ -23,20 +23,22 @@ from reactive_agents.core.personas import (
     PlanSource,
     PlanTemplate,
     SelfState,
-    Thought,
-    ThoughtKind,
 )
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template
-from reactive_agents.persona.learnings import choose_measure, most_similar, select_learnings, topic_of
+from reactive_agents.persona.learnings import (
+    choose_measure,
+    most_similar,
+    select_learnings,
+    topic_of,
+    usable_in,
+)
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
 from reactive_agents.reasoning.structured_output import Question
 
-RECALLED_THOUGHTS = 5
-RECALLED_KINDS: tuple[ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 REACTIVE_CRITERION = "The answer does what was asked."
 
 
@@ -70,9 +72,9 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     reused = await _reused_plan(task, event, cycle)
     if reused is not None:
         return reused
-    thoughts, shown, state = await _recall(task, cycle)
+    shown, state = await _recall(task, cycle)
     content = planning_content(
-        task, event, thoughts=thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
+        task, event, thoughts=cycle.thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
     )
     question = Question(plan_changes.plan_shape(), PLANNING, content, "persona-plan")
     answered = await cycle.ask("plan", question, task.description)
@@ -103,34 +105,29 @@ def followed_learnings(
     )
 
 
-async def _recall(
-    task: PersonaTask, cycle: Cycle
-) -> tuple[tuple[Thought, ...], tuple[LearningEntry, ...], SelfState]:
+async def _recall(task: PersonaTask, cycle: Cycle) -> tuple[tuple[LearningEntry, ...], SelfState]:
     settings, store = cycle.settings, cycle.services.store
-    thoughts = await cycle.attempt_or(
-        "recall",
-        store.recall_thoughts(
-            settings.id,
-            domain=task.domain,
-            context_id=task.context_id,
-            kinds=RECALLED_KINDS,
-            limit=RECALLED_THOUGHTS,
-        ),
-        (),
-    )
     learnings: tuple[LearningEntry, ...] = ()
     if settings.learning.enabled:
-        known = await cycle.attempt_or("recall", store.list_learnings(settings.id, domain=task.domain), ())
+        listed = store.list_learnings(settings.id, domain=task.domain, tenant=cycle.room.tenant)
+        known = usable_in(cycle.room, await cycle.attempt_or("recall", listed, ()))
         measure = await choose_measure(task.description, [topic_of(each) for each in known], cycle)
         now, policy = cycle.services.clock.now(), settings.learning
         learnings = select_learnings(known, now, policy, task=task.description, similarity=measure.similarity)
-    state = await cycle.attempt_or("recall", store.get_self_state(settings.id), SelfState(settings.id))
-    return thoughts, learnings, state
+    state = await cycle.attempt_or("recall", store.get_self_state(cycle.room), SelfState(cycle.room))
+    return learnings, state
 
 
 async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan | None:
     above = cycle.settings.reuse_above
-    listed = cycle.services.store.list_plans(cycle.settings.id, domain=task.domain, status="completed")
+    room = cycle.room  # a plan of another room may name what was said there
+    listed = cycle.services.store.list_plans(
+        room.persona_id,
+        domain=room.domain,
+        context_id=room.context_id,
+        tenant=room.tenant,
+        status="completed",
+    )
     proven = [plan for plan in await cycle.attempt_or("recall", listed, ()) if _is_proven(plan)]
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
@@ -246,7 +243,7 @@ async def expand_large_step(plan: PersonaPlan, step: PlanStep, cycle: Cycle) -> 
         plan_changes.with_large_steps(expanded, draft, ids),
         contingencies=(*plan.contingencies, *added_contingencies),
     )
-    await cycle.attempt_or("record", cycle.services.store.save_plan(expanded), None)
+    await cycle.save(expanded)
     added = tuple(each for each in expanded.plan.steps if each.id in ids)
     await cycle.publish(PersonaStepExpanded, plan_id=plan.id, step_id=step.id, steps=added)
     return expanded

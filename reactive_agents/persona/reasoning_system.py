@@ -38,7 +38,7 @@ async def evaluate_outcome(
         return answered
     evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
     evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
-    await cycle.attempt_or("record", cycle.services.store.save_plan(evaluated), None)
+    await cycle.save(evaluated)
     await cycle.publish(PersonaOutcomeEvaluated, evaluation=evaluation)
     if evaluation.pattern:
         reflection = f"Learned: {evaluation.pattern}"
@@ -52,9 +52,9 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
     It reads what it writes back, so only one call may run at a time.
     """
     settings, services = cycle.settings, cycle.services
-    known = await cycle.attempt_or(
-        "learn", services.store.list_learnings(settings.id, domain=plan.domain), None
-    )
+    room = plan.room
+    listed = services.store.list_learnings(settings.id, domain=room.domain, tenant=room.tenant)
+    known = await cycle.attempt_or("learn", listed, None)
     if known is None:
         return
     patterns = [each.pattern for each in known] if evaluation.pattern else []
@@ -129,7 +129,7 @@ class PersonaReasoningSystem:
         load: float | None = None,
         mistakes: tuple[str, ...] = (),
     ) -> None:
-        """Change the self state of the persona.
+        """Change the self state of the persona in the room.
 
         Arguments that are not given leave their field unchanged.
 
@@ -139,7 +139,7 @@ class PersonaReasoningSystem:
         """
         store = self._services.store
         async with self._changing:
-            known = await cycle.attempt_or("recall", store.get_self_state(self.settings.id), None)
+            known = await cycle.attempt_or("recall", store.get_self_state(cycle.room), None)
             if known is None:
                 return
             changed = evolve(

@@ -88,10 +88,24 @@ from reactive_agents.effects import Effect
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.persona_events import PersonaEvent
+    from reactive_agents.core.persona_queue import (
+        EventEnd,
+        NewMessage,
+        Spending,
+        Submission,
+        Utterance,
+        WorkFilter,
+        WorkItem,
+        WorkKind,
+        WorkOrder,
+        WorkStatus,
+    )
     from reactive_agents.core.personas import (
         Domain,
+        DomainEvent,
         LearningEntry,
         PersonaPlan,
+        Room,
         SelfState,
         Thought,
         ThoughtKind,
@@ -664,26 +678,131 @@ class TextComparison(Protocol):
         ...
 
 
-class PersonaStore(Protocol):
-    """Plans, learnings, working memory and the journal.
+class PersonaQueue(Protocol):
+    """Work of personas: events, deliveries and evaluations, each done once.
+
+    Every method fails with ``MemoryUnavailable``. A write is durable when its effect ends. A claimed item
+    belongs to its holder until its lease ends; what another one writes about it is refused with ``False``.
+    """
+
+    def add_event(
+        self, room: Room, event: DomainEvent, *, capacity: int | None = None, drop_oldest: bool = False
+    ) -> Effect[Submission, MemoryErrors]:
+        """Add an event, once by its room and id.
+
+        Args:
+            capacity: maximum number of events that wait; a full queue takes none, or drops the oldest.
+        """
+        ...
+
+    def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
+        """Add a message to be delivered in the room of an item, once by its key."""
+        ...
+
+    def claim(
+        self,
+        persona_id: PersonaId,
+        kind: WorkKind,
+        *,
+        domains: Sequence[Domain],
+        room: Room | None = None,
+    ) -> Effect[WorkItem | None, MemoryErrors]:
+        """Claim the next due item of some domains, or of one room.
+
+        An item comes after the others of its kind and room that arrived before it. Among rooms, the one with
+        the highest priority is first.
+        """
+        ...
+
+    def begin_task(self, claim: WorkItem, task_id: TaskId) -> Effect[bool, MemoryErrors]:
+        """Store the task of an event, under which its journal is."""
+        ...
+
+    def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:
+        """Store the end of an event: its plan, messages and evaluation, all of it or none.
+
+        The event is then ``answered``, and still held.
+        """
+        ...
+
+    def end_work(
+        self,
+        claim: WorkItem,
+        status: WorkStatus = "done",
+        *,
+        reason: str = "",
+        message_id: str = "",
+        cost_usd: float = 0.0,
+    ) -> Effect[bool, MemoryErrors]:
+        """End an item and give it up."""
+        ...
+
+    def release(
+        self, claim: WorkItem, *, due: datetime | None = None, reason: str = ""
+    ) -> Effect[bool, MemoryErrors]:
+        """Give an item back; without a reason it was not tried."""
+        ...
+
+    def find_work(self, chosen: WorkFilter) -> Effect[tuple[WorkItem, ...], MemoryErrors]:
+        """Return the items that fit, the newest first."""
+        ...
+
+    def order_work(self, number: int, order: WorkOrder) -> Effect[bool, MemoryErrors]:
+        """Do an item again from its first try, or drop it."""
+        ...
+
+    def waiting(
+        self, persona_id: PersonaId, kind: WorkKind, *, domains: Sequence[Domain]
+    ) -> Effect[int, MemoryErrors]:
+        """Return the number of items of some domains that no process has under way."""
+        ...
+
+    def transcript(
+        self, room: Room, *, before: int | None = None, limit: int = 50
+    ) -> Effect[tuple[Utterance, ...], MemoryErrors]:
+        """Return each event of a room before an item with its answers, oldest first."""
+        ...
+
+    def spending(
+        self,
+        persona_id: PersonaId,
+        since: datetime,
+        *,
+        tenant: str,
+        user: str | None = None,
+        room: Room | None = None,
+    ) -> Effect[Spending, MemoryErrors]:
+        """Return what a tenant has used since a time, or one of its users or rooms."""
+        ...
+
+
+class PersonaStore(PersonaQueue, Protocol):
+    """Plans, learnings, working memory, the journal and the queue.
 
     Every method fails with ``MemoryUnavailable``.
 
-    A write is durable when its effect ends.
+    A write is durable when its effect ends. Nothing of one tenant is returned for another.
     """
 
-    def save_plan(self, plan: PersonaPlan) -> Effect[None, MemoryErrors]:
-        """Store the plan under its id, replacing an earlier version."""
+    def save_plan(
+        self, plan: PersonaPlan, claim: WorkItem | None = None, *, progress: bool = True
+    ) -> Effect[bool, MemoryErrors]:
+        """Store the plan under its id, replacing an earlier version.
+
+        Args:
+            claim: the event of the plan.
+            progress: whether the tries of the event are counted anew.
+
+        Returns ``False``, and stores nothing, when the event is not held any more.
+        """
         ...
 
     def get_plan(self, plan_id: PlanId) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
         """Return the plan, or ``Nothing`` when the id is unknown."""
         ...
 
-    def plan_of_event(
-        self, persona_id: PersonaId, event_id: EventId
-    ) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
-        """Return the plan that a persona made for an event, or ``Nothing``."""
+    def plan_of_event(self, room: Room, event_id: EventId) -> Effect[Maybe[PersonaPlan], MemoryErrors]:
+        """Return the newest plan for an event of a room, or ``Nothing``."""
         ...
 
     def list_plans(
@@ -692,10 +811,13 @@ class PersonaStore(Protocol):
         *,
         domain: Domain | None = None,
         context_id: ContextId | None = None,
+        tenant: str | None = None,
         status: PlanStatus | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 50,
     ) -> Effect[tuple[PersonaPlan, ...], MemoryErrors]:
-        """Return the plans of a domain, context and status, newest first."""
+        """Return the plans that fit, newest first."""
         ...
 
     def save_learning(self, learning: LearningEntry) -> Effect[None, MemoryErrors]:
@@ -707,9 +829,9 @@ class PersonaStore(Protocol):
         ...
 
     def list_learnings(
-        self, persona_id: PersonaId, *, domain: Domain | None = None
+        self, persona_id: PersonaId, *, domain: Domain | None = None, tenant: str | None = None
     ) -> Effect[tuple[LearningEntry, ...], MemoryErrors]:
-        """Return the learnings of one domain or all.
+        """Return the learnings of one domain or all, of one tenant or all.
 
         The most confident first, then the most used.
         """
@@ -719,27 +841,25 @@ class PersonaStore(Protocol):
         """Delete the learning; return whether it existed."""
         ...
 
+    def texts_of_other_rooms(self, room: Room, limit: int = 500) -> Effect[tuple[str, ...], MemoryErrors]:
+        """Return the newest events of the tenant's other rooms."""
+        ...
+
     def add_thought(self, thought: Thought) -> Effect[None, MemoryErrors]:
         """Add to the working memory.
 
-        Each context keeps its most important thoughts, which decay.
+        Each room keeps its most important thoughts, which decay.
         """
         ...
 
     def recall_thoughts(
-        self,
-        persona_id: PersonaId,
-        *,
-        domain: Domain,
-        context_id: ContextId,
-        kinds: Sequence[ThoughtKind] = (),
-        limit: int = 5,
+        self, room: Room, *, kinds: Sequence[ThoughtKind] = (), limit: int = 5
     ) -> Effect[tuple[Thought, ...], MemoryErrors]:
-        """Return the most important thoughts of one context, of all kinds or some."""
+        """Return the most important thoughts of one room, of all kinds or some."""
         ...
 
-    def get_self_state(self, persona_id: PersonaId) -> Effect[SelfState, MemoryErrors]:
-        """Return the self state; an idle one when none is stored."""
+    def get_self_state(self, room: Room) -> Effect[SelfState, MemoryErrors]:
+        """Return the self state in a room; an idle one when none is stored."""
         ...
 
     def save_self_state(self, state: SelfState) -> Effect[None, MemoryErrors]:
@@ -752,6 +872,23 @@ class PersonaStore(Protocol):
 
     def journal(self, task_id: TaskId) -> Effect[tuple[PersonaEvent, ...], MemoryErrors]:
         """Return the journal of a task, in order."""
+        ...
+
+    def forget(
+        self,
+        persona_id: PersonaId,
+        *,
+        user: str | None = None,
+        tenant: str | None = None,
+        before: datetime | None = None,
+    ) -> Effect[int, MemoryErrors]:
+        """Delete the work, plans, journals and notes of a user, a tenant or a time.
+
+        Lessons from these events alone go too. Returns the number of events.
+
+        Args:
+            before: work that ended before this time; notes and lessons stay.
+        """
         ...
 
 

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import re
+import time
 from collections.abc import Callable, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
+from typing import Any
 
 from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import memory, personas
+from reactive_agents.core import persona_queue as queue
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
@@ -326,27 +329,38 @@ class InMemoryPersonaStore:
 
     Args:
         fails_with: every method fails with it, and nothing is stored.
+        clock: tells when work is due.
 
     Attributes:
         plans: the stored plans, in the order of their first saving; likewise ``learnings``.
-        thoughts: the working memory of all contexts, in order.
-        states: the self state of each persona.
+        thoughts: the working memory of all rooms, in order.
+        states: the self state in each room.
         events: the journal of all tasks, in order.
+        work: the queue, by the numbers of its items.
     """
 
-    def __init__(self, *, fails_with: MemoryErrors | None = None) -> None:
+    def __init__(self, *, fails_with: MemoryErrors | None = None, clock: Clock | None = None) -> None:
         self.fails_with = fails_with
         self.plans: dict[PlanId, personas.PersonaPlan] = {}
         self.learnings: dict[LearningId, personas.LearningEntry] = {}
         self.thoughts: list[personas.Thought] = []
-        self.states: dict[PersonaId, personas.SelfState] = {}
+        self.states: dict[personas.Room, personas.SelfState] = {}
         self.events: list[PersonaEvent] = []
+        self.work: dict[int, queue.WorkItem] = {}
+        self._clock = clock or _Now()
+        self._claims = 0
 
     @fake_effect
-    async def save_plan(self, plan: personas.PersonaPlan) -> Result[None, MemoryErrors]:
-        """Store the plan under its id."""
+    async def save_plan(
+        self, plan: personas.PersonaPlan, claim: queue.WorkItem | None = None, *, progress: bool = True
+    ) -> Result[bool, MemoryErrors]:
+        """Store the plan under its id, unless the claim was lost."""
+        if claim is not None:
+            known = self.work.get(claim.number, claim)
+            if not self._change(claim, attempts=1 if progress else known.attempts, plan_id=plan.id):
+                return Success(False)
         self.plans[plan.id] = plan
-        return Success(None)
+        return Success(True)
 
     @fake_effect
     async def get_plan(self, plan_id: PlanId) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
@@ -355,13 +369,11 @@ class InMemoryPersonaStore:
 
     @fake_effect
     async def plan_of_event(
-        self, persona_id: PersonaId, event_id: EventId
+        self, room: personas.Room, event_id: EventId
     ) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
         """Return the newest plan for the event, or ``Nothing``."""
         made = (
-            plan
-            for plan in reversed(self.plans.values())
-            if (plan.persona_id, plan.event.id) == (persona_id, event_id)
+            plan for plan in reversed(self.plans.values()) if (plan.room, plan.event.id) == (room, event_id)
         )
         return Success(Maybe.from_optional(next(made, None)))
 
@@ -372,7 +384,10 @@ class InMemoryPersonaStore:
         *,
         domain: personas.Domain | None = None,
         context_id: ContextId | None = None,
+        tenant: str | None = None,
         status: PlanStatus | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
         limit: int = 50,
     ) -> Result[tuple[personas.PersonaPlan, ...], MemoryErrors]:
         """Return the plans, newest first; of the same age, the one made later first."""
@@ -382,7 +397,10 @@ class InMemoryPersonaStore:
             if plan.persona_id == persona_id
             and domain in (None, plan.domain)
             and context_id in (None, plan.context_id)
+            and tenant in (None, plan.event.tenant)
             and status in (None, plan.plan.status)
+            and (since is None or plan.plan.created_at >= since)
+            and (until is None or plan.plan.created_at < until)
         ]
         found.sort(key=lambda plan: plan.plan.created_at, reverse=True)
         return Success(tuple(found[:limit]))
@@ -402,13 +420,15 @@ class InMemoryPersonaStore:
 
     @fake_effect
     async def list_learnings(
-        self, persona_id: PersonaId, *, domain: personas.Domain | None = None
+        self, persona_id: PersonaId, *, domain: personas.Domain | None = None, tenant: str | None = None
     ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
         """Return the learnings: the most confident first, then the most used."""
         found = [
             each
             for each in self.learnings.values()
-            if each.persona_id == persona_id and domain in (None, each.domain)
+            if each.persona_id == persona_id
+            and domain in (None, each.domain)
+            and tenant in (None, each.tenant)
         ]
         return Success(tuple(sorted(found, key=lambda each: (-each.confidence, -each.use_count))))
 
@@ -418,45 +438,49 @@ class InMemoryPersonaStore:
         return Success(self.learnings.pop(learning_id, None) is not None)
 
     @fake_effect
+    async def texts_of_other_rooms(
+        self, room: personas.Room, limit: int = 500
+    ) -> Result[tuple[str, ...], MemoryErrors]:
+        """Return the newest events of the tenant's other rooms."""
+        texts = [
+            item.event.content
+            for item in reversed(self.work.values())
+            if item.kind == "event"
+            and item.room != room
+            and (item.room.persona_id, item.room.tenant) == (room.persona_id, room.tenant)
+        ]
+        return Success(tuple(texts[:limit]))
+
+    @fake_effect
     async def add_thought(self, thought: personas.Thought) -> Result[None, MemoryErrors]:
         """Add to the working memory; the lightest thought beyond the limit is removed."""
         self.thoughts.append(thought)
-        place = (thought.persona_id, thought.domain, thought.context_id)
-        of_context = [
-            each for each in self.thoughts if (each.persona_id, each.domain, each.context_id) == place
-        ]
-        if len(of_context) > personas.THOUGHTS_KEPT:
-            self.thoughts.remove(min(of_context, key=personas.thought_weight))
+        of_room = [each for each in self.thoughts if each.room == thought.room]
+        if len(of_room) > personas.THOUGHTS_KEPT:
+            self.thoughts.remove(min(of_room, key=personas.thought_weight))
         return Success(None)
 
     @fake_effect
     async def recall_thoughts(
-        self,
-        persona_id: PersonaId,
-        *,
-        domain: personas.Domain,
-        context_id: ContextId,
-        kinds: Sequence[personas.ThoughtKind] = (),
-        limit: int = 5,
+        self, room: personas.Room, *, kinds: Sequence[personas.ThoughtKind] = (), limit: int = 5
     ) -> Result[tuple[personas.Thought, ...], MemoryErrors]:
-        """Return the thoughts of one context with the highest weight, then the newest."""
+        """Return the thoughts of one room with the highest weight, then the newest."""
         found = [
             each
             for each in reversed(self.thoughts)
-            if (each.persona_id, each.domain, each.context_id) == (persona_id, domain, context_id)
-            and (not kinds or each.kind in kinds)
+            if each.room == room and (not kinds or each.kind in kinds)
         ]
         return Success(tuple(sorted(found, key=personas.thought_weight, reverse=True)[:limit]))
 
     @fake_effect
-    async def get_self_state(self, persona_id: PersonaId) -> Result[personas.SelfState, MemoryErrors]:
-        """Return the self state; an idle one when none is stored."""
-        return Success(self.states.get(persona_id, personas.SelfState(persona_id)))
+    async def get_self_state(self, room: personas.Room) -> Result[personas.SelfState, MemoryErrors]:
+        """Return the self state in a room; an idle one when none is stored."""
+        return Success(self.states.get(room, personas.SelfState(room)))
 
     @fake_effect
     async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
         """Store the state."""
-        self.states[state.persona_id] = state
+        self.states[state.room] = state
         return Success(None)
 
     @fake_effect
@@ -469,3 +493,273 @@ class InMemoryPersonaStore:
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
         """Return the journal of a task, in order."""
         return Success(tuple(event for event in self.events if event.task_id == task_id))
+
+    # --- the queue ------------------------------------------------------------------------------------------
+
+    @fake_effect
+    async def add_event(
+        self,
+        room: personas.Room,
+        event: personas.DomainEvent,
+        *,
+        capacity: int | None = None,
+        drop_oldest: bool = False,
+    ) -> Result[queue.Submission, MemoryErrors]:
+        """Add an event, once, unless too many wait."""
+        waiting = self._waiting(room.persona_id, "event")
+        for item in self.work.values():
+            if (item.kind, item.room, item.key) == ("event", room, event.id):
+                return Success(queue.Submission(item, is_new=False, waiting=len(waiting)))
+        dropped = None
+        if capacity is not None and len(waiting) >= capacity:
+            if not drop_oldest:
+                return Success(queue.Submission(None, is_new=False, waiting=len(waiting)))
+            dropped = evolve(waiting[0], status="dropped", reason="The inbox was full.")
+            self.work[dropped.number] = dropped
+        item = self._add("event", room, event.id, event)
+        return Success(queue.Submission(item, True, dropped, len(waiting) + (dropped is None)))
+
+    @fake_effect
+    async def add_message(
+        self, claim: queue.WorkItem, message: queue.NewMessage
+    ) -> Result[bool, MemoryErrors]:
+        """Add a message to be delivered, once by its key."""
+        return Success(self._add_message(claim, message))
+
+    @fake_effect
+    async def claim(
+        self,
+        persona_id: PersonaId,
+        kind: queue.WorkKind,
+        *,
+        domains: Sequence[personas.Domain],
+        room: personas.Room | None = None,
+    ) -> Result[queue.WorkItem | None, MemoryErrors]:
+        """Claim the next item of some domains, or of one room, that is due."""
+        heads: dict[personas.Room, queue.WorkItem] = {}
+        priorities: dict[personas.Room, float] = {}
+        for item in self.work.values():
+            chosen = item.room.domain in domains if room is None else item.room == room
+            if chosen and item.kind == kind and item.room.persona_id == persona_id and item.is_open:
+                heads.setdefault(item.room, item)
+                priorities[item.room] = max(priorities.get(item.room, 0.0), item.event.priority)
+        now = self._clock.now()
+        for head in sorted(heads.values(), key=lambda each: (-priorities[each.room], each.number)):
+            due = head.due is None or head.due <= now
+            if due and not head.holder:
+                self._claims += 1
+                item = evolve(head, holder=f"claim-{self._claims}", attempts=head.attempts + 1)
+                self.work[item.number] = item
+                return Success(item)
+        return Success(None)
+
+    @fake_effect
+    async def begin_task(self, claim: queue.WorkItem, task_id: TaskId) -> Result[bool, MemoryErrors]:
+        """Store the task of an event."""
+        return Success(self._change(claim, task_id=task_id))
+
+    @fake_effect
+    async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
+        """Store the end of an event with its plan, messages and evaluation."""
+        outcome, plan = evolve(end.outcome, plan=None), end.plan
+        plan_id = None if plan is None else plan.id
+        attempts = claim.attempts if end.is_dead else 1
+        changes = {"status": "answered", "outcome": outcome, "reason": outcome.reason, "plan_id": plan_id}
+        if not self._change(claim, **changes, attempts=attempts, cost_usd=claim.cost_usd + end.cost_usd):
+            return Success(False)
+        if plan is not None:
+            self.plans[plan.id] = plan
+        for message in end.messages:
+            self._add_message(evolve(claim, plan_id=plan_id), message)
+        if end.evaluate and plan is not None:
+            self._add("evaluation", claim.room, claim.key, claim.event, plan_id=plan.id, task_id=plan.task.id)
+        return Success(True)
+
+    @fake_effect
+    async def end_work(
+        self,
+        claim: queue.WorkItem,
+        status: queue.WorkStatus = "done",
+        *,
+        reason: str = "",
+        message_id: str = "",
+        cost_usd: float = 0.0,
+    ) -> Result[bool, MemoryErrors]:
+        """End an item."""
+        known = self.work.get(claim.number, claim)
+        changes = {"reason": reason or known.reason, "message_id": message_id}
+        spent = known.cost_usd + cost_usd
+        return Success(self._change(claim, status=status, holder="", cost_usd=spent, **changes))
+
+    @fake_effect
+    async def release(
+        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = ""
+    ) -> Result[bool, MemoryErrors]:
+        """Give an item back."""
+        known = self.work.get(claim.number, claim)
+        attempts = known.attempts if reason else max(0, known.attempts - 1)
+        return Success(self._change(claim, due=due, reason=reason, attempts=attempts, holder=""))
+
+    @fake_effect
+    async def find_work(self, chosen: queue.WorkFilter) -> Result[tuple[queue.WorkItem, ...], MemoryErrors]:
+        """Return the items that fit, the newest first."""
+        found = [
+            each
+            for each in reversed(self.work.values())
+            if chosen.persona_id in (None, each.room.persona_id)
+            and (not chosen.kinds or each.kind in chosen.kinds)
+            and (not chosen.statuses or each.status in chosen.statuses)
+            and chosen.tenant in (None, each.room.tenant)
+            and chosen.domain in (None, each.room.domain)
+            and chosen.context_id in (None, each.room.context_id)
+            and chosen.user in (None, each.event.user_id)
+            and chosen.event_id in (None, each.event.id)
+            and (chosen.since is None or each.created_at >= chosen.since)
+            and (chosen.until is None or each.created_at < chosen.until)
+        ]
+        return Success(tuple(found[: chosen.limit]))
+
+    @fake_effect
+    async def order_work(self, number: int, order: queue.WorkOrder) -> Result[bool, MemoryErrors]:
+        """Do an item again, or drop it."""
+        item = self.work.get(number)
+        needed = ("dead", "dropped", "open") if order == "retry" else ("dead", "open")
+        if item is None or item.status not in needed:
+            return Success(False)
+        status: queue.WorkStatus = "open" if order == "retry" else "dropped"
+        self.work[number] = evolve(item, status=status, attempts=0, due=None, holder="")
+        return Success(True)
+
+    @fake_effect
+    async def waiting(
+        self, persona_id: PersonaId, kind: queue.WorkKind, *, domains: Sequence[personas.Domain]
+    ) -> Result[int, MemoryErrors]:
+        """Return the number of items that wait."""
+        return Success(sum(each.room.domain in domains for each in self._waiting(persona_id, kind)))
+
+    @fake_effect
+    async def transcript(
+        self, room: personas.Room, *, before: int | None = None, limit: int = 50
+    ) -> Result[tuple[queue.Utterance, ...], MemoryErrors]:
+        """Return the messages of a room, oldest first."""
+        of_room = [each for each in self.work.values() if each.room == room]
+        said: list[queue.Utterance] = []
+        for item in of_room:
+            if item.kind != "event" or (before is not None and item.number >= before):
+                continue
+            said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
+            said += [
+                queue.Utterance("", each.message, each.created_at, item.event.id)
+                for each in of_room
+                if each.kind == "delivery" and each.event.id == item.event.id and each.status != "dropped"
+            ]
+        return Success(tuple(said[-limit:]) if limit else ())
+
+    @fake_effect
+    async def spending(
+        self,
+        persona_id: PersonaId,
+        since: datetime,
+        *,
+        tenant: str,
+        user: str | None = None,
+        room: personas.Room | None = None,
+    ) -> Result[queue.Spending, MemoryErrors]:
+        """Return what a tenant, a user or a room has used since a time."""
+        found = [
+            each
+            for each in self.work.values()
+            if (each.room.persona_id, each.room.tenant) == (persona_id, tenant)
+            and user in (None, each.event.user_id)
+            and room in (None, each.room)
+            and each.updated_at >= since
+        ]
+        events = sum(each.kind == "event" and each.plan_id is not None for each in found)
+        return Success(queue.Spending(events, sum(each.cost_usd for each in found)))
+
+    @fake_effect
+    async def forget(
+        self,
+        persona_id: PersonaId,
+        *,
+        user: str | None = None,
+        tenant: str | None = None,
+        before: datetime | None = None,
+    ) -> Result[int, MemoryErrors]:
+        """Delete the records of a user, a tenant or a time."""
+        doomed = [
+            each
+            for each in self.work.values()
+            if each.room.persona_id == persona_id
+            and user in (None, each.event.user_id)
+            and tenant in (None, each.room.tenant)
+            and (before is None or (not each.is_open and each.updated_at < before))
+        ]
+        tasks = {each.task_id for each in doomed if each.task_id is not None}
+        for item in doomed:
+            del self.work[item.number]
+            if item.plan_id is not None:
+                self.plans.pop(item.plan_id, None)
+        self.events = [each for each in self.events if each.task_id not in tasks]
+        if before is None:
+            self.thoughts = [
+                each
+                for each in self.thoughts
+                if each.persona_id != persona_id
+                or user not in (None, each.user)
+                or tenant not in (None, each.tenant)
+            ]
+            for room in {each.room for each in doomed}:
+                self.states.pop(room, None)
+            for learning in tuple(self.learnings.values()):
+                if learning.learned_from and tasks.issuperset(learning.learned_from) and not learning.pinned:
+                    del self.learnings[learning.id]
+        return Success(sum(each.kind == "event" for each in doomed))
+
+    def _waiting(self, persona_id: PersonaId, kind: queue.WorkKind) -> list[queue.WorkItem]:
+        return [
+            each
+            for each in self.work.values()
+            if (each.room.persona_id, each.kind, each.holder) == (persona_id, kind, "") and each.is_open
+        ]
+
+    def _add(
+        self,
+        kind: queue.WorkKind,
+        room: personas.Room,
+        key: str,
+        event: personas.DomainEvent,
+        **fields: Any,
+    ) -> queue.WorkItem:
+        number, now = max(self.work, default=0) + 1, self._clock.now()
+        item = queue.WorkItem(number, kind, room, key, event, "open", 0, now, now, **fields)
+        self.work[number] = item
+        return item
+
+    def _add_message(self, claim: queue.WorkItem, message: queue.NewMessage) -> bool:
+        name = ("delivery", claim.room, message.key)
+        if any((each.kind, each.room, each.key) == name for each in self.work.values()):
+            return False
+        ids = {"plan_id": claim.plan_id, "task_id": claim.task_id}
+        texts = {"message": message.content, "message_kind": message.kind}
+        item = self._add("delivery", claim.room, message.key, claim.event, **ids, **texts)
+        if message.is_delivered:
+            self.work[item.number] = evolve(item, status="done")
+        return True
+
+    def _change(self, claim: queue.WorkItem, **changes: Any) -> bool:
+        known = self.work.get(claim.number)
+        if known is None or known.holder != claim.holder:
+            return False
+        self.work[claim.number] = evolve(known, updated_at=self._clock.now(), **changes)
+        return True
+
+
+class _Now:
+    """The time of day, where a test gives no clock."""
+
+    def now(self) -> datetime:
+        return datetime.now(UTC)
+
+    def monotonic(self) -> float:
+        return time.monotonic()

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import anyio
 import pytest
 
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
@@ -146,18 +146,32 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     assert done.exit_code == 3
 
 
-@pytest.mark.parametrize(
-    ("overflow", "told"),
-    [("reject", "The inbox is full (1 events wait); event"), ("drop_oldest", "The inbox is full; event")],
-)
-def test_run_tells_what_overflows_the_inbox(file: Path, overflow: str, told: str) -> None:
-    file.write_text(f'{file.read_text()}[inbox]\ncapacity = 1\noverflow = "{overflow}"\n')
-    lines = "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
-    done = command("persona", "run", file, "--json", stdin=lines)
+def thirty_lines() -> str:
+    return "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
+
+
+def test_run_reads_no_faster_than_it_works(file: Path) -> None:
+    file.write_text(f"{file.read_text()}[inbox]\ncapacity = 1\n[engagement]\nmax_events = 100\n")
+    done = command("persona", "run", file, "--json", stdin=thirty_lines())
+    outcomes = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [each["event_id"] for each in outcomes] == [f"e{number}" for number in range(30)]
+    assert ({each["status"] for each in outcomes}, done.stderr, done.exit_code) == ({"completed"}, "", 0)
+
+
+def test_run_tells_what_overflows_the_inbox(file: Path) -> None:
+    file.write_text(f'{file.read_text()}[inbox]\ncapacity = 1\noverflow = "drop_oldest"\n')
+    done = command("persona", "run", file, "--json", stdin=thirty_lines())
     problems = done.stderr.splitlines()
     assert len(done.stdout.splitlines()) + len(problems) == 30
-    assert all(told in problem for problem in problems)
+    assert all("The inbox is full; event" in problem for problem in problems)
     assert (len(problems) > 0, done.exit_code) == (True, 3)
+
+
+def test_events_that_a_limit_refused_are_in_the_exit_code(file: Path) -> None:
+    file.write_text(f"{file.read_text()}[engagement]\nmax_events = 2\n")
+    done = command("persona", "run", file, "--json", stdin=thirty_lines())
+    statuses = [json.loads(line)["status"] for line in done.stdout.splitlines()]
+    assert (statuses.count("completed"), statuses.count("declined"), done.exit_code) == (2, 28, 3)
 
 
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:

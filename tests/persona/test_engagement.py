@@ -16,7 +16,7 @@ NOW = START + timedelta(seconds=100)
 
 
 def decide(event: DomainEvent | None = None, **given: Any) -> EngagementDecision:
-    defaults: dict[str, Any] = {"policy": EngagementPolicy(), "recent": (), "now": NOW, "handled": False}
+    defaults: dict[str, Any] = {"policy": EngagementPolicy(), "recent": (), "now": NOW}
     return should_engage(event or an_event(), name="Ada", **{**defaults, **given})
 
 
@@ -32,7 +32,6 @@ def test_it_takes_up_what_nothing_speaks_against() -> None:
             decide(an_event(author="bot"), policy=EngagementPolicy(ignored_authors=("bot",))),
             "by bot are ignored",
         ),
-        (decide(handled=True), "handled already"),
         (
             decide(an_event(priority=0.2), policy=EngagementPolicy(min_priority=0.3)),
             "priority 0.2 is below 0.3",
@@ -49,5 +48,5 @@ def test_it_limits_itself_within_the_window_alone() -> None:
     inside, outside = NOW - timedelta(seconds=59), NOW - timedelta(seconds=60)
     assert decide(policy=policy, recent=[inside, outside, outside]).engage
     declined = decide(policy=policy, recent=[inside, inside])
-    assert not declined.engage
+    assert (declined.engage, declined.refused) == (False, True)
     assert declined.reason == "The limit of 2 events of this context in 60 seconds is reached."

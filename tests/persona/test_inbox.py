@@ -7,6 +7,7 @@ import pytest
 from reactive_agents.core.errors import InboxFull, UnknownDomain
 from reactive_agents.core.persona_events import PersonaEventDropped, PersonaStepStarted
 from reactive_agents.core.personas import InboxConfig, PersonaOutcome
+from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import ScriptedLLM, forever, say
 from tests.support.personas import PersonaBench, an_event, persona_bench
@@ -46,9 +47,8 @@ async def test_events_of_a_context_keep_their_order_and_contexts_go_side_by_side
         for number in range(4):
             for context in "abc":
                 event = an_event(name=f"{context}{number}", context=context)
-                assert inbox.submit("chat", event).unwrap() is None
-        assert inbox.waiting == 12
-    assert inbox.waiting == 0
+                assert (await attempt(inbox.submit("chat", event))).unwrap().is_new
+    assert (await attempt(inbox.waiting())).unwrap() == 0
     for context in "abc":
         assert [name for name in order if name.startswith(context)] == [f"{context}{n}" for n in range(4)]
     assert most == 3
@@ -71,7 +71,7 @@ async def test_no_more_contexts_are_worked_on_than_the_limit() -> None:
     bench.persona.services.events.subscribe(count)
     async with PersonaInbox(bench.persona, done) as inbox:
         for number in range(6):
-            inbox.submit("chat", an_event(name=f"e{number}", context=f"c{number}")).unwrap()
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=f"c{number}")))).unwrap()
     assert (most, under_way) == (2, 0)
 
 
@@ -80,8 +80,8 @@ async def test_a_full_inbox_refuses_the_next_event() -> None:
     outcomes: list[PersonaOutcome] = []
     async with PersonaInbox(bench.persona, outcomes.append) as inbox:
         for number in range(2):
-            inbox.submit("chat", an_event(name=f"e{number}")).unwrap()
-        assert inbox.submit("chat", an_event(name="e2")).failure() == InboxFull(2, "e2")
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}")))).unwrap()
+        assert (await attempt(inbox.submit("chat", an_event(name="e2")))).failure() == InboxFull(2, "e2")
     assert [outcome.event_id for outcome in outcomes] == ["e0", "e1"]
 
 
@@ -90,9 +90,13 @@ async def test_a_full_inbox_drops_the_event_that_waits_longest_and_says_so() -> 
     outcomes: list[PersonaOutcome] = []
     async with PersonaInbox(bench.persona, outcomes.append) as inbox:
         for number, context in enumerate("abc"):
-            dropped = inbox.submit("chat", an_event(name=f"e{number}", context=context)).unwrap()
+            dropped = (
+                (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=context))))
+                .unwrap()
+                .dropped
+            )
         assert dropped is not None
-        assert dropped.id == "e0"
+        assert dropped.key == "e0"
     assert sorted(outcome.event_id for outcome in outcomes) == ["e1", "e2"]
     assert [event.event_id for event in bench.recorder.of(PersonaEventDropped)] == ["e0"]
 
@@ -101,9 +105,9 @@ async def test_a_context_that_lost_its_last_event_takes_new_ones() -> None:
     bench = inbox_bench(capacity=1, overflow="drop_oldest")
     outcomes: list[PersonaOutcome] = []
     async with PersonaInbox(bench.persona, outcomes.append) as inbox:
-        inbox.submit("chat", an_event(name="e0", context="a")).unwrap()
-        inbox.submit("chat", an_event(name="e1", context="b")).unwrap()
-        inbox.submit("chat", an_event(name="e2", context="a")).unwrap()
+        (await attempt(inbox.submit("chat", an_event(name="e0", context="a")))).unwrap()
+        (await attempt(inbox.submit("chat", an_event(name="e1", context="b")))).unwrap()
+        (await attempt(inbox.submit("chat", an_event(name="e2", context="a")))).unwrap()
     assert [outcome.event_id for outcome in outcomes] == ["e2"]
 
 
@@ -111,22 +115,25 @@ async def test_what_cannot_be_put_in_is_refused() -> None:
     bench = inbox_bench()
     inbox = PersonaInbox(bench.persona)
     with pytest.raises(RuntimeError, match="not entered"):
-        inbox.submit("chat", an_event())
+        (await attempt(inbox.submit("chat", an_event())))
     async with inbox:
-        assert inbox.submit("chess", an_event()).failure() == UnknownDomain("chess", ("chat",))
+        assert (await attempt(inbox.submit("chess", an_event()))).failure() == UnknownDomain(
+            "chess", ("chat",)
+        )
 
 
 async def test_what_waits_is_a_part_of_the_cognitive_load() -> None:
     bench = inbox_bench(capacity=4, max_contexts=1)
     loads: list[float] = []
+    room = bench.persona.room_of("chat", an_event())
     bench.persona.services.events.subscribe(
         lambda event: (
-            loads.append(bench.store.states[bench.persona.settings.id].cognitive_load)
+            loads.append(bench.store.states[room].cognitive_load)
             if isinstance(event, PersonaStepStarted)
             else None
         )
     )
     async with PersonaInbox(bench.persona) as inbox:
         for number in range(4):
-            inbox.submit("chat", an_event(name=f"e{number}")).unwrap()
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}")))).unwrap()
     assert loads == [1.0, 0.75, 0.5, 0.25]

@@ -26,6 +26,7 @@ def walker(seed: int, *, learning: bool = True, reasoning: bool = True, misled: 
         engagement=EngagementPolicy(max_events=EVENTS),
         learning=evolve(LearningPolicy(), enabled=learning),
         reasoning=reasoning,
+        transcript=0,  # the simulated model looks for its gate in the whole prompt
         reuse_above=1.0,  # each gate is planned for anew, so that only learning makes a difference
     )
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import anyio
 import pytest
 
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.persona_events import PersonaPlanResumed, PersonaStepStarted
 from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM, say
@@ -22,7 +22,7 @@ ROOT = Path(__file__).parents[2]
 
 KILLED_IN_STEP_2 = """
 import sys, anyio
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.events import TaskStarted
 from reactive_agents.testing import ScriptedLLM, say
 from tests.support.personas import persona_bench, planned

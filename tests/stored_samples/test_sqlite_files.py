@@ -21,7 +21,7 @@ from reactive_agents.adapters.governance.budget import BUDGET, BudgetState, Sqli
 from reactive_agents.adapters.governance.cost_tracker import COST, SpendingTotal, SqliteCostTracker
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.sqlite import version_of
 from reactive_agents.core.conversation import SessionKey, SessionTurn
@@ -41,6 +41,8 @@ from reactive_agents.core.ids import (
 from reactive_agents.core.memory import ForgetUser, MemoryCandidate
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.persona_events import PersonaStageFailed, PersonaStepEnded
+from reactive_agents.core.persona_queue import WorkFilter
+from reactive_agents.core.personas import Room, SelfState
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock, SequentialIds
@@ -158,7 +160,8 @@ async def test_plans_are_read_and_go_on(tmp_path: Path) -> None:
 async def test_records_of_personas_are_read_with_every_event_and_error(tmp_path: Path) -> None:
     store = SqlitePersonaStore(sample("memory_4.db", tmp_path))
     ada = PersonaId("ada")
-    plan = (await attempt(store.plan_of_event(ada, EventId("event-1")))).unwrap().unwrap()
+    room = Room(ada, "chat", ContextId("general"))
+    plan = (await attempt(store.plan_of_event(room, EventId("event-1")))).unwrap().unwrap()
     assert (len(plan.plan.steps), plan.follows, plan.large_steps) == (
         2,
         (LearningId("learning-1"),),
@@ -166,9 +169,13 @@ async def test_records_of_personas_are_read_with_every_event_and_error(tmp_path:
     )
     (learning,) = (await attempt(store.list_learnings(ada, domain="chat"))).unwrap()
     assert (learning.pattern, learning.confidence) == ("Short answers work.", 0.75)
-    thoughts = await attempt(store.recall_thoughts(ada, domain="chat", context_id=ContextId("general")))
+    thoughts = await attempt(store.recall_thoughts(room))
     assert [thought.content for thought in thoughts.unwrap()] == ["Bob asks about React."]
-    assert (await attempt(store.get_self_state(ada))).unwrap().preoccupations == ("a timeout",)
+    state = (await attempt(store.get_self_state(room))).unwrap()
+    assert state == SelfState(room), "it was of all rooms in one"
+    (event,) = (await attempt(store.find_work(WorkFilter(ada, ("event",))))).unwrap()
+    assert (event.room, event.key, event.plan_id, event.is_open) == (room, "event-1", plan.id, True)
+    assert not (await attempt(store.add_event(room, plan.event))).unwrap().is_new
     journal = (await attempt(store.journal(TaskId("task-of-event-1")))).unwrap()
     assert [event.sequence for event in journal] == list(range(1, 38))
     assert len({type(event) for event in journal}) == 13
@@ -178,6 +185,27 @@ async def test_records_of_personas_are_read_with_every_event_and_error(tmp_path:
     assert None not in errors
     assert isinstance(await attempt(store.record(journal[0])), Success)
     assert isinstance(await attempt(store.save_plan(plan)), Success)
+    await store.aclose()
+
+
+async def test_the_work_of_personas_is_read_and_goes_on(tmp_path: Path) -> None:
+    store = SqlitePersonaStore(sample("memory_6.db", tmp_path), clock=FakeClock())
+    room = Room(PersonaId("ada"), "chat", ContextId("general"), "acme")
+    said = (await attempt(store.transcript(room))).unwrap()
+    assert [(each.author, each.content) for each in said] == [
+        ("Bob", "What is React?"),
+        ("", "React is a library."),
+        ("Eve", "And Vue?"),
+    ]
+    (letter,) = (await attempt(store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert (letter.kind, letter.message, letter.message_kind) == ("delivery", "React is a library.", "answer")
+    assert (await attempt(store.order_work(letter.number, "retry"))).unwrap()
+    for kind, key in (("event", "event-2"), ("delivery", "event-1#answer"), ("evaluation", "event-1")):
+        claimed = await attempt(store.claim(room.persona_id, kind, domains=("chat",)))  # type: ignore[arg-type]
+        item = claimed.unwrap()
+        assert item is not None
+        assert (item.key, item.attempts, item.room) == (key, 1, room)
+        assert (await attempt(store.end_work(item))).unwrap()
     await store.aclose()
 
 

@@ -105,7 +105,7 @@ class SimulatedModel:
         last = request.messages[-1]
         if isinstance(last, ToolMessage):
             return evolve(response, content=last.content)
-        named = [action for action in ACTIONS if action in prompt]
+        named = [action for action in ACTIONS if f"Try the {gate}: {action}" in prompt]
         action = named[0] if named else self._chance.choice(ACTIONS)
         call = ToolCall(CallId(f"call-{words}"), "try_gate", {"gate": gate, "action": action})
         return evolve(response, tool_calls=(call,), finish_reason="tool_calls")

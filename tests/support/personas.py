@@ -132,7 +132,7 @@ def persona_bench(
     clock = clock or FakeClock(step_s=0.001)
     engines = bench(llm, tools=tools or FakeTools({}), clock=clock, options=options)
     ports = engines.engine.ports
-    kept = store if store is not None else InMemoryPersonaStore()
+    kept = store if store is not None else InMemoryPersonaStore(clock=clock)
     services = PersonaServices(kept, ports.events, clock, ports.ids)
     domain = PersonaDomain("chat", engines.engine, deliver=deliver)
     persona = Persona(PersonaSettings(**{**SETTINGS, **settings}), [domain], services)

@@ -5,6 +5,8 @@ A published version is never changed: a new one is appended, and files are migra
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from typing import TypeVar
 
 from returns.result import Result
@@ -217,7 +219,103 @@ _OWNERS = (
     "CREATE INDEX memory_vectors_by_space ON memory_vectors (space, agent_id, owner, kind, signs)",
 )
 
-MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS))
+
+def _queue_of_plans(file: sqlite3.Connection) -> None:
+    """Add the events of plans from before there was a queue, with their answers.
+
+    Of several plans for one event the last one counts.
+    """
+    rows = file.execute(
+        "SELECT id, persona_id, domain, context_id, status, created_at, data FROM persona_plans ORDER BY seq"
+    ).fetchall()
+    plans = {(*row[1:4], json.loads(row[6])["event"]["id"]): row for row in rows}
+    insert = (
+        'INSERT INTO persona_work (kind, persona_id, tenant, domain, context_id, key, event_id, "user", '
+        "priority, status, created_at, updated_at, event, plan_id, task_id, message) "
+        "VALUES (?, ?, '', ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    )
+    for (persona, domain, context, event_id), (plan_id, *_, status, created, data) in plans.items():
+        plan = json.loads(data)
+        event, task_id = plan["event"], plan["task"]["id"]
+        event_text, author, priority = json.dumps(event), event["author"], event.get("priority", 0.5)
+        place = (persona, domain, context)
+        ended = "open" if status == "active" else "done"
+        shared = (author, priority)
+        of_event = (event_id, event_id, *shared, ended, created, created, event_text, plan_id, task_id, "")
+        file.execute(insert, ("event", *place, *of_event))
+        done = [step for step in plan["plan"]["steps"] if step.get("status") == "completed"]
+        answer = (done[-1].get("result") or "") if done else ""
+        if status == "completed" and answer:
+            key = f"{event_id}#answer"
+            of_answer = (
+                key,
+                event_id,
+                *shared,
+                "done",
+                created,
+                created,
+                event_text,
+                plan_id,
+                task_id,
+                answer,
+            )
+            file.execute(insert, ("delivery", *place, *of_answer))
+
+
+_PERSONA_WORK = (
+    "ALTER TABLE persona_plans ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX persona_plans_by_event",
+    "CREATE INDEX persona_plans_by_event ON persona_plans (persona_id, tenant, domain, context_id, event_id)",
+    "ALTER TABLE persona_learnings ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE persona_thoughts ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
+    "ALTER TABLE persona_thoughts ADD COLUMN \"user\" TEXT NOT NULL DEFAULT ''",
+    "DROP INDEX persona_thoughts_by_weight",
+    "CREATE INDEX persona_thoughts_by_weight"
+    " ON persona_thoughts (persona_id, tenant, domain, context_id, weight)",
+    "DROP TABLE persona_states",  # of all rooms in one: nobody can say any more whose they were
+    "CREATE TABLE persona_states (persona_id TEXT NOT NULL, tenant TEXT NOT NULL, domain TEXT NOT NULL,"
+    " context_id TEXT NOT NULL, data TEXT NOT NULL,"
+    " PRIMARY KEY (persona_id, tenant, domain, context_id)) WITHOUT ROWID",
+    """
+    CREATE TABLE persona_work (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL,
+        persona_id TEXT NOT NULL,
+        tenant TEXT NOT NULL,
+        domain TEXT NOT NULL,
+        context_id TEXT NOT NULL,
+        key TEXT NOT NULL,
+        event_id TEXT NOT NULL,
+        "user" TEXT NOT NULL,
+        priority REAL NOT NULL,
+        status TEXT NOT NULL DEFAULT 'open',
+        attempts INTEGER NOT NULL DEFAULT 0,
+        holder TEXT NOT NULL DEFAULT '',
+        lease_until INTEGER NOT NULL DEFAULT 0,
+        due INTEGER NOT NULL DEFAULT 0,
+        created_at INTEGER NOT NULL,
+        updated_at INTEGER NOT NULL,
+        reason TEXT NOT NULL DEFAULT '',
+        event TEXT NOT NULL,
+        message TEXT NOT NULL DEFAULT '',
+        message_kind TEXT NOT NULL DEFAULT 'answer',
+        plan_id TEXT,
+        task_id TEXT,
+        outcome TEXT,
+        message_id TEXT NOT NULL DEFAULT '',
+        cost_usd REAL NOT NULL DEFAULT 0,
+        UNIQUE (kind, persona_id, tenant, domain, context_id, key)
+    )
+    """,
+    "CREATE INDEX persona_work_open ON persona_work"
+    " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
+    "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
+    'CREATE INDEX persona_work_by_user ON persona_work (persona_id, tenant, "user", updated_at)',
+    "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
+    _queue_of_plans,
+)
+
+MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK))
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 
 

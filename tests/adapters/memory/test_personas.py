@@ -13,12 +13,12 @@ from returns.maybe import Nothing, Some
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
-from reactive_agents.adapters.memory.records import SqlitePersonaStore
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded
-from reactive_agents.core.personas import THOUGHTS_KEPT, SelfState, Thought, ThoughtId
+from reactive_agents.core.personas import THOUGHTS_KEPT, Room, SelfState, Thought, ThoughtId
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
@@ -28,6 +28,7 @@ from tests.support.personas import a_persona_plan, an_event
 pytestmark = pytest.mark.anyio
 
 ADA = PersonaId("ada")
+GENERAL = Room(ADA, "chat", ContextId("general"))
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -50,13 +51,15 @@ async def test_plans_are_kept_by_their_id_and_found_by_their_event(store: Person
     plan = a_persona_plan("look", "write")
     (await attempt(store.save_plan(plan))).unwrap()
     assert (await attempt(store.get_plan(plan.id))).unwrap() == Some(plan)
-    assert (await attempt(store.plan_of_event(ADA, plan.event.id))).unwrap() == Some(plan)
+    assert (await attempt(store.plan_of_event(plan.room, plan.event.id))).unwrap() == Some(plan)
     ended = evolve(plan.with_plan(status="completed"), succeeded=True)
     (await attempt(store.save_plan(ended))).unwrap()
     assert (await attempt(store.get_plan(plan.id))).unwrap() == Some(ended)
     assert (await attempt(store.get_plan(PlanId("other")))).unwrap() == Nothing
-    assert (await attempt(store.plan_of_event(ADA, EventId("other")))).unwrap() == Nothing
-    assert (await attempt(store.plan_of_event(PersonaId("eve"), plan.event.id))).unwrap() == Nothing
+    assert (await attempt(store.plan_of_event(plan.room, EventId("other")))).unwrap() == Nothing
+    for changes in ({"persona_id": "eve"}, {"tenant": "acme"}, {"context_id": "other"}, {"domain": "code"}):
+        room = evolve(plan.room, **changes)  # type: ignore[arg-type]
+        assert (await attempt(store.plan_of_event(room, plan.event.id))).unwrap() == Nothing
 
 
 async def test_plans_are_listed_newest_first_by_what_is_named(store: PersonaStore) -> None:
@@ -110,8 +113,7 @@ async def test_thoughts_of_a_context_come_by_what_is_left_of_their_importance(st
         (await attempt(store.add_thought(thought))).unwrap()
 
     async def recalled(**named: object) -> list[str]:
-        place = {"domain": "chat", "context_id": ContextId("general")}
-        found = await attempt(store.recall_thoughts(ADA, **place, **named))  # type: ignore[arg-type]
+        found = await attempt(store.recall_thoughts(GENERAL, **named))  # type: ignore[arg-type]
         return [thought.id for thought in found.unwrap()]
 
     assert await recalled() == ["new and plain", "old and important", "new and trifling"]
@@ -122,16 +124,17 @@ async def test_thoughts_of_a_context_come_by_what_is_left_of_their_importance(st
 async def test_the_working_memory_of_a_context_stays_small(store: PersonaStore) -> None:
     for number in range(THOUGHTS_KEPT + 3):
         (await attempt(store.add_thought(a_thought(f"t{number}", hours=number)))).unwrap()
-    place = {"domain": "chat", "context_id": ContextId("general")}
-    kept = (await attempt(store.recall_thoughts(ADA, **place, limit=1_000))).unwrap()  # type: ignore[arg-type]
+    kept = (await attempt(store.recall_thoughts(GENERAL, limit=1_000))).unwrap()
     assert [thought.id for thought in kept] == [f"t{n}" for n in range(THOUGHTS_KEPT + 2, 2, -1)]
 
 
 async def test_a_state_is_idle_until_it_is_stored(store: PersonaStore) -> None:
-    assert (await attempt(store.get_self_state(ADA))).unwrap() == SelfState(ADA)
-    busy = SelfState(ADA, "The goal", 0.5, ("A worry.",))
+    assert (await attempt(store.get_self_state(GENERAL))).unwrap() == SelfState(GENERAL)
+    busy = SelfState(GENERAL, "The goal", 0.5, ("A worry.",))
     (await attempt(store.save_self_state(busy))).unwrap()
-    assert (await attempt(store.get_self_state(ADA))).unwrap() == busy
+    assert (await attempt(store.get_self_state(GENERAL))).unwrap() == busy
+    for other in (evolve(GENERAL, context_id="other"), evolve(GENERAL, tenant="acme")):
+        assert (await attempt(store.get_self_state(other))).unwrap() == SelfState(other)
 
 
 async def test_the_journal_has_what_was_recorded_of_a_task_in_order(store: PersonaStore) -> None:

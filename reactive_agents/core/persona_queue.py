@@ -1,0 +1,190 @@
+"""Work of personas that outlives a process, in one queue.
+
+An event is one item of the queue, unique by its room and id. Its end, its plan in the final state, the
+messages to deliver and the evaluation to make are stored in one transaction. Items of one kind and room are
+done in the order of their numbers; a process holds an item by a lease.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+from hashlib import sha256
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
+from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PersonaPlan, Room
+
+WorkKind: TypeAlias = Literal["event", "delivery", "evaluation"]
+"""``event``: to be answered; ``delivery``: a message to be sent; ``evaluation``: of a plan that ended."""
+
+WorkStatus: TypeAlias = Literal["open", "answered", "done", "dead", "dropped"]
+"""``answered``: an event whose end is stored, but not yet reported. ``dead``: given up after its tries."""
+
+MessageKind: TypeAlias = Literal["answer", "fallback", "notice"]
+"""``fallback``: in place of an answer that could not be given; ``notice``: what nobody asked for."""
+
+OPEN_STATUSES: tuple[WorkStatus, ...] = ("open", "answered")
+"""Statuses of work that is still to be done."""
+
+
+@frozen
+class WorkItem:
+    """One item of the queue.
+
+    Attributes:
+        number: the order of arrival; items of one kind and room are done in this order.
+        key: unique within the kind and the room; of an event its id.
+        event: the event; of a delivery or an evaluation the one that it belongs to.
+        attempts: how often it was begun since it last made progress.
+        holder: the process that does it at the moment; empty for none.
+        due: not before this time; ``None`` for at once.
+        reason: why it ended or is tried again, in a sentence.
+        message: the text of a delivery.
+        message_kind: the kind of a delivery.
+        plan_id: the plan of an event, once there is one, and of an evaluation.
+        task_id: the task of an event, under which its journal is.
+        outcome: of an event that ended, without its plan.
+        message_id: of a delivery, as the platform names the message; empty when it does not say.
+        cost_usd: US dollars of an event or evaluation, without those of the steps of other items.
+    """
+
+    number: int
+    kind: WorkKind
+    room: Room
+    key: str
+    event: DomainEvent
+    status: WorkStatus
+    attempts: int
+    created_at: datetime
+    updated_at: datetime
+    holder: str = ""
+    due: datetime | None = None
+    reason: str = ""
+    message: str = ""
+    message_kind: MessageKind = "answer"
+    plan_id: PlanId | None = None
+    task_id: TaskId | None = None
+    outcome: PersonaOutcome | None = None
+    message_id: str = ""
+    cost_usd: float = 0.0
+
+    @property
+    def delivery_key(self) -> str:
+        """Return the key by which a platform recognises a message that is sent again."""
+        room = self.room
+        parts = (room.persona_id, room.tenant, room.domain, room.context_id, self.key)
+        return sha256("\x1f".join(parts).encode(errors="surrogatepass")).hexdigest()[:32]
+
+    @property
+    def is_open(self) -> bool:
+        """Return whether it is still to be done."""
+        return self.status in OPEN_STATUSES
+
+
+@frozen
+class Submission:
+    """The result of adding an event to the queue.
+
+    Attributes:
+        item: the event's item; ``None`` when the queue is full.
+        is_new: whether it was added now.
+        dropped: the waiting event that was dropped for it.
+        waiting: number of events that wait.
+    """
+
+    item: WorkItem | None
+    is_new: bool
+    dropped: WorkItem | None = None
+    waiting: int = 0
+
+
+@frozen
+class NewMessage:
+    """A message to be delivered.
+
+    Attributes:
+        key: unique within its room.
+        is_delivered: whether somebody else delivers it, so that it is kept for the transcript alone.
+    """
+
+    key: str
+    content: str
+    kind: MessageKind = "answer"
+    is_delivered: bool = False
+
+
+@frozen
+class EventEnd:
+    """The end of an event, stored in one transaction.
+
+    Attributes:
+        outcome: of the event.
+        plan: in its final state; ``None`` when there is none.
+        messages: to be delivered, in this order.
+        evaluate: whether the plan is to be evaluated.
+        cost_usd: US dollars, for the limits of a day.
+        is_dead: whether the event was given up without an end.
+    """
+
+    outcome: PersonaOutcome
+    plan: PersonaPlan | None = None
+    messages: tuple[NewMessage, ...] = ()
+    evaluate: bool = False
+    cost_usd: float = 0.0
+    is_dead: bool = False
+
+
+@frozen
+class WorkFilter:
+    """Chooses items of the queue; ``None`` for any.
+
+    Attributes:
+        since: created at this time or later.
+        until: created before this time.
+        limit: maximum number, the newest.
+    """
+
+    persona_id: PersonaId | None = None
+    kinds: tuple[WorkKind, ...] = ()
+    statuses: tuple[WorkStatus, ...] = ()
+    tenant: str | None = None
+    domain: Domain | None = None
+    context_id: ContextId | None = None
+    user: str | None = None
+    event_id: EventId | None = None
+    since: datetime | None = None
+    until: datetime | None = None
+    limit: int = 50
+
+
+@frozen
+class Utterance:
+    """One message of a room's transcript.
+
+    Attributes:
+        author: who said it; empty for the persona.
+        content: untrusted text, also of the persona, which may quote.
+        event_id: the event, or the one that is answered.
+    """
+
+    author: str
+    content: str
+    at: datetime
+    event_id: EventId
+
+
+@frozen
+class Spending:
+    """Number and cost of the events of a time.
+
+    ``events``: number of those that the persona engaged with; ``cost_usd``: US dollars.
+    """
+
+    events: int = 0
+    cost_usd: float = field(default=0.0)
+
+
+WorkOrder: TypeAlias = Literal["retry", "drop"]
+"""Of a person: do it again from the first try, or never."""
