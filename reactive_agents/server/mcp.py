@@ -49,9 +49,8 @@ from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.texts import one_line
-from reactive_agents.effects import spawn_on_this_loop
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
 from reactive_agents.server.web import Problem
 
 if TYPE_CHECKING:
@@ -59,8 +58,6 @@ if TYPE_CHECKING:
 
     from starlette.routing import BaseRoute
 
-_ANSWER_S: Final = 600.0
-"""Seconds that a run waits for a client that was asked for input and has to call again."""
 _MOST_BYTES: Final = 4_000_000
 _MOST_SESSIONS: Final = 1_000
 _PRINCIPAL: Final = "reactive_agents.principal"
@@ -75,14 +72,12 @@ class _Followed:
     Attributes:
         seen: number of the last event.
         asked: the requests that the client was told of.
-        called_again: the client, who was asked for input, has called again.
     """
 
     run: LiveRun
     seen: int = 0
     shown: int = 0
     asked: set[tuple[str, str]] = field(factory=set)
-    called_again: anyio.Event = field(factory=anyio.Event)
 
 
 class McpAgents:
@@ -94,7 +89,7 @@ class McpAgents:
 
     def __init__(self, service: AgentService, *, name: str = "reactive_agents") -> None:
         self._service = service
-        self._waiting: dict[str, _Followed] = {}
+        self._waiting: WaitingRuns[_Followed] = WaitingRuns(service)
         self.server: Server[Any] = Server(
             name,
             version=__version__,
@@ -195,16 +190,7 @@ class McpAgents:
         self, followed: _Followed, requests: Mapping[tuple[str, str], events.AgentEvent]
     ) -> InputRequiredResult:
         run = followed.run
-        called_again = followed.called_again = anyio.Event()
-        self._waiting[run.run_id] = followed
-
-        async def abandon() -> None:
-            with anyio.move_on_after(_ANSWER_S) as waiting:
-                await called_again.wait()
-            if waiting.cancelled_caught and self._waiting.pop(run.run_id, None) is not None:
-                self._service.agents[run.agent].cancel(run.task_id)
-
-        spawn_on_this_loop(abandon)
+        self._waiting.leave(run.run_id, run, followed.seen, followed)
         asked: InputRequests = {
             "/".join(key): ElicitRequest(params=_form(request)) for key, request in requests.items()
         }
@@ -213,10 +199,10 @@ class McpAgents:
     async def _go_on(self, principal: Principal, run_id: str, responses: Mapping[str, Any]) -> _Followed:
         """Return a run that waits for input, and settle what the client was asked."""
         await self._service.find(principal, run_id)  # nobody else's
-        followed = self._waiting.pop(run_id, None)
-        if followed is None:
+        waiting = self._waiting.take(run_id)
+        if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
-        followed.called_again.set()
+        followed = waiting[2]
         for key, request in tuple(followed.run.requests.items()):
             response = responses.get("/".join(key))
             if isinstance(response, ElicitResult):

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
-from typing import Any, Literal, TypeAlias
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
 from urllib.parse import quote
 
 import anyio
@@ -23,6 +23,7 @@ from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result
 from starlette.requests import Request
 
+from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.run_options import TaskOptions
@@ -50,8 +51,11 @@ MOST_EVENTS = 10_000
 MOST_ENDED = 1_000
 ENDED_S = 600.0
 """Seconds that a run is kept after its end, unless there are more than ``MOST_ENDED``."""
+_ANSWER_S = 600.0
 _CANCEL_S = 10.0
 """Seconds that runs have to end after they were cancelled."""
+
+_State = TypeVar("_State")
 
 Answer: TypeAlias = (
     tuple[Literal["approval"], bool, str]
@@ -226,6 +230,7 @@ class RunRequest:
         text: the task, with the labels of its parts.
         user: whose it is to be; ``None`` for that of the key.
         key: names the work, so that a repeated request begins it once; ``None`` for a new run.
+        tools: that this run has besides; it is never queued then.
     """
 
     text: str
@@ -237,6 +242,7 @@ class RunRequest:
     tags: Sequence[str] = ()
     settings: Any = None
     key: str | None = None
+    tools: Sequence[Tool] = ()
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
@@ -352,13 +358,13 @@ class AgentService:
             task = served.new_task(asked.text, **options)
             if asked.parts:
                 task = evolve(task, parts=asked.parts)
-            if durable and self._queue is not None and run_id is not None:
+            if durable and self._queue is not None and run_id is not None and not asked.tools:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 await served.runs.submit(queued)
                 return await served.runs.find(run_id)
         except AgentError as error:
             raise _refused(error) from None
-        return await self._conduct(principal, name, task, run_id, named=asked.key)
+        return await self._conduct(principal, name, task, run_id, named=asked.key, tools=asked.tools)
 
     async def _conduct(
         self,
@@ -368,6 +374,7 @@ class AgentService:
         run_id: RunId | None,
         *,
         named: str | None = None,
+        tools: Sequence[Tool] = (),
     ) -> LiveRun:
         agent = self.agents[name]
         self.uses.begin(principal, "runs")
@@ -380,6 +387,8 @@ class AgentService:
                 self._by_key[run_id] = live
         self.started += 1
         options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
+        if tools:
+            options["tools"] = tools
         if agent.deps_type is not None:
             options["deps"] = None if self._deps is None else self._deps(principal)
 
@@ -632,6 +641,46 @@ class AgentService:
                 return
             self._live.pop(run.run_id, None)
             self._by_key.pop(run.run_id, None)
+
+
+class WaitingRuns(Generic[_State]):
+    """Runs whose clients were told what they wait for, and have to come back with it.
+
+    One that nobody comes back to is cancelled.
+
+    Args:
+        service: whose runs they are.
+        seconds: that a run waits.
+    """
+
+    def __init__(self, service: AgentService, seconds: float = _ANSWER_S) -> None:
+        self._service = service
+        self._seconds = seconds
+        self._left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = {}
+
+    def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
+        """Let a run wait under a key for its client, who has seen the events up to a number."""
+        earlier = self.take(key)
+        if earlier is not None and earlier[0] is not run:
+            self._service.agents[earlier[0].agent].cancel(earlier[0].task_id)
+        taken = anyio.Event()
+        self._left[key] = (run, after, state, taken)
+
+        async def cancel_late() -> None:
+            with anyio.move_on_after(self._seconds):
+                await taken.wait()
+            if not taken.is_set() and self.take(key) is not None:
+                self._service.agents[run.agent].cancel(run.task_id)
+
+        spawn_on_this_loop(cancel_late)
+
+    def take(self, key: str) -> tuple[LiveRun, int, _State] | None:
+        """Return the run that waits under a key, for its client who has come back."""
+        left = self._left.pop(key, None)
+        if left is None:
+            return None
+        left[3].set()
+        return left[:3]
 
 
 def stored_name(user: str | None, name: str) -> str:

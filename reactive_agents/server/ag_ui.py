@@ -1,0 +1,473 @@
+"""The AG-UI protocol: a run as the events that a user interface shows.
+
+``Translation`` turns the events of a run into those of the protocol, and is pure. A run of the protocol may
+be a part of a run here: where people have to decide or answer, or the interface itself executes a tool, the
+stream ends and names what is open, the run waits, and the next request continues it.
+
+Source: the Agent User Interaction Protocol 1.0, by its package ``ag-ui-protocol``.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from typing import Any, Final, TypeAlias
+
+from ag_ui.core import events as ui
+from ag_ui.core.types import Interrupt, Message, ResumeEntry, RunAgentInput, ToolMessage, UserMessage
+from ag_ui.encoder import EventEncoder
+from attrs import define, field
+from pydantic import ValidationError
+from returns.result import Failure
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from reactive_agents.adapters.telemetry.console import describe
+from reactive_agents.adapters.tools.decorator import Tool, external_tool
+from reactive_agents.adapters.tools.json_value import as_text
+from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core import events
+from reactive_agents.core.errors import RunCancelled, root_cause
+from reactive_agents.core.ids import CallId, RunId
+from reactive_agents.core.json import Json
+from reactive_agents.core.message_formats import messages_from_openai
+from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.texts import one_line
+from reactive_agents.server.access import Principal
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
+from reactive_agents.server.web import HEARTBEAT, EventStream, Problem, problem_of, read_json
+
+_KEPT_TEXTS: Final = ("calls",)
+"""Retractions whose text stays in the conversation: a remark beside tool calls."""
+_ROLES: Final = {"developer": "system", "system": "system", "user": "user", "assistant": "assistant"}
+_Key: TypeAlias = tuple[str, str]
+
+
+@define(eq=False)
+class Translation:
+    """The events of the protocol for those of a run, one after the other.
+
+    Attributes:
+        thread_id, run_id: of the request, which the stream names.
+        messages: of the conversation, with what the run has added; a text that is retracted is not among
+            them.
+        answered: the requests of the run that this request brought answers to.
+    """
+
+    thread_id: str
+    run_id: str
+    messages: list[Message] = field(factory=list)
+    answered: set[_Key] = field(factory=set)
+    _main: RunId | None = None
+    _text: tuple[str, str] | None = None
+    _texts: list[str] = field(factory=list)
+    _thinking: str | None = None
+    _calls: dict[tuple[RunId, CallId], str] = field(factory=dict)
+    _told: set[str] = field(factory=set)
+    _subagents: set[RunId] = field(factory=set)
+    _made: int = 0
+    _prefix: str = ""
+
+    def for_request(self, given: RunAgentInput, answered: set[_Key]) -> Translation:
+        """Return itself for the next request of its thread, which brought these answers."""
+        self.run_id, self.answered = given.run_id, answered
+        self._made = 0
+        return self
+
+    def begin(self, run: RunId) -> list[ui.BaseEvent]:
+        """Return the first events of a stream, which may continue a run."""
+        self._main = run
+        self._prefix = f"{self.run_id}-"
+        return [ui.RunStartedEvent(thread_id=self.thread_id, run_id=self.run_id)]
+
+    def of(self, event: events.AgentEvent) -> list[ui.BaseEvent]:
+        """Return the events for the next one of the run."""
+        found = self._entered(event)
+        is_main = event.run_id == self._main
+        whose = None if is_main else str(event.run_id)
+        match event:
+            case events.ModelTextStreamed(text=text) if is_main and text:
+                found += [*self._end_thinking(), *self._say(text)]
+            case events.ModelThinkingStreamed(text=text) if is_main and text:
+                found += [*self._end_text(), *self._think(text)]
+            case events.ModelTextRetracted(policy=policy) if is_main:
+                found += self._retract(keep=policy in _KEPT_TEXTS)
+            case events.ModelStreamRestarted() if is_main:
+                found += self._retract(keep=False)
+            case events.ToolCallStarted(tool_name=name, call_id=call, arguments=arguments):
+                found += self._close()
+                found += self._call(event.run_id, call, name, json.dumps(arguments), whose)
+            case events.ToolCallCompleted(tool_name=name, call_id=call):
+                if (event.run_id, call) not in self._calls:  # it was refused before it began
+                    found += [*self._close(), *self._call(event.run_id, call, name, "{}", whose)]
+                shown = _shown(event.result) if event.success else event.error
+                made = self._calls.pop((event.run_id, call))
+                if made not in self._told:
+                    found.append(self._result(made, shown, whose))
+            case events.TaskCompleted() | events.TaskFailed() if is_main:
+                found += [*self._close(), *self._ended(event)]
+            case events.TaskCompleted(result=result):
+                found.append(
+                    ui.SubagentFinishedEvent(subagent_run_id=str(event.run_id), result=result.output)
+                )
+            case events.TaskFailed(error=error):
+                message = root_cause(error).message
+                found.append(ui.SubagentErrorEvent(subagent_run_id=str(event.run_id), message=message))
+            case events.ToolProgressed() | events.StrategySelected() | events.GuidanceGiven():
+                line = describe(event)
+                if line is not None:
+                    found.append(ui.CustomEvent(name=line.kind, value=line.text, subagent_run_id=whose))
+            case _:
+                pass
+        return found
+
+    def suspended(self, requests: Iterable[tuple[_Key, events.AgentEvent]]) -> list[ui.BaseEvent]:
+        """Return the end of a stream whose run waits for these requests."""
+        interrupts, pending = [], []
+        for key, request in requests:
+            if isinstance(request, events.ExternalCallRequested):
+                pending.append(self._calls.get((request.run_id, request.call_id), "/".join(key)))
+            else:
+                interrupts.append(self._interrupt(key, request))
+        outcome: ui.RunFinishedOutcome = ui.RunFinishedSuccessOutcome(pending_tool_call_ids=pending or None)
+        if interrupts:
+            outcome = ui.RunFinishedInterruptOutcome(interrupts=interrupts)
+        end = ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
+        return [*self._close(), end]
+
+    def answers(
+        self, requests: Iterable[tuple[_Key, events.AgentEvent]], given: RunAgentInput
+    ) -> list[tuple[_Key, Answer]]:
+        """Return what a request of the protocol says to the requests of a run."""
+        entries = {each.interrupt_id: each for each in given.resume or ()}
+        results = {each.tool_call_id: each for each in given.messages if isinstance(each, ToolMessage)}
+        found: list[tuple[_Key, Answer]] = []
+        for key, request in requests:
+            if isinstance(request, events.ExternalCallRequested):
+                result = results.get(self._calls.get((request.run_id, request.call_id), ""))
+                if result is not None:
+                    self._told.add(result.tool_call_id)
+                    content = result.content if isinstance(result.content, str) else as_text(result.content)
+                    found.append((key, ("call", content, result.error or "")))
+            elif (entry := entries.get("/".join(key))) is not None:
+                found.append((key, _answer(request, entry)))
+        return found
+
+    # --- parts ----------------------------------------------------------------------------------------------
+
+    def _entered(self, event: events.AgentEvent) -> list[ui.BaseEvent]:
+        """Return the start of a sub-agent, when it is not known yet."""
+        if event.run_id == self._main or event.run_id in self._subagents:
+            return []
+        self._subagents.add(event.run_id)
+        parent = event.parent_run_id
+        above = None if parent in (None, self._main) else str(parent)
+        begun = ui.SubagentStartedEvent(
+            subagent_run_id=str(event.run_id), name=str(event.agent), parent_subagent_run_id=above
+        )
+        return [*self._close(), begun]
+
+    def _say(self, text: str) -> list[ui.BaseEvent]:
+        begun: list[ui.BaseEvent] = []
+        if self._text is None:
+            self._text = (self._id(), "")
+            begun.append(ui.TextMessageStartEvent(message_id=self._text[0], role="assistant"))
+        made, so_far = self._text
+        self._text = (made, so_far + text)
+        return [*begun, ui.TextMessageContentEvent(message_id=made, delta=text)]
+
+    def _think(self, text: str) -> list[ui.BaseEvent]:
+        begun: list[ui.BaseEvent] = []
+        if self._thinking is None:
+            self._thinking = self._id()
+            begun = [
+                ui.ReasoningStartEvent(message_id=self._thinking),
+                ui.ReasoningMessageStartEvent(message_id=self._thinking),
+            ]
+        return [*begun, ui.ReasoningMessageContentEvent(message_id=self._thinking, delta=text)]
+
+    def _end_text(self) -> list[ui.BaseEvent]:
+        if self._text is None:
+            return []
+        (made, text), self._text = self._text, None
+        self._texts.append(made)
+        self._add({"id": made, "role": "assistant", "content": text})
+        return [ui.TextMessageEndEvent(message_id=made)]
+
+    def _end_thinking(self) -> list[ui.BaseEvent]:
+        if self._thinking is None:
+            return []
+        made, self._thinking = self._thinking, None
+        return [ui.ReasoningMessageEndEvent(message_id=made), ui.ReasoningEndEvent(message_id=made)]
+
+    def _close(self) -> list[ui.BaseEvent]:
+        return [*self._end_thinking(), *self._end_text()]
+
+    def _retract(self, *, keep: bool) -> list[ui.BaseEvent]:
+        """Return what takes the latest text out of the conversation, as the protocol can: a snapshot."""
+        ended = self._close()
+        texts, self._texts = self._texts, []
+        if keep or not texts:
+            return ended
+        self.messages = [each for each in self.messages if each.id not in texts]
+        return [*ended, ui.MessagesSnapshotEvent(messages=list(self.messages))]
+
+    def _call(
+        self, run: RunId, call: CallId, name: str, arguments: str, whose: str | None
+    ) -> list[ui.BaseEvent]:
+        made = self._calls[run, call] = self._id()
+        function = {"name": name, "arguments": arguments}
+        self._add(
+            {"role": "assistant", "tool_calls": [{"id": made, "type": "function", "function": function}]}
+        )
+        return [
+            ui.ToolCallStartEvent(tool_call_id=made, tool_call_name=name, subagent_run_id=whose),
+            ui.ToolCallArgsEvent(tool_call_id=made, delta=arguments, subagent_run_id=whose),
+            ui.ToolCallEndEvent(tool_call_id=made, subagent_run_id=whose),
+        ]
+
+    def _result(self, made: str, shown: str, whose: str | None) -> ui.BaseEvent:
+        message = self._id()
+        self._add({"id": message, "role": "tool", "tool_call_id": made, "content": shown})
+        return ui.ToolCallResultEvent(
+            message_id=message, tool_call_id=made, content=shown, subagent_run_id=whose
+        )
+
+    def _ended(self, event: events.TaskCompleted | events.TaskFailed) -> list[ui.BaseEvent]:
+        if isinstance(event, events.TaskCompleted):
+            result = event.result
+            document = {"status": result.status, "output": result.output, "reason": result.reason}
+            said = self.messages[-1] if self.messages else None
+            spoken: list[ui.BaseEvent] = []
+            if result.output and (said is None or said.role != "assistant" or said.content != result.output):
+                spoken = [*self._say(result.output), *self._end_text()]
+            return [*spoken, self._finished(ui.RunFinishedSuccessOutcome(), result.metadata, document)]
+        if isinstance(event.error, RunCancelled):
+            return [self._finished(ui.RunFinishedCancelledOutcome(), event.metadata, None)]
+        error = root_cause(event.error)
+        usage = _usage(event.metadata)
+        return [ui.RunErrorEvent(message=error.message, code=type(error).__name__, usage=usage)]
+
+    def _finished(
+        self, outcome: ui.RunFinishedOutcome, figures: TaskResultMetadata, document: Any
+    ) -> ui.BaseEvent:
+        return ui.RunFinishedEvent(
+            thread_id=self.thread_id,
+            run_id=self.run_id,
+            outcome=outcome,
+            result=document,
+            usage=_usage(figures),
+        )
+
+    def _interrupt(self, key: _Key, request: events.AgentEvent) -> Interrupt:
+        line = describe(request)
+        message = one_line(line.text) if line is not None else None
+        if isinstance(request, events.ApprovalRequested):
+            schema = {"type": "object", "properties": {"approved": {"type": "boolean"}}}
+            call = self._calls.get((request.run_id, request.call_id))
+            return Interrupt(
+                id="/".join(key),
+                reason="approval",
+                message=message,
+                tool_call_id=call,
+                response_schema=schema,
+            )
+        schema = {"type": "object", "properties": {"answer": {"type": "string"}}}
+        return Interrupt(id="/".join(key), reason="question", message=message, response_schema=schema)
+
+    def _add(self, message: dict[str, Any]) -> None:
+        message.setdefault("id", self._id())
+        self.messages += RunAgentInput.model_validate(
+            {"thread_id": "", "run_id": "", "messages": [message]}
+        ).messages
+
+    def _id(self) -> str:
+        self._made += 1
+        return f"{self._prefix}{self._made}"
+
+
+def _shown(result: Json) -> str:
+    return result if isinstance(result, str) else json.dumps(result, ensure_ascii=False)
+
+
+def _answer(request: events.AgentEvent, entry: ResumeEntry) -> Answer:
+    given = entry.payload if isinstance(entry.payload, dict) else {}
+    resolved = entry.status == "resolved"
+    if isinstance(request, events.ApprovalRequested):
+        approved = resolved and (entry.payload is True or given.get("approved") is True)
+        return ("approval", approved, "" if approved else str(given.get("reason", "")))
+    text = entry.payload if isinstance(entry.payload, str) else given.get("answer")
+    if resolved and isinstance(text, str) and text.strip():
+        return ("question", text)
+    return ("question", "The person gives no answer.")
+
+
+def _usage(figures: TaskResultMetadata) -> list[ui.TokenUsage]:
+    return [
+        ui.TokenUsage(
+            model=each.model,
+            input_tokens=each.usage.input_tokens,
+            output_tokens=each.usage.output_tokens,
+            total_tokens=each.usage.total_tokens,
+        )
+        for each in figures.models
+    ]
+
+
+# --- requests -------------------------------------------------------------------------------------------
+
+
+class AgUiEndpoint:
+    """Answers requests of the protocol with streams of its events."""
+
+    def __init__(self, service: AgentService) -> None:
+        self._service = service
+        self._waiting: WaitingRuns[Translation] = WaitingRuns(service)
+        self._encoder = EventEncoder()
+
+    async def __call__(self, request: Request) -> Response:
+        """Begin a run, or continue the one that waits for what the request brings."""
+        principal = self._service.principal(request)
+        name, _ = self._service.agent(principal, request.path_params.get("agent"))
+        limits = principal.limits
+        data = await read_json(request, most=limits.body_bytes, seconds=limits.body_s)
+        try:
+            given = RunAgentInput.model_validate(data)
+        except ValidationError as error:
+            raise problem_of(error, "invalid-body") from None
+        run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
+            principal, name, given
+        )
+        self._service.uses.begin(principal, "streams")
+        return EventStream(
+            self._stream(run, after, translation),
+            on_end=lambda: self._service.uses.end(principal, "streams"),
+        )
+
+    async def _begun(
+        self, principal: Principal, name: str, given: RunAgentInput
+    ) -> tuple[LiveRun, int, Translation]:
+        last = given.messages[-1] if given.messages else None
+        if not isinstance(last, UserMessage):
+            raise Problem(422, "no-task", "The last message has to be the user's.")
+        *history, task = _messages(given.messages)
+        context = "\n".join(f"{each.description}: {each.value}" for each in given.context or ())
+        asked = RunRequest(
+            f"{task.content}\n\n{context}" if context else task.content,
+            parts=task.parts,
+            history=tuple(history),
+            metadata={"thread_id": given.thread_id, "client_run_id": given.run_id},
+            tools=_tools(given),
+        )
+        run = await self._service.start(principal, name, asked)
+        if not isinstance(run, LiveRun):
+            raise Problem(409, "run-queued", "The agent's runs are queued: they cannot be streamed here.")
+        return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
+
+    async def _taken_up(
+        self, principal: Principal, name: str, given: RunAgentInput
+    ) -> tuple[LiveRun, int, Translation] | None:
+        """Return the run of the thread that waits, with what it waits for settled."""
+        key = f"{principal.key}\n{name}\n{given.thread_id}"
+        waiting = self._waiting.take(key)
+        if waiting is None:
+            if given.resume:
+                raise Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
+            return None
+        run, after, translation = waiting
+        answers = translation.answers(run.requests.items(), given)
+        if not answers:
+            self._service.agents[run.agent].cancel(run.task_id)  # the person went on with something else
+            return None
+        for (run_id, request_id), answer in answers:
+            await self._service.settle(run, run_id, request_id, answer)
+        return run, after, translation.for_request(given, {key for key, _ in answers})
+
+    async def _stream(
+        self, run: LiveRun, after: int, translation: Translation
+    ) -> AsyncGenerator[bytes, None]:
+        key = f"{run.principal.key}\n{run.agent}\n{translation.thread_id}"
+        waits = False
+        try:
+            for begun in translation.begin(run.run_id):
+                yield self._encoded(begun)
+            async for kept in run.follow(after):
+                if kept is None:
+                    yield HEARTBEAT
+                    continue
+                after = kept.number
+                for made in translation.of(kept.event):
+                    yield self._encoded(made)
+                new = [each for each in run.requests.items() if each[0] not in translation.answered]
+                if new and after == run.last:
+                    waits = True
+                    self._waiting.leave(key, run, after, translation)
+                    for made in translation.suspended(run.requests.items()):
+                        yield self._encoded(made)
+                    return
+        finally:
+            if not waits and not run.has_ended:
+                self._service.agents[run.agent].cancel(run.task_id)
+
+    def _encoded(self, event: ui.BaseEvent) -> bytes:
+        return self._encoder.encode(event).encode()
+
+
+def _messages(messages: Sequence[Message]) -> list[Any]:
+    told = [each.model_dump(by_alias=False, exclude_none=True) for each in messages]
+    kept = [_openai(each) for each in told if each["role"] in (*_ROLES, "tool")]
+    read = messages_from_openai(kept)
+    if isinstance(read, Failure):
+        raise Problem(422, "invalid-body", read.failure().message)
+    return list(read.unwrap())
+
+
+def _openai(message: dict[str, Any]) -> dict[str, Any]:
+    """Return a message in the form of the OpenAI protocol."""
+    message = {**message, "role": _ROLES.get(message["role"], "tool")}
+    if isinstance(message.get("content"), list):
+        message["content"] = [_part(each) for each in message["content"]]
+    return message
+
+
+def _part(part: dict[str, Any]) -> dict[str, Any]:
+    if part["type"] == "text":
+        return {"type": "text", "text": part["text"]}
+    source = part["source"]
+    if source["type"] not in ("data", "url"):
+        raise Problem(422, "invalid-body", f"A part from a {source['type']} is not taken.")
+    is_data = source["type"] == "data"
+    url = f"data:{source['mime_type']};base64,{source['value']}" if is_data else source["value"]
+    if part["type"] == "image":
+        return {"type": "image_url", "image_url": {"url": url}}
+    if part["type"] == "audio" and is_data:
+        kind = source["mime_type"].rpartition("/")[2]
+        return {"type": "input_audio", "input_audio": {"data": source["value"], "format": kind}}
+    if part["type"] == "document" and is_data:
+        return {"type": "file", "file": {"file_data": url, "filename": part.get("id") or "document"}}
+    raise Problem(422, "invalid-body", f"A part of the type {part['type']} is not taken from there.")
+
+
+def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
+    """Return the tools that the interface executes."""
+    try:
+        return tuple(
+            external_tool(
+                each.name,
+                each.parameters or {"type": "object", "properties": {}},
+                description=each.description,
+            )
+            for each in given.tools or ()
+        )
+    except ToolDefinitionError as error:
+        raise Problem(422, "invalid-tool", str(error)) from None
+
+
+def routes(service: AgentService) -> list[BaseRoute]:
+    """Return the routes of the protocol."""
+    endpoint = AgUiEndpoint(service)
+    return [
+        Route("/ag-ui", endpoint.__call__, methods=["POST"]),
+        Route("/ag-ui/{agent}", endpoint.__call__, methods=["POST"]),
+    ]

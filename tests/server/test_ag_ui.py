@@ -1,0 +1,281 @@
+"""The AG-UI protocol: streams that its own models read, interrupts, tools of the interface."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from ag_ui.core import events as ui
+from pydantic import TypeAdapter
+
+from reactive_agents import ReactiveAgents, agent_tool, tool
+from reactive_agents.server import create_app
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
+from tests.support.servers import asking, events_of
+
+pytestmark = pytest.mark.anyio
+EVENT: TypeAdapter[Any] = TypeAdapter(ui.Event)
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+def body(*messages: dict[str, Any], run: str = "r1", **fields: Any) -> dict[str, Any]:
+    return {"threadId": "t1", "runId": run, "messages": list(messages), **fields}
+
+
+def user(text: Any, number: int = 1) -> dict[str, Any]:
+    return {"id": f"u{number}", "role": "user", "content": text}
+
+
+async def stream(client: httpx.AsyncClient, sent: dict[str, Any], path: str = "/ag-ui") -> list[Any]:
+    answered = await client.post(path, json=sent)
+    assert answered.status_code == 200, answered.text
+    found = [EVENT.validate_json(each["data"]) for each in events_of(answered.text)]
+    check(found)
+    return found
+
+
+def check(found: list[Any]) -> None:
+    """The rules of the protocol: one start, one end, everything that begins ends, in its order."""
+    assert isinstance(found[0], ui.RunStartedEvent)
+    assert isinstance(found[-1], ui.RunFinishedEvent | ui.RunErrorEvent)
+    texts: set[str] = set()
+    calling: set[str] = set()
+    for each in found[1:-1]:
+        assert not isinstance(each, ui.RunStartedEvent | ui.RunFinishedEvent | ui.RunErrorEvent)
+        match each:
+            case ui.TextMessageStartEvent(message_id=made) | ui.ReasoningMessageStartEvent(message_id=made):
+                assert not texts
+                texts.add(made)
+            case (
+                ui.TextMessageContentEvent(message_id=made) | ui.ReasoningMessageContentEvent(message_id=made)
+            ):
+                assert made in texts
+            case ui.TextMessageEndEvent(message_id=made) | ui.ReasoningMessageEndEvent(message_id=made):
+                texts.remove(made)
+            case ui.ToolCallStartEvent(tool_call_id=made):
+                assert not texts
+                calling.add(made)
+            case ui.ToolCallArgsEvent(tool_call_id=made):
+                assert made in calling
+            case ui.ToolCallEndEvent(tool_call_id=made):
+                calling.remove(made)
+            case _:
+                pass
+    assert not texts | calling
+
+
+def text_of(found: list[Any]) -> str:
+    """The text that an interface shows at the end."""
+    shown: dict[str, str] = {}
+    for each in found:
+        match each:
+            case ui.TextMessageContentEvent(message_id=made, delta=delta):
+                shown[made] = shown.get(made, "") + delta
+            case ui.MessagesSnapshotEvent(messages=messages):
+                shown = {m.id: str(m.content) for m in messages if m.role == "assistant" and m.content}
+            case _:
+                pass
+    return "|".join(shown.values())
+
+
+@asynccontextmanager
+async def served(model: ScriptedLLM, *tools: Any, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning()
+    builder = builder.with_tools(*tools) if tools else builder
+    for name in options:
+        builder = getattr(builder, name)()
+    async with asking(create_app(builder.build(), protocols=["ag-ui"])) as client:
+        yield client
+
+
+def moons(planet: str) -> list[str]:
+    """The moons of a planet."""
+    return ["Phobos", "Deimos"]
+
+
+async def test_an_answer_streams_with_its_tool_calls_and_what_it_took() -> None:
+    model = ScriptedLLM(calls(call("moons", planet="Mars"), text="I look."), answer("Phobos and Deimos."))
+    async with served(model, moons) as client:
+        found = await stream(client, body(user("Which moons has Mars?")), "/ag-ui/clerk")
+    (started,) = [each for each in found if isinstance(each, ui.ToolCallStartEvent)]
+    (result,) = [each for each in found if isinstance(each, ui.ToolCallResultEvent)]
+    assert started.tool_call_name == "moons"
+    assert result.tool_call_id == started.tool_call_id
+    assert json.loads(result.content) == ["Phobos", "Deimos"]
+    assert text_of(found).split("|")[-1] == "Phobos and Deimos."
+    end = found[-1]
+    assert (end.run_id, end.thread_id, end.outcome.type) == ("r1", "t1", "success")
+    assert end.result["status"] == "completed"
+    assert sum(each.total_tokens for each in end.usage) > 0
+
+
+async def test_a_text_that_is_turned_down_is_taken_out_of_the_conversation() -> None:
+    model = ScriptedLLM(
+        say("I will now look it up."), call("moons", planet="Mars"), answer("Phobos and Deimos.")
+    )
+    async with served(model, moons) as client:
+        found = await stream(client, body(user("Which moons has Mars?")))
+    assert text_of(found) == "Phobos and Deimos."
+    assert any(isinstance(each, ui.MessagesSnapshotEvent) for each in found)
+
+
+async def test_the_conversation_before_the_task_is_its_history() -> None:
+    model = ScriptedLLM(forever(say("You said so.")))
+    earlier = [
+        user("My cat is Tom."),
+        {"id": "a1", "role": "assistant", "content": "Noted."},
+        {"id": "x", "role": "reasoning", "content": "hm"},
+        user("What is my cat?", 2),
+    ]
+    async with served(model) as client:
+        await stream(client, body(*earlier, context=[{"description": "Place", "value": "Rome"}]))
+    asked = [each.content for each in model.requests[0].messages]
+    assert asked[-3:-1] == ["My cat is Tom.", "Noted."]
+    assert asked[-1].startswith("What is my cat?")
+    assert "Place: Rome" in asked[-1]
+
+
+PAID: list[str] = []
+
+
+@tool(requires_approval=True)
+def pay(to: str) -> str:
+    """Pay somebody."""
+    PAID.append(to)
+    return f"paid {to}"
+
+
+@pytest.mark.parametrize(
+    ("entry", "paid"),
+    [
+        ({"status": "resolved", "payload": {"approved": True}}, ["Ann"]),
+        ({"status": "resolved", "payload": {"approved": False, "reason": "too much"}}, []),
+        ({"status": "resolved", "payload": {"approved": "yes"}}, []),
+        ({"status": "cancelled"}, []),
+    ],
+    ids=["approved", "denied", "no-boolean", "cancelled"],
+)
+async def test_an_approval_interrupts_the_run_and_resuming_goes_on(
+    entry: dict[str, Any], paid: list[str]
+) -> None:
+    PAID.clear()
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    async with served(model, pay, with_approval=True) as client:
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        assert (interrupt.reason, PAID) == ("approval", [])
+        assert 'pay {"to": "Ann"}' in interrupt.message
+        resume = [{"interruptId": interrupt.id, **entry}]
+        second = await stream(client, body(user("Pay Ann."), run="r2", resume=resume))
+    assert paid == PAID
+    assert text_of(second).endswith("That is what became of paying Ann.")
+    assert second[-1].run_id == "r2"
+
+
+async def test_a_question_is_answered_by_resuming() -> None:
+    model = ScriptedLLM(call("ask-user", question="Which colour?"), answer("Painted blue."))
+    async with served(model, with_ask_user=True) as client:
+        first = await stream(client, body(user("Paint.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        resume = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"answer": "blue"}}]
+        second = await stream(client, body(user("Paint."), run="r2", resume=resume))
+    assert interrupt.reason == "question"
+    assert text_of(second) == "Painted blue."
+
+
+async def test_a_tool_of_the_interface_is_executed_there_and_its_result_goes_on() -> None:
+    model = ScriptedLLM(call("show_map", city="Rome"), answer("The map shows Rome."))
+    tools = [
+        {
+            "name": "show_map",
+            "description": "Shows a map.",
+            "parameters": {"type": "object", "properties": {"city": {"type": "string"}}},
+        }
+    ]
+    async with served(model) as client:
+        first = await stream(client, body(user("Show Rome."), tools=tools))
+        (pending,) = first[-1].outcome.pending_tool_call_ids
+        (started,) = [each for each in first if isinstance(each, ui.ToolCallStartEvent)]
+        assert (started.tool_call_name, started.tool_call_id) == ("show_map", pending)
+        result = {"id": "x", "role": "tool", "toolCallId": pending, "content": "shown"}
+        second = await stream(client, body(user("Show Rome."), result, run="r2", tools=tools))
+    assert text_of(second) == "The map shows Rome."
+    assert "shown" in str(model.requests[-1].messages)
+
+
+async def test_sub_agents_are_shown_as_such() -> None:
+    helper = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(say("It is 4."))).build()
+    model = ScriptedLLM(call("helper", task="2 + 2?"), answer("It is 4."))
+    async with served(model, agent_tool(helper)) as client:
+        found = await stream(client, body(user("2 + 2?")))
+    (begun,) = [each for each in found if isinstance(each, ui.SubagentStartedEvent)]
+    (ended,) = [each for each in found if isinstance(each, ui.SubagentFinishedEvent)]
+    assert begun.subagent_run_id == ended.subagent_run_id
+    assert ended.result == "It is 4."
+
+
+async def test_another_message_in_place_of_an_answer_gives_the_run_up() -> None:
+    PAID.clear()
+    model = ScriptedLLM(call("pay", to="Ann"), forever(say("Fine.")))
+    async with served(model, pay, with_approval=True) as client:
+        await stream(client, body(user("Pay Ann.")))
+        second = await stream(client, body(user("Leave it.", 2), run="r2"))
+    assert text_of(second) == "Fine."
+    assert PAID == []
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        ({}, 422),
+        (body(), 422),
+        (body({"id": "a", "role": "assistant", "content": "x"}), 422),
+        (body(user("x"), resume=[{"interruptId": "y", "status": "resolved"}]), 409),
+        (body(user("x"), tools=[{"name": "a b", "description": "", "parameters": {}}]), 422),
+        (body(user([{"type": "video", "source": {"type": "url", "value": "https://x"}}])), 422),
+        (body(user([{"type": "image", "source": {"type": "file", "value": "f1"}}])), 422),
+    ],
+)
+async def test_requests_that_cannot_be_run_are_problems(sent: dict[str, Any], status: int) -> None:
+    model = ScriptedLLM(forever(say("x")))
+    async with served(model) as client:
+        answered = await client.post("/ag-ui", json=sent)
+        assert (answered.status_code, answered.headers["content-type"]) == (
+            status,
+            "application/problem+json",
+        )
+    assert model.requests == []
+
+
+async def test_leaving_the_stream_cancels_the_run() -> None:
+    from tests.support.servers import listening
+
+    begun, ended = anyio.Event(), anyio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return ""
+
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(forever(call("wait")))).with_reasoning()
+    app = create_app(builder.with_tools(wait).build(), protocols=["ag-ui"])
+    async with (
+        listening(app) as address,
+        httpx.AsyncClient(base_url=address) as client,
+        client.stream("POST", "/ag-ui", json=body(user("Wait."))),
+    ):
+        await begun.wait()
+    await ended.wait()
