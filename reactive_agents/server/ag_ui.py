@@ -205,7 +205,7 @@ class Translation:
         return [*self._end_thinking(), *self._end_text()]
 
     def _retract(self, *, keep: bool) -> list[ui.BaseEvent]:
-        """Return what takes the latest text out of the conversation, as the protocol can: a snapshot."""
+        """Return a snapshot of the conversation without the latest text."""
         ended = self._close()
         texts, self._texts = self._texts, []
         if keep or not texts:

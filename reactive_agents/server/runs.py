@@ -644,7 +644,7 @@ class AgentService:
 
 
 class WaitingRuns(Generic[_State]):
-    """Runs whose clients were told what they wait for, and have to come back with it.
+    """Runs whose clients have to come back with what they wait for.
 
     One that nobody comes back to is cancelled.
 
@@ -659,7 +659,7 @@ class WaitingRuns(Generic[_State]):
         self._left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = {}
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
-        """Let a run wait under a key for its client, who has seen the events up to a number."""
+        """Let a run wait for its client, who has seen the events up to a number."""
         earlier = self.take(key)
         if earlier is not None and earlier[0] is not run:
             self._service.agents[earlier[0].agent].cancel(earlier[0].task_id)

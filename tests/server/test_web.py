@@ -44,7 +44,7 @@ async def take(request: Request) -> Response:
 
 
 async def fail(request: Request) -> Response:
-    raise RuntimeError("the password is hunter2")
+    raise RuntimeError("the shelf of ada is full")
 
 
 def app(**border: Any) -> Starlette:
@@ -217,5 +217,5 @@ async def test_a_defect_is_a_problem_that_tells_nothing_of_the_inside(
     async with client() as http:
         answer = await http.get("/fail")
     assert answer.status_code == 500
-    assert "hunter2" not in answer.text
-    assert "hunter2" in caplog.text
+    assert "shelf of ada" not in answer.text
+    assert "shelf of ada" in caplog.text
