@@ -170,7 +170,7 @@ class StoreMachine(RuleBasedStateMachine):
     def rarest(self, words: list[str]) -> None:
         asked = keywords_of(" ".join(words))
         known = {word for entry in self.model.values() for word in words_of(entry.content)}
-        assert set(store.rarest(self.connection, asked)) == set(asked) & known
+        assert set(store.rarest(self.connection, Reach(None), asked)) == set(asked) & known
 
     @precondition(lambda self: self.model)
     @rule(data=st.data())
@@ -264,7 +264,7 @@ def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) 
             stored = store.add(connection, an_entry(f"m{number}", content))
             assert store.get(connection, stored.id) == stored
         store.search(connection, Reach(AgentId("agent-1")), query, START)
-        store.rarest(connection, keywords_of(query))
+        store.rarest(connection, Reach(None), keywords_of(query))
     finally:
         connection.close()
 

@@ -87,6 +87,7 @@ class PostgresDatabase(Generic[_E]):
         error: makes the failure of a sentence and of the name of the operation.
         patience_s: seconds to wait for other writers, 0 or more.
         read_only: never write, and make no tables.
+        more: tables that the store has besides its own.
 
     Attributes:
         place: the address without user and password.
@@ -101,14 +102,17 @@ class PostgresDatabase(Generic[_E]):
         *,
         patience_s: float = DEFAULT_PATIENCE_S,
         read_only: bool = False,
+        more: tuple[Store, ...] = (),
     ) -> None:
         self.place = shown_place(url)
         self.skew_us = 0
         self._pool = _pool_of(url)
         self._store = store
+        self._stores = (store, *more)
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
+        self._mode = "READ ONLY" if read_only else ""
         self._whole_store = _Limit(1)
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
@@ -117,12 +121,14 @@ class PostgresDatabase(Generic[_E]):
 
     async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, on the server's disk when this ends."""
-        return await self._run(operation, work, "", self._limit(of), lock=self._lock_of(of))
+        return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, without waiting for the server's disk."""
         soon = "SET LOCAL synchronous_commit = off"
-        return await self._run(operation, work, "", self._limit(of), lock=self._lock_of(of), first=soon)
+        return await self._run(
+            operation, work, self._mode, self._limit(of), lock=self._lock_of(of), first=soon
+        )
 
     async def rows(
         self, operation: str, of_row: Callable[..., _T], statement: str, *values: object
@@ -201,9 +207,10 @@ class PostgresDatabase(Generic[_E]):
         raise OSError("its connections are lost again and again")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
-        if self._store.name not in self._pool.ready:
-            _migrate(lent.connection, self._store, read_only=self._read_only)
-            self._pool.ready.add(self._store.name)
+        for store in self._stores:
+            if store.name not in self._pool.ready:
+                _migrate(lent.connection, store, read_only=self._read_only)
+                self._pool.ready.add(store.name)
         try:
             started = lent.connection.execute(begin)
             while started.nextset():

@@ -154,6 +154,7 @@ def open_database(
     read_only: bool = False,
     max_pages: int | None = None,
     traced: bool = False,
+    more: tuple[sqlite.Store, ...] = (),
 ) -> Database[_E]:
     """Return a store at a place, which is opened by its first use.
 
@@ -165,11 +166,14 @@ def open_database(
         read_only: never write, and make no tables.
         max_pages: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; a server has limits of its own.
         traced: as of that; no server is deleted by mistake.
+        more: tables that the store has in Postgres besides its own.
     """
     if is_postgres(place):
         from reactive_agents.adapters.postgres import PostgresDatabase  # by those with an address
 
-        return PostgresDatabase(str(place), store, error, patience_s=patience_s, read_only=read_only)
+        return PostgresDatabase(
+            str(place), store, error, patience_s=patience_s, read_only=read_only, more=more
+        )
     return sqlite.SqliteFile(
         place, store, error, patience_s=patience_s, read_only=read_only, max_pages=max_pages, traced=traced
     )

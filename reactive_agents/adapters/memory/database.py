@@ -1,16 +1,18 @@
-"""The memory file: its tables by version, and failures as ``MemoryUnavailable``.
+"""The memory file or database: tables by version, ``MemoryUnavailable``.
 
-A published version is never changed: a new one is appended, and files are migrated through all of them.
+A published version is never changed: a new one is appended, and files and databases are migrated through all
+of them.
 """
 
 from __future__ import annotations
 
 import json
 import sqlite3
-from typing import TypeVar
+from typing import TypeAlias
 
 from returns.result import Result
 
+from reactive_agents.adapters.sql import Database, is_postgres, open_database
 from reactive_agents.adapters.sqlite import (
     IN_PROCESS,
     DatabasePath,
@@ -23,8 +25,6 @@ from reactive_agents.core.ids import AgentId, CallId, ContextId, EventId, Learni
 from reactive_agents.core.memory import MemoryId
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
-
-_T = TypeVar("_T")
 
 DEFAULT_BUSY_TIMEOUT_S = 5.0
 
@@ -315,8 +315,125 @@ _PERSONA_WORK = (
     _queue_of_plans,
 )
 
-MEMORY = Store("memory", (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK))
+_IN_POSTGRES = (
+    """
+    CREATE TABLE memories (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text NOT NULL UNIQUE,
+        agent_id text NOT NULL,
+        owner text NOT NULL,
+        kind text NOT NULL,
+        content text NOT NULL,
+        fingerprint text NOT NULL,
+        origin text NOT NULL,
+        source text NOT NULL,
+        task_id text NOT NULL,
+        importance double precision NOT NULL,
+        created_at bigint NOT NULL,
+        seen_at bigint NOT NULL,
+        fades_at bigint NOT NULL,
+        successes bigint NOT NULL,
+        executions bigint NOT NULL,
+        UNIQUE (agent_id, kind, fingerprint)
+    )
+    """,
+    "CREATE INDEX memories_by_age ON memories (agent_id, owner, kind, seen_at)",
+    "CREATE INDEX memories_by_strength ON memories (agent_id, owner, kind, fades_at)",
+    "CREATE INDEX memories_by_fading ON memories (fades_at)",
+    "CREATE INDEX memories_by_owner ON memories (owner)",
+    "CREATE TABLE memory_words (seq bigint PRIMARY KEY REFERENCES memories ON DELETE CASCADE,"
+    " words text[] NOT NULL)",
+    "CREATE INDEX memory_words_by_word ON memory_words USING gin (words)",
+    """
+    CREATE TABLE sessions (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text NOT NULL UNIQUE,
+        agent_id text NOT NULL,
+        owner text NOT NULL,
+        ended_at bigint NOT NULL,
+        data text NOT NULL
+    )
+    """,
+    "CREATE INDEX sessions_by_age ON sessions (agent_id, ended_at)",
+    "CREATE INDEX sessions_by_owner ON sessions (owner)",
+    "CREATE TABLE plans (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL UNIQUE,"
+    " agent_id text NOT NULL, created_at bigint NOT NULL, data text NOT NULL)",
+    "CREATE INDEX plans_by_age ON plans (agent_id, created_at)",
+    "CREATE TABLE plan_steps (plan_id text NOT NULL, position bigint NOT NULL, step_id text NOT NULL,"
+    " data text NOT NULL, PRIMARY KEY (plan_id, position))",
+    "CREATE TABLE step_transitions (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " plan_id text NOT NULL, at text NOT NULL, data text NOT NULL)",
+    "CREATE INDEX step_transitions_by_plan ON step_transitions (plan_id, seq)",
+    """
+    CREATE TABLE effectiveness (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        strategy text COLLATE "C" NOT NULL,
+        task_type text NOT NULL,
+        successes bigint NOT NULL,
+        executions bigint NOT NULL,
+        cost double precision NOT NULL,
+        duration double precision NOT NULL,
+        confidence double precision NOT NULL,
+        last_used text NOT NULL,
+        UNIQUE (strategy, task_type)
+    )
+    """,
+)
+
+MEMORY = Store(
+    "memory",
+    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK),
+    postgres=(_IN_POSTGRES,),
+)
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
+
+VECTORS = Store(
+    "memory vectors",
+    (),
+    postgres=(
+        (
+            "CREATE EXTENSION IF NOT EXISTS vector SCHEMA public",
+            "CREATE TABLE embedding_spaces (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+            " model text NOT NULL, dimension bigint NOT NULL, UNIQUE (model, dimension))",
+            "CREATE TABLE memory_vectors (seq bigint PRIMARY KEY REFERENCES memories ON DELETE CASCADE,"
+            " space bigint NOT NULL, vector vector NOT NULL)",
+        ),
+    ),
+)
+"""Vectors of memories in Postgres, which needs pgvector for them; in a file they are part of the memory."""
+
+MemoryStore: TypeAlias = Database[MemoryErrors]
+"""A memory in a file or a database."""
+
+
+def open_memory_store(
+    place: DatabasePath,
+    *,
+    busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
+    read_only: bool = False,
+    has_vectors: bool = False,
+) -> MemoryStore:
+    """Return the memory at a place, which is opened by its first use.
+
+    Args:
+        place: an SQLite file, or the address of a Postgres database.
+        busy_timeout_s: seconds to wait for other writers, 0 or more.
+        read_only: never write, and make no tables.
+        has_vectors: entries have vectors as well, for which Postgres needs pgvector.
+
+    Raises:
+        ValueError: ``busy_timeout_s`` is negative, or no file is to be read only.
+    """
+    if not is_postgres(place):
+        return MemoryDatabase(place, busy_timeout_s=busy_timeout_s, read_only=read_only)
+    return open_database(
+        place,
+        MEMORY,
+        MemoryUnavailable,
+        patience_s=busy_timeout_s,
+        read_only=read_only,
+        more=(VECTORS,) if has_vectors else (),
+    )
 
 
 class MemoryDatabase(SqliteFile[MemoryErrors]):

@@ -1,38 +1,44 @@
-"""One memory file and the services on it."""
+"""One memory, in a file or a database, and the services on it."""
 
 from __future__ import annotations
 
 from os import PathLike
 
 from attrs import frozen
+from returns.result import Result
 
-from reactive_agents.adapters.memory.database import DEFAULT_BUSY_TIMEOUT_S, MemoryDatabase
+from reactive_agents.adapters.memory.database import (
+    DEFAULT_BUSY_TIMEOUT_S,
+    MemoryStore,
+    open_memory_store,
+)
 from reactive_agents.adapters.memory.extraction import Extractor, extract_memories
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
 from reactive_agents.adapters.memory.service import DEFAULT_TOKEN_BUDGET, MemoryArchive, SqliteMemory
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.effects import Effect
+from reactive_agents.effects import effect
 from reactive_agents.ports import Clock, Embedder, IdSource
 
 
 @frozen(eq=False)
 class MemoryServices:
-    """Memory, plans, effectiveness and archive that share one file and one connection.
+    """Memory, plans, effectiveness and archive that share one file or database.
 
     They open the file by their first use, and again after :meth:`aclose`.
     """
 
-    database: MemoryDatabase
+    database: MemoryStore
     memory: SqliteMemory
     plans: SqlitePlanStore
     effectiveness: SqliteEffectiveness
     archive: MemoryArchive
 
-    def open(self) -> Effect[None, MemoryErrors]:
+    @effect
+    async def open(self) -> Result[None, MemoryErrors]:
         """Open the file now, to see whether that works. Fails with ``MemoryUnavailable``."""
-        return self.database.open()
+        return await self.database.read("open", lambda _: None)
 
     async def aclose(self) -> None:
         """Close the file."""
@@ -57,8 +63,9 @@ def open_memory(
     """Return the services of a memory file, which is opened by their first use.
 
     Args:
-        path: the file; it and its directories are created if needed. ``:memory:`` keeps everything in this
-            process, as long as the services exist; closing does not lose it.
+        path: the file, or the address of a Postgres database; a file and its directories are created if
+            needed. ``:memory:`` keeps everything in this process, as long as the services exist; closing does
+            not lose it.
         token_budget: tokens that a bootstrap may return, 0 or more.
         embedder: enables hybrid search with embeddings.
         extraction: ``model`` lets the model of a flush choose the facts.
@@ -72,7 +79,9 @@ def open_memory(
     Raises:
         ValueError: ``token_budget`` or ``busy_timeout_s`` is negative, or ``:memory:`` is to be read only.
     """
-    database = MemoryDatabase(path, busy_timeout_s=busy_timeout_s, read_only=read_only)
+    database = open_memory_store(
+        path, busy_timeout_s=busy_timeout_s, read_only=read_only, has_vectors=embedder is not None
+    )
     redactor = redactor or Redactor()
     memory = SqliteMemory(
         database,

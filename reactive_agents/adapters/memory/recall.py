@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sqlite3
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import TypeVar
@@ -11,9 +10,10 @@ from typing import TypeVar
 from attrs import frozen
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.search import one_line, query_of_any, words_of
+from reactive_agents.adapters.memory.search import one_line, words_of
 from reactive_agents.adapters.memory.store import Reach, strength
 from reactive_agents.adapters.memory.vectors import Embedding
+from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.memory import MemoryContext, MemoryEntry, MemoryId, MemoryKind, MemoryTier
 
 _CANDIDATES = 40
@@ -50,10 +50,10 @@ class _Found:
     cosines: dict[MemoryId, float]
 
 
-def recall(connection: sqlite3.Connection, asked: RecallQuery, *, token_budget: int) -> MemoryContext:
+def recall(connection: Transaction, asked: RecallQuery, *, token_budget: int) -> MemoryContext:
     """Return the memories relevant to a task: facts, episodes, procedures, critiques."""
     reach, now = asked.reach, asked.now
-    words = store.rarest(connection, asked.words)
+    words = store.rarest(connection, reach, asked.words)
     lasting = store.strongest(connection, reach, "semantic", now, limit=_FACTS_OF_USER)
     said = (entry for entry in lasting if entry.origin == "user")
     matched = ranked(_found(connection, asked, words, "semantic").entries, now)
@@ -73,12 +73,12 @@ def recall(connection: sqlite3.Connection, asked: RecallQuery, *, token_budget: 
     )
 
 
-def _found(
-    connection: sqlite3.Connection, asked: RecallQuery, words: Sequence[str], kind: MemoryKind
-) -> _Found:
+def _found(connection: Transaction, asked: RecallQuery, words: Sequence[str], kind: MemoryKind) -> _Found:
     """Entries of a kind that share words or meaning with the task, best first."""
-    reach, query = asked.reach, query_of_any(words)
-    by_words = store.matching(connection, reach, query, asked.now, kinds=(kind,), limit=_CANDIDATES)
+    reach = asked.reach
+    by_words = store.matching(
+        connection, reach, words, asked.now, every=False, kinds=(kind,), limit=_CANDIDATES
+    )
     if asked.pairs:
         by_pairs = store.containing(
             connection, reach, asked.pairs, asked.now, kinds=(kind,), limit=_CANDIDATES

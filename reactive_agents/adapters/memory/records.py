@@ -5,7 +5,6 @@ Each write is a durable transaction.
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Callable
 from datetime import datetime
 from typing import TypeVar
@@ -14,8 +13,9 @@ from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
+from reactive_agents.adapters.memory.database import MemoryStore, record_redactor
 from reactive_agents.adapters.memory.store import decoded, microseconds
+from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
@@ -40,7 +40,7 @@ class SqlitePlanStore:
         redactor: takes the secrets out of the texts of a plan before it is stored.
     """
 
-    database: MemoryDatabase
+    database: MemoryStore
     clock: Clock
     redactor: Redactor = field(factory=Redactor)
     _records: ValueRedactor = field(
@@ -51,7 +51,9 @@ class SqlitePlanStore:
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
         """Store the plan under its id; fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(plan)
-        return await self.database.write("save_plan", lambda connection: _store_plan(connection, clean))
+        return await self.database.write(
+            "save_plan", lambda connection: _store_plan(connection, clean), of=plan.id
+        )
 
     @effect
     async def update_step(self, plan_id: PlanId, step: PlanStep) -> Result[None, MemoryErrors]:
@@ -62,7 +64,7 @@ class SqlitePlanStore:
         now = self.clock.now()
         clean = self._records.redacted(step)
         updated = await self.database.write(
-            "update_step", lambda connection: _update_step(connection, plan_id, clean, now)
+            "update_step", lambda connection: _update_step(connection, plan_id, clean, now), of=plan_id
         )
         if isinstance(updated, Success) and not updated.unwrap():
             return Failure(MemoryUnavailable(f"No step {step.id!r} of a plan {plan_id!r}.", "update_step"))
@@ -94,7 +96,7 @@ class SqlitePlanStore:
         Fails with ``MemoryUnavailable``.
         """
         return await self.database.write(
-            "rewrite_steps", lambda connection: _rewrite(connection, plan_id, rewritten)
+            "rewrite_steps", lambda connection: _rewrite(connection, plan_id, rewritten), of=plan_id
         )
 
     @effect
@@ -111,7 +113,7 @@ class SqlitePlanStore:
         )
 
 
-def _store_plan(connection: sqlite3.Connection, plan: Plan) -> None:
+def _store_plan(connection: Transaction, plan: Plan) -> None:
     connection.execute(
         "INSERT INTO plans (id, agent_id, created_at, data) VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE "
         "SET agent_id = excluded.agent_id, created_at = excluded.created_at, data = excluded.data",
@@ -124,7 +126,7 @@ def _store_plan(connection: sqlite3.Connection, plan: Plan) -> None:
     )
 
 
-def _update_step(connection: sqlite3.Connection, plan_id: PlanId, step: PlanStep, now: datetime) -> bool:
+def _update_step(connection: Transaction, plan_id: PlanId, step: PlanStep, now: datetime) -> bool:
     data = to_json(step)
     changed = connection.execute(
         "UPDATE plan_steps SET data = ? WHERE plan_id = ? AND step_id = ?", (data, plan_id, step.id)
@@ -137,9 +139,7 @@ def _update_step(connection: sqlite3.Connection, plan_id: PlanId, step: PlanStep
     return changed > 0
 
 
-def _rewrite(
-    connection: sqlite3.Connection, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
-) -> None:
+def _rewrite(connection: Transaction, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]) -> None:
     for table, key in (("plan_steps", "position"), ("step_transitions", "seq")):
         rows = connection.execute(f"SELECT {key}, data FROM {table} WHERE plan_id = ?", (plan_id,)).fetchall()
         connection.executemany(
@@ -148,7 +148,7 @@ def _rewrite(
         )
 
 
-def _plans(connection: sqlite3.Connection, condition: str, value: str) -> tuple[Plan, ...]:
+def _plans(connection: Transaction, condition: str, value: str) -> tuple[Plan, ...]:
     rows = connection.execute(f"SELECT id, data FROM plans WHERE {condition}", (value,)).fetchall()
     steps_of = "SELECT data FROM plan_steps WHERE plan_id = ? ORDER BY position"
     return tuple(
@@ -178,7 +178,7 @@ class SqliteEffectiveness:
         redactor: removes secrets from the names of strategies and types of tasks.
     """
 
-    database: MemoryDatabase
+    database: MemoryStore
     clock: Clock
     redactor: Redactor = field(factory=Redactor)
 
@@ -193,9 +193,11 @@ class SqliteEffectiveness:
             "INSERT INTO effectiveness "
             "(strategy, task_type, successes, executions, cost, duration, confidence, last_used) "
             "VALUES (?, ?, ?, 1, ?, ?, ?, ?) ON CONFLICT (strategy, task_type) DO UPDATE SET "
-            "successes = successes + excluded.successes, executions = executions + 1, "
-            "cost = cost + excluded.cost, duration = duration + excluded.duration, "
-            "confidence = confidence + excluded.confidence, last_used = excluded.last_used",
+            "successes = effectiveness.successes + excluded.successes, "
+            "executions = effectiveness.executions + 1, "
+            "cost = effectiveness.cost + excluded.cost, "
+            "duration = effectiveness.duration + excluded.duration, "
+            "confidence = effectiveness.confidence + excluded.confidence, last_used = excluded.last_used",
             self.redactor.redact(strategy),
             self.redactor.redact(task_type),
             int(success),

@@ -73,14 +73,9 @@ def indexed_form(word: str) -> str:
     return unicodedata.normalize("NFC", "".join(part for part in parts if not unicodedata.combining(part)))
 
 
-def query_of_all(text: str) -> str:
-    """A query for what contains every word of the text; empty when it has none."""
-    return " AND ".join(_quoted(_words(text)))
-
-
-def query_of_any(words: Iterable[str]) -> str:
-    """A query for what contains one of the words; empty when there is none."""
-    return " OR ".join(_quoted(words))
+def full_text_query(words: Iterable[str], *, every: bool) -> str:
+    """A query for what contains all or any of the words; empty when there is none."""
+    return (" AND " if every else " OR ").join(_quoted(words))
 
 
 def one_line(text: str) -> str:

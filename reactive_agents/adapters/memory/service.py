@@ -1,8 +1,7 @@
-"""The memory service on an SQLite file."""
+"""The memory service on an SQLite file or a Postgres database."""
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Sequence
 from datetime import datetime
 from threading import Lock
@@ -13,7 +12,7 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import store, vectors
-from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
+from reactive_agents.adapters.memory.database import MemoryStore, record_redactor
 from reactive_agents.adapters.memory.extraction import (
     Extractor,
     extract_memories,
@@ -30,6 +29,7 @@ from reactive_agents.adapters.memory.search import (
 )
 from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
+from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, SessionId, TaskId
 from reactive_agents.core.memory import (
@@ -69,14 +69,14 @@ _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 
 
 class SqliteMemory:
-    """Implements ``SearchableMemory`` on a memory file.
+    """Implements ``SearchableMemory`` on a memory file or database.
 
     It is opened by its first use; every failure is a ``MemoryUnavailable``.
 
     Recalling writes nothing, so it works on full and read-only files too.
 
     Args:
-        database: the memory file; its creator closes it.
+        database: the memory file or database; its creator closes it.
         clock: the time of storage and of decay.
         ids: the source of new ids.
         token_budget: maximum tokens of a bootstrap, 0 or more, by an upper estimate.
@@ -97,7 +97,7 @@ class SqliteMemory:
 
     def __init__(
         self,
-        database: MemoryDatabase,
+        database: MemoryStore,
         *,
         clock: Clock,
         ids: IdSource,
@@ -179,7 +179,7 @@ class SqliteMemory:
         caught_up = list(zip(older, embeddings[len(entries) :], strict=True))
         problem = " ".join(filter(None, (unasked, unembedded)))
 
-        def keep(connection: sqlite3.Connection) -> FlushReport:
+        def keep(connection: Transaction) -> FlushReport:
             for entry, embedding in zip(entries, embeddings, strict=False):
                 _keep(connection, store.add(connection, entry), embedding)
             for entry, embedding in caught_up:
@@ -189,7 +189,7 @@ class SqliteMemory:
                 dropped += store.delete_weakest(connection, Reach(task.agent_id, (owner,)), kind, keep=most)
             return FlushReport(len(entries), dropped, problem)
 
-        flushed = await self._database.write("flush", keep)
+        flushed = await self._database.write("flush", keep, of=_part(task.agent_id, owner))
         if isinstance(flushed, Success):
             self._drop_notes(task.id)
         return flushed
@@ -201,7 +201,9 @@ class SqliteMemory:
         Fails with ``MemoryUnavailable``."""
         clean = await anyio.to_thread.run_sync(self._without_secrets, session)
         return await self._database.write(
-            "snapshot", lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS)
+            "snapshot",
+            lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS),
+            of=f"sessions\n{session.agent_id}",
         )
 
     @effect
@@ -246,7 +248,9 @@ class SqliteMemory:
         )
         (embedding,), self.problem = await self._embedded((entry.content,))
         return await self._database.write(
-            "remember", lambda connection: _keep(connection, store.add(connection, entry), embedding)
+            "remember",
+            lambda connection: _keep(connection, store.add(connection, entry), embedding),
+            of=_part(agent_id, entry.owner),
         )
 
     @effect
@@ -270,7 +274,7 @@ class SqliteMemory:
         now, wanted = self._clock.now(), tuple(kinds) or store.ALL_KINDS
         reach = self._reach(agent_id, owner_of(user, None, self._scope))
 
-        def find(connection: sqlite3.Connection) -> tuple[MemoryEntry, ...]:
+        def find(connection: Transaction) -> tuple[MemoryEntry, ...]:
             by_words = store.search(connection, reach, text, now, kinds=wanted, limit=limit)
             if embedding is None:
                 return by_words
@@ -374,7 +378,12 @@ class SqliteMemory:
         )
 
 
-def _keep(connection: sqlite3.Connection, entry: MemoryEntry, embedding: Embedding | None) -> MemoryEntry:
+def _part(agent_id: AgentId, owner: str) -> str:
+    """Name the memories whose writers go one after the other."""
+    return f"{agent_id}\n{owner}"
+
+
+def _keep(connection: Transaction, entry: MemoryEntry, embedding: Embedding | None) -> MemoryEntry:
     if embedding is not None:
         vectors.put(connection, entry.id, embedding)
     return entry
@@ -411,11 +420,11 @@ class MemoryArchive:
     """Reads and deletes stored entries and sessions; fails with ``MemoryUnavailable``.
 
     Args:
-        database: the memory file; its creator closes it.
+        database: the memory file or database; its creator closes it.
         clock: the time of decay.
     """
 
-    database: MemoryDatabase
+    database: MemoryStore
     clock: Clock
 
     @effect

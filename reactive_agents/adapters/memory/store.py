@@ -17,14 +17,16 @@ from typing import Any, assert_never
 from attrs import evolve, frozen
 from returns.result import Failure, Success
 
+from reactive_agents.adapters.memory import postgres_search
 from reactive_agents.adapters.memory.search import (
     fingerprint,
+    full_text_query,
     indexed_form,
     one_line,
-    query_of_all,
     unspaced_words,
     words_of,
 )
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction
 from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
@@ -125,7 +127,7 @@ class Reach:
         return (*agent, *(self.owners or ()))
 
 
-def add(connection: sqlite3.Connection, entry: memory.MemoryEntry) -> memory.MemoryEntry:
+def add(connection: Transaction, entry: memory.MemoryEntry) -> memory.MemoryEntry:
     """Add an entry, or renew the equal one of the same owner; return the stored one.
 
     A renewed entry keeps its id, wording and source: no entry becomes trusted by repetition.
@@ -162,14 +164,14 @@ def add(connection: sqlite3.Connection, entry: memory.MemoryEntry) -> memory.Mem
     return renewed
 
 
-def get(connection: sqlite3.Connection, entry_id: memory.MemoryId) -> memory.MemoryEntry | None:
+def get(connection: Transaction, entry_id: memory.MemoryId) -> memory.MemoryEntry | None:
     """The entry of that id, faded or not."""
     row = connection.execute(f"SELECT {_COLUMNS} FROM memories WHERE id = ?", (entry_id,)).fetchone()
     return None if row is None else _entry_of(row)
 
 
 def search(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     reach: Reach,
     text: str,
     now: datetime,
@@ -181,7 +183,7 @@ def search(
 
     Chinese and Japanese words are also found inside of others; these entries come last.
     """
-    found = matching(connection, reach, query_of_all(text), now, kinds=kinds, limit=limit)
+    found = matching(connection, reach, words_of(text), now, every=True, kinds=kinds, limit=limit)
     inside = unspaced_words(text)
     if not inside or len(found) >= limit:
         return found
@@ -198,7 +200,7 @@ def search(
 
 
 def containing(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     reach: Reach,
     parts: Sequence[str],
     now: datetime,
@@ -226,17 +228,24 @@ def containing(
 
 
 def matching(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     reach: Reach,
-    query: str,
+    words: Sequence[str],
     now: datetime,
     *,
+    every: bool,
     kinds: Sequence[memory.MemoryKind],
     limit: int,
 ) -> tuple[memory.MemoryEntry, ...]:
-    """Return the results of a full-text query, best match (BM25) first."""
-    if not query:
+    """Return entries with all or any of the words, best match (BM25) first."""
+    if not words:
         return ()
+    if not isinstance(connection, sqlite3.Connection):
+        chosen = living(reach, kinds, now)
+        numbers = postgres_search.by_words(
+            connection, words, every=every, condition=chosen[0], values=chosen[1], most=MOST_MATCHES
+        )
+        return tuple(by_numbers(connection, numbers[:limit], now).values())
     # found and sorted by number first: to sort whole rows takes three times as long
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
@@ -244,24 +253,24 @@ def matching(
         "WHERE memory_words MATCH ? AND m.fades_at > ? "
         f"AND m.kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
         "ORDER BY distance, found DESC LIMIT ?) ON seq = found ORDER BY distance, found DESC",
-        (query, microseconds(now), *kinds, *reach.values, limit),
+        (full_text_query(words, every=every), microseconds(now), *kinds, *reach.values, limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
 
-def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, ...]:
+def living(reach: Reach, kinds: Sequence[memory.MemoryKind], now: datetime) -> tuple[str, tuple[object, ...]]:
+    """Return a condition on unexpired entries of some kinds, with its values."""
+    condition = f"fades_at > ? AND kind IN ({', '.join('?' * len(kinds))}){reach.condition}"
+    return condition, (microseconds(now), *kinds, *reach.values)
+
+
+def rarest(connection: Transaction, reach: Reach, words: Sequence[str]) -> tuple[str, ...]:
     """Return the rarest words, which together match :data:`MOST_MATCHES` entries.
 
-    A word of every entry distinguishes none, and would cost a scan of all.
+    A word of every entry distinguishes none, and would cost a scan of all. Postgres counts the entries in
+    reach, SQLite all of the file.
     """
-    connection.execute(_VOCABULARY)
-    counted = []
-    for word in words:
-        row = connection.execute(
-            "SELECT doc FROM temp.memory_vocabulary WHERE term = ?", (indexed_form(word),)
-        ).fetchone()
-        if row is not None:
-            counted.append((int(row[0]), word))
+    counted = _counted(connection, reach, words)
     counted.sort(key=lambda each: each[0])
     together = accumulate(count for count, _ in counted)
     return tuple(
@@ -269,10 +278,24 @@ def rarest(connection: sqlite3.Connection, words: Sequence[str]) -> tuple[str, .
     ) or tuple(word for _, word in counted[:1])
 
 
+def _counted(connection: Transaction, reach: Reach, words: Sequence[str]) -> list[tuple[int, str]]:
+    if not isinstance(connection, sqlite3.Connection):
+        condition = f"TRUE{reach.condition}"
+        return postgres_search.counted(
+            connection, words, condition=condition, values=reach.values, most=MOST_MATCHES
+        )
+    connection.execute(_VOCABULARY)
+    term = "SELECT doc FROM temp.memory_vocabulary WHERE term = ?"
+    rows = ((connection.execute(term, (indexed_form(word),)).fetchone(), word) for word in words)
+    return [(int(row[0]), word) for row, word in rows if row is not None]
+
+
 def by_numbers(
-    connection: sqlite3.Connection, numbers: Sequence[int], now: datetime
+    connection: Transaction, numbers: Sequence[int], now: datetime
 ) -> dict[int, memory.MemoryEntry]:
     """Return unexpired entries by their row numbers, in that order."""
+    if not numbers:
+        return {}
     rows = connection.execute(
         f"SELECT seq, {_COLUMNS} FROM memories WHERE fades_at > ? "
         f"AND seq IN ({', '.join('?' * len(numbers))})",
@@ -283,7 +306,7 @@ def by_numbers(
 
 
 def newest(
-    connection: sqlite3.Connection, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
+    connection: Transaction, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the unexpired entries of a kind, most recently seen first."""
     # the plus keeps SQLite to the index by age, which has the rows in order already
@@ -296,7 +319,7 @@ def newest(
 
 
 def listed(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     reach: Reach,
     *,
     kinds: Sequence[memory.MemoryKind],
@@ -306,13 +329,13 @@ def listed(
     rows = connection.execute(
         f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
-        (*kinds, *reach.values, -1 if limit is None else limit),
+        (*kinds, *reach.values, ALL_ROWS if limit is None else limit),
     )
     return tuple(_entry_of(row) for row in rows)
 
 
 def strongest(
-    connection: sqlite3.Connection, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
+    connection: Transaction, reach: Reach, kind: memory.MemoryKind, now: datetime, *, limit: int
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return the entries of a kind that will fade last."""
     rows = connection.execute(
@@ -323,28 +346,27 @@ def strongest(
     return tuple(_entry_of(row) for row in rows)
 
 
-def delete_expired(connection: sqlite3.Connection, now: datetime) -> int:
+def delete_expired(connection: Transaction, now: datetime) -> int:
     """Delete every agent's entries that have faded; returns how many."""
     return connection.execute("DELETE FROM memories WHERE fades_at <= ?", (microseconds(now),)).rowcount
 
 
-def delete_weakest(
-    connection: sqlite3.Connection, reach: Reach, kind: memory.MemoryKind, *, keep: int
-) -> int:
+def delete_weakest(connection: Transaction, reach: Reach, kind: memory.MemoryKind, *, keep: int) -> int:
     """Delete the entries of a kind beyond a limit, those that expire first.
 
     Returns their number."""
     return connection.execute(
         f"DELETE FROM memories WHERE seq IN (SELECT seq FROM memories WHERE kind = ?{reach.condition} "
-        "ORDER BY fades_at DESC, seq DESC LIMIT -1 OFFSET ?)",
-        (kind, *reach.values, keep),
+        "ORDER BY fades_at DESC, seq DESC LIMIT ? OFFSET ?)",
+        (kind, *reach.values, ALL_ROWS, keep),
     ).rowcount
 
 
-def forget(connection: sqlite3.Connection, what: memory.Forgetting) -> int:
+def forget(connection: Transaction, what: memory.Forgetting) -> int:
     """Delete entries, and sessions of the agent or age; return the number of both.
 
-    Their words are removed from the full-text index as well, which by default only marks them as deleted.
+    Their words are removed from the full-text index of a file as well, which by default only marks them as
+    deleted.
     """
     match what:
         case memory.ForgetEntry(id=entry_id):
@@ -355,20 +377,20 @@ def forget(connection: sqlite3.Connection, what: memory.Forgetting) -> int:
         case memory.ForgetUser(user=user, agent_id=agent_id):
             owned = (memory.user_owner(user), agent_id)
             entries, sessions = (
-                _delete(connection, table, "owner = ?1 AND agent_id = ifnull(?2, agent_id)", *owned)
+                _delete(connection, table, "owner = ?1 AND agent_id = coalesce(?2, agent_id)", *owned)
                 for table in ("memories", "sessions")
             )
         case memory.ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
             entries = _delete(
-                connection, "memories", "seen_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
+                connection, "memories", "seen_at < ?1 AND agent_id = coalesce(?2, agent_id)", *bounds
             )
             sessions = _delete(
-                connection, "sessions", "ended_at < ?1 AND agent_id = ifnull(?2, agent_id)", *bounds
+                connection, "sessions", "ended_at < ?1 AND agent_id = coalesce(?2, agent_id)", *bounds
             )
         case _:
             assert_never(what)
-    if entries:
+    if entries and isinstance(connection, sqlite3.Connection):
         connection.execute("INSERT INTO memory_words (memory_words) VALUES ('optimize')")
     return entries + sessions
 
@@ -376,7 +398,7 @@ def forget(connection: sqlite3.Connection, what: memory.Forgetting) -> int:
 # --- sessions -------------------------------------------------------------------------------------------
 
 
-def save_session(connection: sqlite3.Connection, session: memory.SessionSnapshot, *, keep: int) -> None:
+def save_session(connection: Transaction, session: memory.SessionSnapshot, *, keep: int) -> None:
     """Store the session under its id, and delete the agent's oldest but ``keep``."""
     connection.execute(
         "INSERT INTO sessions (id, agent_id, ended_at, data, owner) VALUES (?, ?, ?, ?, ?) "
@@ -386,12 +408,12 @@ def save_session(connection: sqlite3.Connection, session: memory.SessionSnapshot
     )
     connection.execute(
         "DELETE FROM sessions WHERE seq IN (SELECT seq FROM sessions WHERE agent_id = ? "
-        "ORDER BY ended_at DESC, seq DESC LIMIT -1 OFFSET ?)",
-        (session.agent_id, keep),
+        "ORDER BY ended_at DESC, seq DESC LIMIT ? OFFSET ?)",
+        (session.agent_id, ALL_ROWS, keep),
     )
 
 
-def get_session(connection: sqlite3.Connection, session_id: SessionId) -> memory.SessionSnapshot | None:
+def get_session(connection: Transaction, session_id: SessionId) -> memory.SessionSnapshot | None:
     """The session of that id.
 
     Raises:
@@ -401,16 +423,14 @@ def get_session(connection: sqlite3.Connection, session_id: SessionId) -> memory
     return None if row is None else decoded(row[0], memory.SessionSnapshot)
 
 
-def listed_sessions(
-    connection: sqlite3.Connection, agent_id: AgentId | None
-) -> tuple[memory.SessionSnapshot, ...]:
+def listed_sessions(connection: Transaction, agent_id: AgentId | None) -> tuple[memory.SessionSnapshot, ...]:
     """The sessions of an agent or of all, the newest first.
 
     Raises:
         ValueError: what is stored cannot be read as a session.
     """
     rows = connection.execute(
-        "SELECT data FROM sessions WHERE agent_id = ifnull(?, agent_id) ORDER BY ended_at DESC, seq DESC",
+        "SELECT data FROM sessions WHERE agent_id = coalesce(?, agent_id) ORDER BY ended_at DESC, seq DESC",
         (agent_id,),
     )
     return tuple(decoded(text, memory.SessionSnapshot) for (text,) in rows)
@@ -429,11 +449,11 @@ def decoded(text: str, kind: type[Any]) -> Any:
             raise ValueError(error.message)
 
 
-def _delete(connection: sqlite3.Connection, table: str, condition: str, *values: object) -> int:
+def _delete(connection: Transaction, table: str, condition: str, *values: object) -> int:
     return connection.execute(f"DELETE FROM {table} WHERE {condition}", values).rowcount
 
 
-def _insert(connection: sqlite3.Connection, entry: memory.MemoryEntry, mark: str) -> None:
+def _insert(connection: Transaction, entry: memory.MemoryEntry, mark: str) -> None:
     connection.execute(
         f"INSERT INTO memories ({_COLUMNS}, fingerprint, fades_at) VALUES ({', '.join('?' * 15)})",
         (
@@ -454,6 +474,8 @@ def _insert(connection: sqlite3.Connection, entry: memory.MemoryEntry, mark: str
             fades_at(entry),
         ),
     )
+    if not isinstance(connection, sqlite3.Connection):
+        postgres_search.add_words(connection, entry.id, entry.content)
 
 
 def _entry_of(row: Any) -> memory.MemoryEntry:

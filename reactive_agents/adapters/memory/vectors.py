@@ -18,8 +18,9 @@ from attrs import frozen
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory import store
+from reactive_agents.adapters.memory import postgres_search, store
 from reactive_agents.adapters.memory.store import microseconds
+from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind
@@ -120,12 +121,15 @@ class Near:
     cosine: float
 
 
-def put(connection: sqlite3.Connection, entry_id: MemoryId, embedding: Embedding) -> None:
+def put(connection: Transaction, entry_id: MemoryId, embedding: Embedding) -> None:
     """Store the vector of an entry, replacing an earlier one."""
     connection.execute(
-        "INSERT OR IGNORE INTO embedding_spaces (model, dimension) VALUES (?, ?)",
+        "INSERT INTO embedding_spaces (model, dimension) VALUES (?, ?) ON CONFLICT DO NOTHING",
         (embedding.model, embedding.dimension),
     )
+    if not isinstance(connection, sqlite3.Connection):
+        postgres_search.put_vector(connection, entry_id, _space(connection, embedding), embedding.values)
+        return
     connection.execute(
         "INSERT OR REPLACE INTO memory_vectors (seq, space, agent_id, kind, signs, vector, owner) "
         "SELECT seq, ?, agent_id, kind, ?, ?, owner FROM memories WHERE id = ?",
@@ -134,7 +138,7 @@ def put(connection: sqlite3.Connection, entry_id: MemoryId, embedding: Embedding
 
 
 def nearest(
-    connection: sqlite3.Connection,
+    connection: Transaction,
     reach: store.Reach,
     query: Embedding,
     now: datetime,
@@ -150,10 +154,31 @@ def nearest(
         limit: maximum number of entries, 1 to :data:`MOST_NEAR`.
     """
     limit = min(limit, MOST_NEAR)
+    cosines = _cosines(connection, reach, query, now, kinds=kinds, limit=limit)
+    close = {seq: cosine for seq, cosine in cosines.items() if cosine >= LEAST_COSINE}
+    entries = store.by_numbers(connection, tuple(close), now)
+    return tuple(Near(entries[seq], cosine) for seq, cosine in close.items() if seq in entries)
+
+
+def _cosines(
+    connection: Transaction,
+    reach: store.Reach,
+    query: Embedding,
+    now: datetime,
+    *,
+    kinds: Sequence[MemoryKind],
+    limit: int,
+) -> dict[int, float]:
+    space = _space(connection, query)
+    if not isinstance(connection, sqlite3.Connection):
+        condition, values = store.living(reach, kinds, now)
+        return postgres_search.by_vector(
+            connection, space, query.values, condition=condition, values=values, limit=limit
+        )
     rows = connection.execute(
         f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({', '.join('?' * len(kinds))})"
         f"{reach.condition}",
-        (_space(connection, query), *kinds, *reach.values),
+        (space, *kinds, *reach.values),
     ).fetchall()
     signs, read = int.from_bytes(query.signs, "big"), int.from_bytes
     coarse = nsmallest(
@@ -166,35 +191,32 @@ def nearest(
     )
     # of vectors of length 1, the distance says the same as the angle, and is quicker to compute
     fine = nsmallest(limit, [(math.dist(query.values, unpack(vector)), seq) for seq, vector in vectors])
-    cosines = {seq: 1.0 - distance * distance / 2.0 for distance, seq in fine}
-    close = {seq: cosine for seq, cosine in cosines.items() if cosine >= LEAST_COSINE}
-    entries = store.by_numbers(connection, tuple(close), now)
-    return tuple(Near(entries[seq], cosine) for seq, cosine in close.items() if seq in entries)
+    return {seq: 1.0 - distance * distance / 2.0 for distance, seq in fine}
 
 
 def without_vector(
-    connection: sqlite3.Connection, agent_id: AgentId, model: str, now: datetime, *, limit: int
+    connection: Transaction, agent_id: AgentId, model: str, now: datetime, *, limit: int
 ) -> tuple[MemoryEntry, ...]:
     """Return the agent's entries without embedding, those that expire last first."""
-    of_model = (
-        "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?1) "
-        "AND agent_id = ?2"
-    )
-    (lacking,) = connection.execute(
-        f"SELECT (SELECT count(*) FROM memories WHERE agent_id = ?2) - (SELECT count(*) {of_model})",
-        (model, agent_id),
-    ).fetchone()
-    if not lacking:  # to count them is quicker than to look for each
-        return ()
+    of_model = "FROM memory_vectors WHERE space IN (SELECT id FROM embedding_spaces WHERE model = ?1)"
+    if isinstance(connection, sqlite3.Connection):
+        of_model += " AND agent_id = ?2"
+        (lacking,) = connection.execute(
+            f"SELECT (SELECT count(*) FROM memories WHERE agent_id = ?2) - (SELECT count(*) {of_model})",
+            (model, agent_id),
+        ).fetchone()
+        if not lacking:  # to count them is quicker than to look for each
+            return ()
+    of_entry = of_model.replace("WHERE", "WHERE memory_vectors.seq = memories.seq AND")
     numbers = connection.execute(
-        f"SELECT seq FROM memories WHERE agent_id = ?2 AND fades_at > ?3 "
-        f"AND seq NOT IN (SELECT seq {of_model}) ORDER BY fades_at DESC LIMIT ?4",
+        "SELECT seq FROM memories WHERE agent_id = ?2 AND fades_at > ?3"
+        f" AND NOT EXISTS (SELECT 1 {of_entry}) ORDER BY fades_at DESC LIMIT ?4",
         (model, agent_id, microseconds(now), limit),
     )
     return tuple(store.by_numbers(connection, tuple(seq for (seq,) in numbers), now).values())
 
 
-def _space(connection: sqlite3.Connection, embedding: Embedding) -> int | None:
+def _space(connection: Transaction, embedding: Embedding) -> int | None:
     """Return the row of the model and dimension; ``None`` when there is none."""
     row = connection.execute(
         "SELECT id FROM embedding_spaces WHERE model = ? AND dimension = ?",
