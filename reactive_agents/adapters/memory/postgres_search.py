@@ -67,7 +67,11 @@ def by_words(
 def counted(
     connection: Transaction, words: Sequence[str], *, condition: str, values: Sequence[object], most: int
 ) -> list[tuple[int, str]]:
-    """Return each word that occurs, with the number of its entries, ``most`` + 1 at most."""
+    """Return each word that occurs, with the number of its entries.
+
+    Args:
+        most: where there are more entries, one more than this is returned.
+    """
     forms = {indexed_form(word): word for word in reversed(words)}
     rows = connection.execute(
         "SELECT form, (SELECT count(*) FROM (SELECT 1 FROM memory_words JOIN memories USING (seq)"
