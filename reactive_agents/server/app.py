@@ -33,6 +33,7 @@ from reactive_agents.server.web import LOOPBACK_HOSTS, Border, JsonText, Problem
 
 PROTOCOLS: Mapping[str, str] = {
     "api": "reactive_agents.server.api",
+    "a2a": "reactive_agents.server.a2a",
     "ag-ui": "reactive_agents.server.ag_ui",
     "mcp": "reactive_agents.server.mcp",
 }

@@ -288,6 +288,11 @@ class AgentService:
         self._live: dict[RunId, LiveRun] = {}
         self._by_key: dict[RunId, LiveRun] = {}
 
+    @property
+    def needs_key(self) -> bool:
+        """Whether only known senders are admitted."""
+        return self._authenticate is not None
+
     # --- who asks, and for which agent ----------------------------------------------------------------------
 
     def principal(self, request: Request) -> Principal:

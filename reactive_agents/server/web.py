@@ -163,10 +163,11 @@ async def read_json(request: Request, *, most: int, seconds: float) -> Any:
         raise Problem(415, "unsupported-media-type", "The body has to be sent as application/json.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem(415, "unsupported-encoding", "A compressed body is not taken.")
-    return parse_json(await _read_bytes(request, most=most, seconds=seconds))
+    return parse_json(await read_bytes(request, most=most, seconds=seconds))
 
 
-async def _read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
+async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
+    """Return the body of a request, as :func:`read_body` does without looking into it."""
     too_long = Problem(413, "body-too-large", f"The body has more than {most} bytes.", most_bytes=most)
     announced = request.headers.get("content-length", "")
     if announced.isdecimal() and (len(announced) > 18 or int(announced) > most):

@@ -1,0 +1,237 @@
+"""The A2A protocol, with its own client: cards, tasks, streams, input, cancellation, other people's tasks."""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from a2a.client import Client, ClientConfig, create_client
+from a2a.helpers.proto_helpers import get_artifact_text, get_data_parts, new_data_part, new_text_part
+from a2a.types.a2a_pb2 import (
+    CancelTaskRequest,
+    GetTaskRequest,
+    Message,
+    Part,
+    Role,
+    SendMessageRequest,
+    Task,
+    TaskState,
+)
+from a2a.utils.errors import A2AError
+from attrs import frozen
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.server import create_app
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from tests.support.servers import asking, bearer, keys_in, listening
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@frozen
+class City:
+    name: str
+    people: int
+
+
+PAID: list[str] = []
+NO_HEADERS: Mapping[str, str] = {}
+
+
+@tool(requires_approval=True)
+def pay(to: str) -> str:
+    """Pay somebody."""
+    PAID.append(to)
+    return f"paid {to}"
+
+
+def clerk(*turns: Any) -> Any:
+    return ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+
+
+@asynccontextmanager
+async def client_of(app: Any, headers: Mapping[str, str] = NO_HEADERS) -> AsyncIterator[Client]:
+    async with asking(app, headers) as http:
+        config = ClientConfig(httpx_client=http, streaming=True)
+        async with await create_client("http://localhost/a2a/clerk", client_config=config) as client:
+            yield client
+
+
+def request(*parts: Part | str, task: Task | None = None, context: str = "") -> SendMessageRequest:
+    made = [new_text_part(each) if isinstance(each, str) else each for each in parts]
+    message = Message(role=Role.ROLE_USER, message_id=uuid.uuid4().hex, parts=made, context_id=context)
+    if task is not None:
+        message.task_id, message.context_id = task.id, task.context_id
+    return SendMessageRequest(message=message)
+
+
+async def give(client: Client, sent: SendMessageRequest) -> tuple[Task, list[Any]]:
+    """Return the task as the server has it after a message, and what was streamed."""
+    streamed = [each async for each in client.send_message(sent)]
+    first = streamed[0]
+    known = first.task.id or first.status_update.task_id
+    return await client.get_task(GetTaskRequest(id=known)), streamed
+
+
+async def test_a_task_streams_its_answer_and_is_kept() -> None:
+    def moons(planet: str) -> list[str]:
+        """The moons of a planet."""
+        return ["Phobos", "Deimos"]
+
+    agent = clerk(call("moons", planet="Mars"), answer("Phobos and Deimos.")).with_tools(moons).build()
+    async with client_of(create_app(agent, protocols=["a2a"])) as client:
+        task, streamed = await give(client, request("Which moons has Mars?"))
+    (artifact,) = task.artifacts
+    assert (task.status.state, get_artifact_text(artifact)) == (
+        TaskState.TASK_STATE_COMPLETED,
+        "Phobos and Deimos.",
+    )
+    told = [each.status_update.status.message.parts for each in streamed if each.HasField("status_update")]
+    assert any("moons succeeded" in parts[0].text for parts in told if parts)
+
+
+async def test_a_context_is_a_conversation_and_a_typed_answer_is_data() -> None:
+    model = ScriptedLLM(
+        call("final-answer", name="Rome", people=3), call("final-answer", name="Oslo", people=1)
+    )
+    agent = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning()
+    agent = agent.with_tools("calculator").with_output_type(City).build()
+    async with client_of(create_app(agent, protocols=["a2a"])) as client:
+        first, _ = await give(client, request("Rome?"))
+        second, _ = await give(client, request("And Oslo?", context=first.context_id))
+    assert get_data_parts(first.artifacts[0].parts) == [{"name": "Rome", "people": 3.0}]
+    assert second.context_id == first.context_id
+    assert second.id != first.id
+    assert "Rome?" in [each.content for each in model.requests[-1].messages]
+
+
+@pytest.mark.parametrize(
+    ("reply", "paid"),
+    [
+        (new_data_part({"approved": True}), ["Ann"]),
+        ("approve", ["Ann"]),
+        (new_data_part({"approved": False}), []),
+        ("No, it is too much: approve nothing.", []),
+    ],
+    ids=["data", "word", "denied", "text"],
+)
+async def test_a_call_that_needs_approval_requires_input(reply: Part | str, paid: list[str]) -> None:
+    PAID.clear()
+    agent = clerk(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    app = create_app(agent.with_tools(pay).with_approval().build(), protocols=["a2a"])
+    async with client_of(app) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+        assert (asked.status.state, PAID) == (TaskState.TASK_STATE_INPUT_REQUIRED, [])
+        assert 'pay {"to": "Ann"}' in asked.status.message.parts[0].text
+        ended, _ = await give(client, request(reply, task=asked))
+    assert paid == PAID
+    assert get_artifact_text(ended.artifacts[0]) == "That is what became of paying Ann."
+
+
+async def test_a_question_is_answered_by_the_next_message_of_the_task() -> None:
+    agent = clerk(call("ask-user", question="Which colour?"), answer("Painted blue.")).with_ask_user().build()
+    async with client_of(create_app(agent, protocols=["a2a"])) as client:
+        asked, _ = await give(client, request("Paint."))
+        ended, _ = await give(client, request("blue", task=asked))
+    assert "Which colour?" in asked.status.message.parts[0].text
+    assert (ended.id, ended.status.state) == (asked.id, TaskState.TASK_STATE_COMPLETED)
+
+
+@pytest.mark.parametrize(
+    ("turn", "state", "reason"),
+    [
+        (call("final-answer", answer="", could_not="There is no such planet."), "REJECTED", "no such planet"),
+    ],
+)
+async def test_an_end_that_is_no_answer_is_told_as_such(turn: Any, state: str, reason: str) -> None:
+    agent = clerk(forever(turn)).with_tools("calculator").build()
+    async with client_of(create_app(agent, protocols=["a2a"])) as client:
+        task, _ = await give(client, request("Which moons has Vulcan?"))
+    assert TaskState.Name(task.status.state) == f"TASK_STATE_{state}"
+    assert reason in task.status.message.parts[0].text
+
+
+async def test_a_task_is_cancelled_with_its_run() -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return ""
+
+    agent = clerk(forever(call("wait"))).with_tools(wait).build()
+    ids: list[str] = []
+
+    async def watch(client: Client) -> None:
+        async for each in client.send_message(request("Wait.")):
+            ids.append(each.task.id or each.status_update.task_id)  # noqa: PERF401 - read meanwhile
+
+    async with listening(create_app(agent, protocols=["a2a"])) as address, httpx.AsyncClient() as http:
+        config = ClientConfig(httpx_client=http, streaming=True)
+        async with (
+            await create_client(f"{address}/a2a/clerk", client_config=config) as client,
+            anyio.create_task_group() as group,
+        ):
+            group.start_soon(watch, client)
+            await begun.wait()
+            await until(lambda: bool(ids))
+            cancelled = await client.cancel_task(CancelTaskRequest(id=ids[0]))
+            await ended.wait()
+    assert cancelled.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_cards_and_tasks_of_others_do_not_exist(tmp_path: Path) -> None:
+    PAID.clear()
+    keys = keys_in(tmp_path)
+    agent = clerk(call("pay", to="Ann"), forever(answer("Paid."))).with_tools(pay).with_approval().build()
+    other = ReactiveAgents.create().with_name("other").with_llm(ScriptedLLM(forever(say("x")))).build()
+    app = create_app([agent, other], keys=keys, protocols=["a2a"], drain_s=0.01)
+    ada, bob = bearer(keys, "a", user="ada"), bearer(keys, "b", user="bob", agents=["clerk"])
+    async with client_of(app, ada) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+        transport = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost") as stranger:
+            card = await stranger.get("/a2a/clerk/.well-known/agent-card.json")
+            hidden = await stranger.get("/a2a/other/.well-known/agent-card.json", headers=bob)
+            sent = await stranger.post("/a2a/clerk", json={"jsonrpc": "2.0", "id": 1, "method": "ListTasks"})
+        async with httpx.AsyncClient(transport=transport, base_url="http://localhost", headers=bob) as http:
+            config = ClientConfig(httpx_client=http, streaming=True)
+            async with await create_client("http://localhost/a2a/clerk", client_config=config) as thief:
+                with pytest.raises(A2AError):
+                    await thief.get_task(GetTaskRequest(id=asked.id))
+                with pytest.raises(A2AError):
+                    await give(thief, request("approve", task=asked))
+                with pytest.raises(A2AError):
+                    await thief.cancel_task(CancelTaskRequest(id=asked.id))
+    assert [card.status_code, hidden.status_code, sent.status_code] == [401, 404, 401]
+    assert PAID == []
+
+
+@pytest.mark.parametrize(
+    "part",
+    [Part(url="https://example.org/x.png"), Part(raw=b"\x00\x01", filename="x.bin")],
+    ids=["url", "unknown"],
+)
+async def test_parts_that_no_model_takes_are_refused(part: Part) -> None:
+    model = ScriptedLLM(forever(say("x")))
+    agent = ReactiveAgents.create().with_name("clerk").with_llm(model).build()
+    async with client_of(create_app(agent, protocols=["a2a"])) as client:
+        with pytest.raises(A2AError):
+            await give(client, request("Look.", part))
+    assert model.requests == []
