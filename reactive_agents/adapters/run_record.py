@@ -780,15 +780,16 @@ def _due(file: sql.Transaction, *, wanted: _Wanted, now: int) -> list[tuple[int,
         for row in free
         if row[5] != "pause" and row[1] not in wanted.without
     ]
+    reserved = file.execute(
+        "SELECT runs.id, run_id, holder, lease_until_us, priority FROM runs WHERE agent = ? AND queue = ?"
+        " AND status = 'queued' AND holder <> ''",
+        of_queue,
+    ).fetchall()
+    given_up = [row for row in reserved if not _is_held(row[2], row[3], now)]
     limits, room = wanted.limits, wanted.at_most
     if limits.total is not None:
-        (reserved,) = file.execute(
-            "SELECT count(*) FROM runs WHERE agent = ? AND queue = ? AND status = 'queued'"
-            " AND holder <> '' AND lease_until_us >= ?",
-            (*of_queue, now),
-        ).fetchone()
         under_way = sum(row[4] != "" for row in rows) - sum(row[4] != "" for row in free)
-        room = max(0, min(room, limits.total - under_way - reserved))
+        room = max(0, min(room, limits.total - under_way - len(reserved) + len(given_up)))
     found = found[:room]
     room -= len(found)
     if room and limits.rate is not None:
@@ -798,14 +799,16 @@ def _due(file: sql.Transaction, *, wanted: _Wanted, now: int) -> list[tuple[int,
         ).fetchone()
         room = max(0, min(room, limits.rate - begun))
     if room:
-        queued = file.execute(
-            "SELECT runs.id, run_id, holder FROM runs WHERE agent = ? AND queue = ? AND status = 'queued'"
-            " AND due_us <= ? AND (holder = '' OR lease_until_us < ?) AND wanted <> 'pause'"
+        waiting = file.execute(
+            "SELECT runs.id, run_id, holder, lease_until_us, priority FROM runs WHERE agent = ? AND queue = ?"
+            " AND status = 'queued' AND holder = '' AND due_us <= ? AND wanted <> 'pause'"
             " ORDER BY priority DESC, id LIMIT ?",
-            (*of_queue, now, now, room + len(wanted.without)),
-        )
-        new = [(row[0], RunId(row[1]), row[2], "queued") for row in queued if row[1] not in wanted.without]
-        found += new[:room]
+            (*of_queue, now, room + len(wanted.without)),
+        ).fetchall()
+        new = sorted((*given_up, *waiting), key=lambda row: (-row[4], row[0]))
+        found += [(row[0], RunId(row[1]), row[2], "queued") for row in new if row[1] not in wanted.without][
+            :room
+        ]
     return found
 
 

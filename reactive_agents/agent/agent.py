@@ -390,7 +390,8 @@ class ReactiveAgent(Generic[R, D]):
             record = self.container.memory.record().value_or(None)
             if record is None:
                 raise AgentError(errors.ServiceMissing("with_durability", "memory.record"))
-            self._runs = Runs(self._engine, record, self.present)
+            queues = self.container.memory.queues().value_or(None)
+            self._runs = Runs(self._engine, record, self.present, queues)
         return self._runs
 
     async def submit(

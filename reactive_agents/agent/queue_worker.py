@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -27,7 +27,7 @@ from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter,
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.ports import RunRecord
+from reactive_agents.ports import QueueEngine, RunRecord
 
 _A = TypeVar("_A")
 
@@ -35,6 +35,9 @@ _POLL_S = 0.25
 _LONGEST_PAUSE_S = 15.0
 _AGAIN_S = 60.0
 """Seconds after which a run that could not be continued is tried again."""
+_AGAIN = timedelta(seconds=_AGAIN_S)
+_SETTLED = timedelta(seconds=5)
+"""The time that a worker has to tell the engine how a run has ended."""
 _log = logging.getLogger("reactive_agents")
 
 
@@ -53,7 +56,11 @@ class _Begun:
 
 
 class QueueWorker:
-    """Runs what is in a queue."""
+    """Runs what is in a queue.
+
+    Args:
+        queues: takes the runs out of the queue, in place of the record.
+    """
 
     def __init__(
         self,
@@ -62,12 +69,15 @@ class QueueWorker:
         queue: str,
         limits: QueueLimits,
         resume: Resume,
+        queues: QueueEngine | None = None,
     ) -> None:
         self._engine = engine
         self._record = record
         self._queue = queue
         self._limits = limits
         self._resume = resume
+        self._queues = queues
+        self._swept = -_AGAIN_S
         self._begun: dict[RunId, _Begun] = {}
         self._stopped: dict[RunId, float] = {}
         self._changed = anyio.Event()
@@ -79,7 +89,10 @@ class QueueWorker:
             finish_s: seconds in which runs finish their step after the cancellation.
             until_idle: end when nothing is due.
         """
-        failures = 0
+        failures, agent_id = 0, self._engine.settings.agent_id
+        if self._queues is not None:
+            listening = self._queues.listen(agent_id, self._queue, self._limits, self._begin)
+            _value(await attempt(listening))
         try:
             while True:
                 self._changed = anyio.Event()
@@ -97,12 +110,19 @@ class QueueWorker:
                     await self._changed.wait()
         finally:
             with anyio.CancelScope(shield=True):
+                self._pause(finish_s)
+                if self._queues is not None:
+                    await attempt(self._queues.stop())
                 await self._hand_over(finish_s)
+                if self._queues is not None:
+                    await attempt(self._queues.leave())
 
     async def _begin_due(self) -> int:
         """Begin what is due, within the limits; return how many runs that were."""
         agent_id = self._engine.settings.agent_id
         await self._add_scheduled()
+        if self._queues is not None:
+            return await self._take_over(self._queues)
         room = self._limits.concurrency - sum(not self._is_held(each) for each in self._begun.values())
         if room < 1:
             return 0
@@ -119,12 +139,53 @@ class QueueWorker:
             self._start(begun, holder)
         return len(due)
 
+    # --- another engine than the record -------------------------------------------------------------------
+
+    async def _begin(self, run_id: RunId) -> bool:
+        """Return when a run that the engine began is done with; ``False`` where it is handed over."""
+        begun = self._begun.get(run_id)
+        if begun is None:
+            begun = self._begun[run_id] = _Begun(run_id)
+            self._start(begun, "")
+        await begun.done.wait()
+        return not begun.scope.cancel_called
+
+    async def _take_over(self, queues: QueueEngine) -> int:
+        """Put runs whose workers are gone into the queue again; return their number."""
+        agent_id, now = self._engine.settings.agent_id, anyio.current_time()
+        settled = self._engine.ports.clock.now() - _SETTLED
+        lost: list[RecordedRun] = []
+        for run_id in _value(await attempt(queues.begun(agent_id, self._queue))):
+            run = None if run_id in self._begun else _value(await attempt(self._record.find(run_id)))
+            if run is not None and not run.is_held and (run.updated_at or settled) <= settled:
+                lost.append(run)
+        if now >= self._swept + _AGAIN_S:  # what was added to the record alone, or could not be continued
+            self._swept = now
+            lost += [run for run in await self._unfinished() if run.run_id not in self._begun]
+        for run in lost:
+            _value(await attempt(queues.submit_again(run)))
+        return len(lost)
+
+    async def _unfinished(self) -> list[RecordedRun]:
+        """Return runs of the queue that should have begun a while ago, and that no process holds."""
+        before = self._engine.ports.clock.now() - _AGAIN
+        return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
+
+    async def _open_runs(self) -> list[RecordedRun]:
+        """Return runs of the queue that wait, or that were interrupted."""
+        found: list[RecordedRun] = []
+        for state in ("queued", "interrupted"):
+            chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
+            found += _value(await attempt(self._record.runs(chosen)))
+        return found
+
     async def _has_due(self) -> bool:
-        """Return whether there are runs that the limits of the queue keep back."""
-        chosen = RunFilter(self._engine.settings.agent_id, "queued", queue=self._queue, limit=10_000)
+        """Return whether there are runs that limits, or another engine, keep back."""
         now = self._engine.ports.clock.now()
-        queued = _value(await attempt(self._record.runs(chosen)))
-        return any(run.run_id not in self._stopped and (run.due is None or run.due <= now) for run in queued)
+        return any(
+            run.run_id not in self._stopped and (run.due is None or run.due <= now)
+            for run in await self._open_runs()
+        )
 
     def _start(self, begun: _Begun, holder: str) -> None:
         async def run() -> None:
@@ -162,10 +223,8 @@ class QueueWorker:
 
     async def _hand_over(self, finish_s: float) -> None:
         """Interrupt what is under way, between two steps where they end in time."""
+        self._pause(finish_s)
         with anyio.move_on_after(finish_s):
-            for each in self._begun.values():
-                if finish_s and each.task_id is not None:
-                    self._engine.pause(each.task_id)
             while any(not self._is_held(each) for each in self._begun.values()):
                 self._changed = anyio.Event()
                 with anyio.move_on_after(_POLL_S / 5):
@@ -175,6 +234,12 @@ class QueueWorker:
             each.scope.cancel()
         for each in begun:
             await each.done.wait()
+
+    def _pause(self, finish_s: float) -> None:
+        """Hold what is under way before its next step, where there is time."""
+        for each in self._begun.values():
+            if finish_s and each.task_id is not None:
+                self._engine.pause(each.task_id)
 
     def _is_held(self, begun: _Begun) -> bool:
         """Return whether a run waits, for a person or since it is paused."""
@@ -203,7 +268,9 @@ class QueueWorker:
                 due=due,
             )
             following = next_time(schedule.cron, schedule.timezone, now)
-            _value(await attempt(self._record.add_scheduled(schedule, run, following)))
+            is_new = _value(await attempt(self._record.add_scheduled(schedule, run, following)))
+            if is_new and self._queues is not None:
+                _value(await attempt(self._queues.submit(run)))
 
 
 def next_time(cron: str, timezone: str, after: datetime) -> datetime:

@@ -41,7 +41,7 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import engine_definition, recorded_outcome
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.services import RunOverrides
-from reactive_agents.ports import RunRecord
+from reactive_agents.ports import QueueEngine, RunRecord
 
 R = TypeVar("R")
 _A = TypeVar("_A")
@@ -69,11 +69,16 @@ class Runs(Generic[R]):
     """
 
     def __init__(
-        self, engine: ExecutionEngine, record: RunRecord, present: Callable[[TaskResult], R]
+        self,
+        engine: ExecutionEngine,
+        record: RunRecord,
+        present: Callable[[TaskResult], R],
+        queues: QueueEngine | None = None,
     ) -> None:
         self._engine = engine
         self._record = record
         self._present = present
+        self._queues = queues
         self._workers: list[_Beside] = []
 
     # --- what there is ------------------------------------------------------------------------------------
@@ -155,6 +160,8 @@ class Runs(Generic[R]):
             known = await self.find(run.run_id)
             if known.task.input != run.task.input:
                 raise AgentError(errors.RunRefused(run.run_id, "has another task"))
+        if self._queues is not None:
+            _value(await attempt(self._queues.submit(run)))
         return run.run_id
 
     async def work(
@@ -182,12 +189,17 @@ class Runs(Generic[R]):
             until_idle: end when nothing is due.
         """
         limits = _value_of_limits(concurrency, total, rate, finish_s)
-        worker = QueueWorker(self._engine, self._record, queue, limits, partial(self._continued, deps))
+        worker = QueueWorker(
+            self._engine, self._record, queue, limits, partial(self._continued, deps), self._queues
+        )
         await worker.work(finish_s=finish_s, until_idle=until_idle)
 
     def ensure_worker(self, queue: str) -> None:
-        """Run a queue beside the program, unless a worker of this object does already."""
-        if not any(each.queue == queue for each in self._workers):
+        """Run a queue beside the program, unless a worker of this object does already.
+
+        Another engine than the record has workers in processes of their own.
+        """
+        if self._queues is None and not any(each.queue == queue for each in self._workers):
             self.start_worker(queue)
 
     def start_worker(self, queue: str | None) -> None:

@@ -115,6 +115,7 @@ class ServiceOptions(AgentDescription):
         in_doubt: config.InDoubt = "tell",
         recover: bool = True,
         key: RecordKey | None = None,
+        engine: config.QueueEngineName = "record",
     ) -> Self:
         """Record runs, so that they go on after their process was killed.
 
@@ -129,12 +130,19 @@ class ServiceOptions(AgentDescription):
             recover: ``async with agent`` continues interrupted runs of the agent.
             key: encrypts what the record holds: 32 bytes, the same as URL-safe base64, or a function that
                 returns these; by default that of ``REACTIVE_AGENTS_RUNS_KEY``. Needs the extra ``durable``.
+            engine: what hands queued runs to workers: the ``record`` itself, or ``dbos``, which needs the
+                extra ``durable``.
         """
         wrong = wrong_path("durability.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(
-            config.DurabilityConfig, "durability", path=os.fspath(path), in_doubt=in_doubt, recover=recover
+            config.DurabilityConfig,
+            "durability",
+            path=os.fspath(path),
+            in_doubt=in_doubt,
+            recover=recover,
+            engine=engine,
         )._with_components(record_key=key)
 
     def with_run_log(

@@ -9,18 +9,20 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import anyio
 import typer
+from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord
 from reactive_agents.adapters.sql import is_there
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
-from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent import AgentConfig, ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.runs import settle_question
 from reactive_agents.agent.signals import cancel_on_sigterm
@@ -48,6 +50,13 @@ KeyOption = Annotated[
     output.option("--key", metavar="KEY", help="Of the question; not needed where one alone waits."),
 ]
 StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="The step that is made again.")]
+
+
+class Engine(StrEnum):
+    """What hands queued runs to workers."""
+
+    RECORD = "record"
+    DBOS = "dbos"
 
 
 @runs.command()
@@ -320,10 +329,13 @@ def worker(
         output.option("--finish", metavar="SECONDS", min=0, help="For steps, on SIGTERM; 10 by default."),
     ] = 10.0,
     until_idle: Annotated[bool, output.option("--until-idle", help="End when nothing is due.")] = False,
+    engine: Annotated[
+        Engine, output.option("--engine", metavar="NAME", help="What hands it the runs: record or dbos.")
+    ] = Engine.RECORD,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Run what is queued, and what was interrupted."""
-    agent = _agent(file, config, None, None, allow_tools_from, as_json=False)
+    agent = _agent(file, config, None, None, allow_tools_from, as_json=False, engine=engine)
 
     async def work() -> None:
         with cancel_on_sigterm():
@@ -359,12 +371,22 @@ def _agent(
     allow_tools_from: str | None,
     *,
     as_json: bool,
+    engine: Engine | None = None,
 ) -> ReactiveAgent:
-    configured = running.read_config_file(config, allow_tools_from).map(
-        lambda known: running.durable(running.adjusted(known, model, tools=tools), file)
+    configured = (
+        running.read_config_file(config, allow_tools_from)
+        .map(lambda known: running.durable(running.adjusted(known, model, tools=tools), file))
+        .map(lambda known: known if engine is None else _with_engine(known, engine))
     )
     built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
     return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+
+
+def _with_engine(known: AgentConfig, engine: Engine) -> AgentConfig:
+    durability = known.durability
+    if durability is None or engine == Engine.RECORD:
+        return known
+    return evolve(known, durability=evolve(durability, engine=engine.value))
 
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:

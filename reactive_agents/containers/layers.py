@@ -64,6 +64,7 @@ from reactive_agents.ports import (
     MemoryService,
     PlanStore,
     PriceList,
+    QueueEngine,
     RequestDesk,
     RunRecord,
     RunToolsets,
@@ -355,6 +356,15 @@ def open_run_record(
     return record
 
 
+def open_queues(path: str, clock: Clock, lifetimes: Lifetimes) -> QueueEngine:
+    """Return the queues of DBOS beside a record."""
+    from reactive_agents.adapters.dbos_queue import DbosQueue  # by agents that chose it
+
+    queues = DbosQueue(path, clock=clock)
+    lifetimes.add(queues.aclose)
+    return queues
+
+
 def find_content(sessions: Maybe[SessionStore]) -> ContentStore | None:
     """Return the content in the file of the sessions, or in the process."""
     content: ContentStore | None = getattr(sessions.value_or(None), "content", None)
@@ -368,7 +378,8 @@ def find_content(sessions: Maybe[SessionStore]) -> ContentStore | None:
 class MemoryLayer(Layer):
     """Provides ``sessions``, in the process by default, and ``content`` beside them.
 
-    ``memory``, ``plan_store``, ``effectiveness`` and ``record`` are ``Nothing`` by default.
+    ``memory``, ``plan_store``, ``effectiveness``, ``record`` and ``queues`` are ``Nothing`` by default;
+    without ``queues`` the record has the queues.
     """
 
     def __init__(self, core: CoreLayer, given: Providers = EMPTY) -> None:
@@ -385,6 +396,7 @@ class MemoryLayer(Layer):
             given.get("effectiveness")
         )
         self.record: Provider[Maybe[RunRecord]] = OptionalService(given.get("record"))
+        self.queues: Provider[Maybe[QueueEngine]] = OptionalService(given.get("queues"))
 
 
 def open_desk() -> RequestDesk:

@@ -9,7 +9,7 @@ from dependency_injector.providers import Callable, Object, Provider
 
 from reactive_agents.adapters.system import checked_redactor
 from reactive_agents.containers.composition import Lifetimes, Singleton
-from reactive_agents.containers.layers import CoreLayer, open_run_record, open_sessions
+from reactive_agents.containers.layers import CoreLayer, open_queues, open_run_record, open_sessions
 from reactive_agents.core.config import (
     IN_PROCESS,
     DurabilityConfig,
@@ -60,7 +60,10 @@ def record_service(
     """Return the base provider of the record of runs; none without a configuration."""
     if config is None:
         return {}
-    return {"record": Singleton(open_run_record, config.path, Object(key), core.clock, core.lifetimes)}
+    record = Singleton(open_run_record, config.path, Object(key), core.clock, core.lifetimes)
+    if config.engine == "record":
+        return {"record": record}
+    return {"record": record, "queues": Singleton(open_queues, config.path, core.clock, core.lifetimes)}
 
 
 def tier_problem(tier: MemoryTier, model: str | None, embedder: Embedder | None) -> InvalidConfig | None:

@@ -87,6 +87,9 @@ class RunLogConfig:
 InDoubt: TypeAlias = Literal["tell", "ask", "fail"]
 
 
+QueueEngineName: TypeAlias = Literal["record", "dbos"]
+
+
 @frozen
 class DurabilityConfig:
     """Runs that outlive their process.
@@ -97,11 +100,14 @@ class DurabilityConfig:
             tool is idempotent nor its probe knows: ``tell`` the model, ``ask`` the approver, or ``fail``,
             which stops the run until a person settles the call.
         recover: entering the agent with ``async with`` continues its interrupted runs.
+        engine: what hands queued runs to workers: the ``record``, or ``dbos``, which needs the extra
+            ``durable``.
     """
 
     path: str = field(validator=min_len(1))
     in_doubt: InDoubt = "tell"
     recover: bool = True
+    engine: QueueEngineName = "record"
 
 
 CheckName: TypeAlias = Literal[

@@ -664,6 +664,48 @@ class RunRecord(Protocol):
         ...
 
 
+class QueueEngine(Protocol):
+    """Hands the runs of queues to workers, in place of the record.
+
+    It may begin a run more than once; the record sees to it that its work is done once. Every method fails
+    with ``RecordFailed``.
+    """
+
+    def submit(self, run: RecordedRun) -> Effect[None, RecordErrors]:
+        """Add a run of the record to its queue; a second time does nothing."""
+        ...
+
+    def submit_again(self, run: RecordedRun) -> Effect[None, RecordErrors]:
+        """Add a run whose worker is gone, or could not continue it, to its queue."""
+        ...
+
+    def begun(self, agent_id: AgentId, queue: str) -> Effect[tuple[RunId, ...], RecordErrors]:
+        """Return the runs that workers took out of a queue, and that have had time to begin."""
+        ...
+
+    def listen(
+        self,
+        agent_id: AgentId,
+        queue: str,
+        limits: QueueLimits,
+        begin: Callable[[RunId], Awaitable[bool]],
+    ) -> Effect[None, RecordErrors]:
+        """Begin the runs of a queue on this event loop, within the limits.
+
+        Args:
+            begin: returns when it is done with a run; ``False`` gives the run to another worker.
+        """
+        ...
+
+    def stop(self) -> Effect[None, RecordErrors]:
+        """Take no more runs out of the queue."""
+        ...
+
+    def leave(self) -> Effect[None, RecordErrors]:
+        """Give what was not ended to other workers, after ``begin`` has returned."""
+        ...
+
+
 # --- personas -------------------------------------------------------------------------------------------
 
 

@@ -1,20 +1,24 @@
-"""A worker of a queue that may be killed: ``python -m tests.support.queue_worker URL FOLDER``."""
+"""A worker of a queue that may be killed: ``python -m tests.support.queue_worker URL FOLDER ENGINE``."""
 
 from __future__ import annotations
 
 import os
 import random
 import signal
+import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import anyio
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, RunContext, tool
 from tests.support.durable_crashes import StepModel, note
 
+ROOT = Path(__file__).parents[2]
 
-def paying_agent(url: str, folder: Path, *, kills: bool) -> ReactiveAgent:
+
+def paying_agent(url: str, folder: Path, *, kills: bool, engine: Any = "record") -> ReactiveAgent:
     """Return an agent that makes two payments, and whose process is now and then killed meanwhile."""
 
     def pay(number: int, context: RunContext) -> str:
@@ -26,15 +30,49 @@ def paying_agent(url: str, folder: Path, *, kills: bool) -> ReactiveAgent:
 
     model = StepModel(folder, [[("pay", {"number": 1})], [("pay", {"number": 2})]])
     agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(tool(idempotent=True)(pay))
-    return agent.with_durability(url, recover=False).build()
+    return agent.with_durability(url, recover=False, engine=engine).build()
 
 
-async def work(url: str, folder: Path) -> None:
+async def work(url: str, folder: Path, engine: str) -> None:
     """Run what is queued until nothing is left."""
-    agent = paying_agent(url, folder, kills=True)
+    agent = paying_agent(url, folder, kills=True, engine=engine)
     await agent.runs.work("payments", concurrency=8, until_idle=True)
     await agent.aclose()
 
 
+def queue_with_kills(url: str, folder: Path, engine: str, runs: int) -> dict[str, Any]:
+    """Queue runs, and let three workers run them, which are killed and started again; return counts."""
+
+    async def submit() -> None:
+        agent = paying_agent(url, folder, kills=False, engine=engine)
+        agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+        for number in range(runs):
+            await agent.submit("Pay all.", run_id=f"payment-{number}", queue="payments")
+        await agent.aclose()
+
+    async def states() -> set[str]:
+        agent = paying_agent(url, folder, kills=False, engine=engine)
+        found = await agent.runs.list(limit=10_000)
+        await agent.aclose()
+        return {run.state for run in found if run.queue == "payments"}
+
+    anyio.run(submit)
+    command = [sys.executable, "-m", "tests.support.queue_worker", url, str(folder), engine]
+    kills, workers = 0, [subprocess.Popen(command, cwd=ROOT) for _ in range(3)]
+    while workers:
+        ended = workers.pop(0)
+        if ended.wait() != 0:  # as a supervisor does
+            kills += 1
+            workers.append(subprocess.Popen(command, cwd=ROOT))
+    keys = (folder / "effects").read_text().splitlines()
+    return {
+        "runs": runs,
+        "states": anyio.run(states),
+        "kills": kills,
+        "payments": len(set(keys)),
+        "again": len(keys) - len(set(keys)),
+    }
+
+
 if __name__ == "__main__":
-    anyio.run(work, sys.argv[1], Path(sys.argv[2]))
+    anyio.run(work, sys.argv[1], Path(sys.argv[2]), sys.argv[3])

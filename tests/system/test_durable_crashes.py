@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.durable_crashes import STRATEGIES
+from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
 
@@ -37,3 +38,12 @@ def test_each_strategy_killed_at_every_boundary(tmp_path: Path, strategy: str) -
     print(counts)
     assert counts["resumed"] == counts["kills"] > 20
     assert counts["repeated"] == 0
+
+
+@pytest.mark.parametrize("engine", ["record", "dbos"])
+def test_a_queue_in_a_file_with_workers_that_are_killed(tmp_path: Path, engine: str) -> None:
+    counts = queue_with_kills(str(tmp_path / "runs.db"), tmp_path, engine, 60)
+    print(counts)
+    assert counts["kills"] > 0
+    assert counts["states"] == {"completed"}
+    assert counts["payments"] == 2 * counts["runs"]

@@ -1,0 +1,290 @@
+"""Queues of DBOS, which hand the runs of a record to workers on many machines.
+
+A workflow is the call ``run(run_id)`` and nothing else: DBOS begins it at least once, the record makes its
+effects happen once. So the tables of DBOS hold ids, and never what a run is about. What must stay true: each
+process is an executor of its own, since DBOS runs the workflows of a known executor once more; the workflow
+of a run has the id of the run; and a workflow whose worker is gone, which the record's lease tells, is put
+back into its queue by any other worker.
+
+DBOS has one instance in a process. Adding runs needs none: that is done by its client.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Awaitable, Callable
+from concurrent.futures import Future
+from datetime import timedelta
+from functools import partial
+from secrets import token_hex
+from typing import Any, TypeVar
+
+import anyio
+import anyio.to_thread
+from returns.result import Failure, Result, Success
+
+from reactive_agents.adapters.sql import is_postgres
+from reactive_agents.adapters.sqlite import place_of
+from reactive_agents.core.errors import RecordErrors, RecordFailed
+from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.run_record import QueueLimits, RecordedRun
+from reactive_agents.effects import effect, schedule_on_this_loop, spawn_on_this_loop
+from reactive_agents.ports import Clock
+
+APPLICATION, WORKFLOW, VERSION = "reactive-agents", "reactive_agents.run", "1"
+POLL_S, _PAUSE_S = 0.25, 0.05
+SETTLED_S = 5.0
+"""Seconds that a worker has from taking a run out of the queue to holding it in the record."""
+
+_HIGHEST = 2**30
+_ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
+_A = TypeVar("_A")
+_log = logging.getLogger("reactive_agents")
+
+Begin = Callable[[RunId], Awaitable[bool]]
+
+
+class _Listener:
+    """Runs workflows on the event loop of a worker, for the event loop of DBOS."""
+
+    def __init__(self, begin: Begin) -> None:
+        self._begin = begin
+        self._schedule = schedule_on_this_loop()
+        self.handed_over: list[str] = []
+
+    async def run(self, run_id: str) -> None:
+        """Return when the run has ended, or cannot be continued; never for one that is handed over."""
+        done: Future[bool] = Future()
+
+        async def begin() -> None:
+            try:
+                done.set_result(await self._begin(RunId(run_id)))
+            finally:
+                if not done.done():
+                    done.set_result(False)
+
+        self._schedule(lambda: spawn_on_this_loop(begin))
+        if not await asyncio.wrap_future(done):
+            self.handed_over.append(run_id)
+            await asyncio.get_running_loop().create_future()  # cut off with DBOS, so that it has no outcome
+
+
+_listener: _Listener | None = None
+_launching = threading.Lock()
+
+
+async def _run(run_id: str) -> None:
+    if _listener is not None:
+        await _listener.run(run_id)
+
+
+class DbosQueue:
+    """Implements ``QueueEngine``; needs the extra ``durable``.
+
+    Args:
+        place: the file or the address of the record. The tables of DBOS are in the schema ``dbos`` of a
+            Postgres database, and in a file beside that of the record.
+    """
+
+    def __init__(self, place: str, *, clock: Clock) -> None:
+        self._url = place if is_postgres(place) else f"sqlite:///{place_of(place).absolute()}-dbos"
+        self._clock = clock
+        self._executor = f"{socket.gethostname()}-{os.getpid()}-{token_hex(4)}"
+        self._client: Any = None
+        self._dbos: Any = None
+        self._listener: _Listener | None = None
+        self._using = threading.Lock()
+
+    async def aclose(self) -> None:
+        """Close the connections; the next use opens them again."""
+        await self._call("close", self._close)
+
+    @effect
+    async def submit(self, run: RecordedRun) -> Result[None, RecordErrors]:
+        """Add a run of the record to its queue; a second time does nothing."""
+        return await self._call("submit", partial(self._enqueue, run))
+
+    @effect
+    async def submit_again(self, run: RecordedRun) -> Result[None, RecordErrors]:
+        """Add a run whose worker is gone, or could not continue it, to its queue."""
+        return await self._call("submit", partial(self._enqueue_again, run))
+
+    @effect
+    async def begun(self, agent_id: AgentId, queue: str) -> Result[tuple[RunId, ...], RecordErrors]:
+        """Return the runs that workers took out of a queue, and that have had time to begin."""
+        return await self._call("begun", partial(self._pending, queue_name(agent_id, queue)))
+
+    @effect
+    async def listen(
+        self, agent_id: AgentId, queue: str, limits: QueueLimits, begin: Begin
+    ) -> Result[None, RecordErrors]:
+        """Begin the runs of a queue on this event loop, within the limits."""
+        listener = _Listener(begin)
+        return await self._call(
+            "listen", partial(self._launch, queue_name(agent_id, queue), limits, listener)
+        )
+
+    @effect
+    async def stop(self) -> Result[None, RecordErrors]:
+        """Take no more runs out of the queue."""
+        return await self._call("stop", self._stop)
+
+    @effect
+    async def leave(self) -> Result[None, RecordErrors]:
+        """Give the runs that were not ended to other workers, and end DBOS in this process."""
+        return await self._call("leave", self._leave)
+
+    # --- in worker threads --------------------------------------------------------------------------------
+
+    async def _call(self, operation: str, work: Callable[[], _A]) -> Result[_A, RecordFailed]:
+        try:
+            import dbos
+            import sqlalchemy
+        except ImportError as error:
+            return Failure(RecordFailed(f"Queues of DBOS need the extra 'durable' ({error}).", operation))
+
+        failures = (sqlalchemy.exc.SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError)
+        try:
+            with anyio.CancelScope(shield=True):
+                done = await anyio.to_thread.run_sync(work)
+        except failures as error:
+            sentence = f"The queue in DBOS cannot be used: {str(error).strip()}."
+            _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)
+            return Failure(RecordFailed(sentence, operation))
+        return Success(done)
+
+    def _connected(self) -> Any:
+        with self._using:
+            if self._client is None:
+                from dbos import DBOS, DBOSClient
+
+                DBOS.migrate(self._url)
+                self._client = DBOSClient(
+                    system_database_url=self._url,
+                    application_name=APPLICATION,
+                    retry_connection_errors=False,
+                )
+            return self._client
+
+    def _close(self) -> None:
+        with self._using:
+            client, self._client = self._client, None
+        if client is not None:
+            client.destroy()
+
+    def _enqueue(self, run: RecordedRun, delay_s: float = 0.0) -> None:
+        if run.due is not None:
+            delay_s = max(delay_s, (run.due - self._clock.now()).total_seconds())
+        options: dict[str, Any] = {
+            "workflow_name": WORKFLOW,
+            "queue_name": queue_name(run.agent_id, run.queue),
+            "workflow_id": run.run_id,
+            "app_version": VERSION,
+            "priority": max(1, min(_HIGHEST - run.priority, 2 * _HIGHEST - 1)),
+        }
+        if delay_s > 0:
+            options["delay_seconds"] = delay_s
+        self._connected().enqueue(options, run.run_id)
+
+    def _enqueue_again(self, run: RecordedRun) -> None:
+        client = self._connected()
+        (known,) = client.list_workflows(workflow_ids=[run.run_id], load_input=False, load_output=False) or (
+            None,
+        )
+        if known is not None and known.status == "PENDING":
+            client.resume_workflow(run.run_id, queue_name=queue_name(run.agent_id, run.queue))
+            return
+        if known is not None and known.status in _ENDED:
+            client.delete_workflow(run.run_id)
+        self._enqueue(run)
+
+    def _pending(self, queue: str) -> tuple[RunId, ...]:
+        before = self._clock.now() - timedelta(seconds=SETTLED_S)
+        found = self._connected().list_workflows(
+            status="PENDING",
+            queue_name=queue,
+            dequeued_before=before.isoformat(),
+            load_input=False,
+            load_output=False,
+        )
+        return tuple(RunId(each.workflow_id) for each in found)
+
+    def _launch(self, queue: str, limits: QueueLimits, listener: _Listener) -> None:
+        global _listener
+        from dbos import DBOS
+
+        with _launching:
+            if _listener is not None:
+                raise ValueError("a process works on one queue of DBOS; start another worker for this one")
+            _listener = listener
+        self._connected()  # makes the tables
+        try:
+            self._dbos = DBOS(
+                config={
+                    "name": APPLICATION,
+                    "system_database_url": self._url,
+                    "application_version": VERSION,
+                    "executor_id": self._executor,
+                    "log_level": "CRITICAL",
+                }
+            )
+            DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(_run)
+            DBOS.listen_queues([queue])
+            DBOS.launch()
+            rate = None if limits.rate is None else {"limit": limits.rate, "period": limits.period_s}
+            DBOS.register_queue(
+                queue,
+                worker_concurrency=limits.concurrency
+                if limits.total is None
+                else min(limits.concurrency, limits.total),
+                global_concurrency=limits.total,
+                limiter=rate,  # type: ignore[arg-type]
+                polling_interval_sec=POLL_S,
+                on_conflict="always_update",
+            )
+            self._listener = listener
+        except BaseException:
+            _listener = None
+            raise
+
+    def _stop(self) -> None:
+        if self._dbos is None:
+            return
+        for event in self._dbos.background_thread_stop_events:
+            event.set()
+        for thread in threading.enumerate():
+            if thread.name.startswith("queue-worker-"):
+                thread.join(SETTLED_S)
+
+    def _leave(self) -> None:
+        global _listener
+        from dbos import DBOS
+
+        listener, self._listener, self._dbos = self._listener, None, None
+        if listener is None:
+            return
+        until = time.monotonic() + SETTLED_S
+        while self._own().keys() - set(listener.handed_over) and time.monotonic() < until:
+            time.sleep(_PAUSE_S)  # until DBOS has stored how they ended
+        DBOS.destroy()
+        with _launching:
+            _listener = None
+        for run_id, queue in self._own().items():
+            self._connected().resume_workflow(run_id, queue_name=queue)
+
+    def _own(self) -> dict[str, str]:
+        """Return the workflows under way in this process, with their queues."""
+        found = self._connected().list_workflows(
+            status="PENDING", executor_id=self._executor, load_input=False, load_output=False
+        )
+        return {each.workflow_id: each.queue_name or "" for each in found}
+
+
+def queue_name(agent_id: AgentId, queue: str) -> str:
+    """Return the name of an agent's queue among those of DBOS."""
+    return f"{agent_id}/{queue}"

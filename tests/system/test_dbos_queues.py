@@ -1,0 +1,97 @@
+"""Queues of DBOS: order, limits, what is stored there, and workers that are stopped."""
+
+from __future__ import annotations
+
+import sqlite3
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from attrs import evolve
+from returns.result import Success
+
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
+from reactive_agents.core.errors import RecordFailed
+from reactive_agents.core.events import TaskStarted, ToolCallInDoubt
+from reactive_agents.core.ids import RunId
+from reactive_agents.effects import attempt
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call
+
+pytestmark = pytest.mark.anyio
+
+
+def agent(path: Path, llm: ScriptedLLM, *tools: Any, key: bytes | None = None) -> ReactiveAgent:
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*tools)
+    return described.with_durability(path, recover=False, engine="dbos", key=key).build()
+
+
+async def test_runs_are_begun_by_priority_within_limits_and_dbos_has_their_ids_alone(
+    tmp_path: Path,
+) -> None:
+    key = bytes(range(32))
+    submitter = agent(tmp_path / "r.db", ScriptedLLM(), key=key)
+    for name, priority in (("a", 0), ("b", 2), ("c", 1)):
+        await submitter.submit("Tell the secret code.", run_id=name, priority=priority)
+    await submitter.submit("Tell the secret code.", run_id="late", delay_s=3600)
+    assert await submitter.submit("Tell the secret code.", run_id="a") == RunId("a")
+    worker = agent(tmp_path / "r.db", ScriptedLLM(*[answer("The code is 4711.")] * 4), key=key)
+    events = EventRecorder()
+    worker.subscribe(events)
+    await worker.runs.work(concurrency=2, total=1, rate=(100, 60), until_idle=True)
+    assert [each.run_id for each in events.of(TaskStarted)] == ["b", "c", "a"]
+    with sqlite3.connect(tmp_path / "r.db-dbos") as file:
+        limits = file.execute("SELECT concurrency, rate_limit_max, rate_limit_period_sec FROM queues")
+        assert (1, 100, 60.0) in limits.fetchall()
+    assert [run.run_id for run in await worker.runs.list(state="queued")] == ["late"]
+    await worker.aclose()
+    await submitter.aclose()
+    stored = b"".join([await each.read_bytes() async for each in anyio.Path(tmp_path).iterdir()])
+    assert b"4711" not in stored
+    assert b"secret code" not in stored
+
+
+async def test_a_worker_that_is_stopped_hands_its_run_over(tmp_path: Path) -> None:
+    begun, may_end, done = anyio.Event(), anyio.Event(), list[int]()
+
+    async def pay(number: int) -> str:
+        """Pay, which must not be cut off."""
+        begun.set()
+        await may_end.wait()
+        done.append(number)
+        return "paid"
+
+    stopped = agent(tmp_path / "r.db", ScriptedLLM(call("pay", number=1)), pay)
+    await stopped.submit("Pay.", run_id="r1")
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: stopped.runs.work(finish_s=60))
+        await begun.wait()
+        other = agent(tmp_path / "r.db", ScriptedLLM(), pay)
+        with pytest.raises(AgentError) as refused:  # DBOS has one instance in a process
+            await other.runs.work()
+        assert isinstance(refused.value.error, RecordFailed)
+        group.cancel_scope.cancel()
+        may_end.set()
+    assert (await stopped.runs.find("r1")).state == "interrupted"
+    later = agent(tmp_path / "r.db", ScriptedLLM(answer("Paid.")), pay)
+    events = EventRecorder()
+    later.subscribe(events)
+    await later.runs.work(until_idle=True)
+    assert (await later.runs.wait("r1")).output == "Paid."
+    assert (done, events.of(ToolCallInDoubt)) == ([1], [])
+    for each in (stopped, other, later):
+        await each.aclose()
+
+
+async def test_a_run_that_is_in_the_record_alone_is_queued_again(tmp_path: Path) -> None:
+    worker = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")))
+    await worker.submit("Greet me.", run_id="other")  # makes the files
+    record = worker.container.memory.record().unwrap()
+    queued = (await attempt(record.find(RunId("other")))).unwrap()
+    await worker.runs.cancel("other")
+    lost = evolve(queued, run_id=RunId("lost"), due=queued.due - timedelta(minutes=5))
+    assert await attempt(record.add(lost)) == Success(True)
+    await worker.runs.work(until_idle=True)
+    assert (await worker.runs.wait("lost")).output == "Hello there."
+    await worker.aclose()
