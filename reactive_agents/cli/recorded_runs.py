@@ -386,7 +386,7 @@ def _with_engine(known: AgentConfig, engine: Engine) -> AgentConfig:
     durability = known.durability
     if durability is None or engine == Engine.RECORD:
         return known
-    return evolve(known, durability=evolve(durability, engine=engine.value))
+    return evolve(known, durability=evolve(durability, engine="dbos"))
 
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
