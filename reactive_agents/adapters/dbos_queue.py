@@ -2,7 +2,7 @@
 
 A workflow is the call ``run(run_id)`` and nothing else: DBOS begins it at least once, the record makes its
 effects happen once. So the tables of DBOS hold ids, and never what a run is about. What must stay true: each
-process is an executor of its own, since DBOS runs the workflows of a known executor once more; the workflow
+process is a separate executor, since DBOS runs the workflows of a known executor once more; the workflow
 of a run has the id of the run; and a workflow whose worker is gone, which the record's lease tells, is put
 back into its queue by any other worker.
 
@@ -143,20 +143,18 @@ class DbosQueue:
 
     async def _call(self, operation: str, work: Callable[[], _A]) -> Result[_A, RecordFailed]:
         try:
-            import dbos
-            import sqlalchemy
+            from dbos import error as dbos_errors
+            from sqlalchemy.exc import SQLAlchemyError
         except ImportError as error:
             return Failure(RecordFailed(f"Queues of DBOS need the extra 'durable' ({error}).", operation))
 
-        failures = (sqlalchemy.exc.SQLAlchemyError, dbos.error.DBOSException, OSError, ValueError)
+        failures = (SQLAlchemyError, dbos_errors.DBOSException, OSError, ValueError)
         try:
-            with anyio.CancelScope(shield=True):
-                done = await anyio.to_thread.run_sync(work)
+            return Success(await _shielded(work))
         except failures as error:
             sentence = f"The queue in DBOS cannot be used: {str(error).strip()}."
             _log.warning("%s (%s: %s)", sentence, operation, type(error).__name__)
             return Failure(RecordFailed(sentence, operation))
-        return Success(done)
 
     def _connected(self) -> Any:
         with self._using:
@@ -283,6 +281,13 @@ class DbosQueue:
             status="PENDING", executor_id=self._executor, load_input=False, load_output=False
         )
         return {each.workflow_id: each.queue_name or "" for each in found}
+
+
+async def _shielded(work: Callable[[], _A]) -> _A:
+    done: list[_A] = []
+    with anyio.CancelScope(shield=True):
+        done.append(await anyio.to_thread.run_sync(work))
+    return done[0]
 
 
 def queue_name(agent_id: AgentId, queue: str) -> str:

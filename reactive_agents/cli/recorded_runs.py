@@ -53,7 +53,7 @@ StepOption = Annotated[int, typer.Option("--at", metavar="STEP", min=1, help="Th
 
 
 class Engine(StrEnum):
-    """What hands queued runs to workers."""
+    """An engine that hands queued runs to workers."""
 
     RECORD = "record"
     DBOS = "dbos"
