@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
+from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.agent.queue_worker import latest_time, next_time
@@ -37,6 +39,14 @@ def submitter(path: Path, *tools: Any, clock: Any = None) -> ReactiveAgent:
     one = agent(path, ScriptedLLM(), *tools, clock=clock)
     one.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
     return one
+
+
+async def until_paused(one: ReactiveAgent) -> None:
+    """Wait until the worker holds its run before the next step."""
+    (task_id,) = one.running()
+    while isinstance(one.resume(task_id), Failure):
+        await anyio.lowlevel.checkpoint()
+    assert isinstance(one.pause(task_id), Success)
 
 
 async def test_a_worker_does_not_wait_for_the_runs_of_another_one(tmp_path: Path) -> None:
@@ -78,6 +88,8 @@ async def test_a_worker_that_is_stopped_finishes_the_step_and_hands_over(tmp_pat
         group.start_soon(lambda: stopped.runs.work(finish_s=60))
         await begun.wait()
         group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await until_paused(stopped)
         may_end.set()
     assert done == [1]
     assert (await stopped.runs.find("r1")).state == "interrupted"

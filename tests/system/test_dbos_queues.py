@@ -18,6 +18,7 @@ from reactive_agents.core.events import TaskStarted, ToolCallInDoubt
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call
+from tests.agent.test_queue_worker import until_paused
 
 pytestmark = pytest.mark.anyio
 
@@ -72,6 +73,8 @@ async def test_a_worker_that_is_stopped_hands_its_run_over(tmp_path: Path) -> No
             await other.runs.work()
         assert isinstance(refused.value.error, RecordFailed)
         group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await until_paused(stopped)
         may_end.set()
     assert (await stopped.runs.find("r1")).state == "interrupted"
     later = agent(tmp_path / "r.db", ScriptedLLM(answer("Paid.")), pay)
