@@ -58,7 +58,7 @@ class _Listener:
         self.handed_over: list[str] = []
 
     async def run(self, run_id: str) -> None:
-        """Return when the run has ended, or cannot be continued; never for one that is handed over."""
+        """Return when the run is done with; never for one that is handed over."""
         done: Future[bool] = Future()
 
         async def begin() -> None:
@@ -116,7 +116,7 @@ class DbosQueue:
 
     @effect
     async def begun(self, agent_id: AgentId, queue: str) -> Result[tuple[RunId, ...], RecordErrors]:
-        """Return the runs that workers took out of a queue, and that have had time to begin."""
+        """Return the runs that workers took out of a queue a while ago."""
         return await self._call("begun", partial(self._pending, queue_name(agent_id, queue)))
 
     @effect
@@ -136,7 +136,7 @@ class DbosQueue:
 
     @effect
     async def leave(self) -> Result[None, RecordErrors]:
-        """Give the runs that were not ended to other workers, and end DBOS in this process."""
+        """Give unfinished runs to other workers, and end DBOS in this process."""
         return await self._call("leave", self._leave)
 
     # --- in worker threads --------------------------------------------------------------------------------

@@ -142,7 +142,7 @@ class QueueWorker:
     # --- another engine than the record -------------------------------------------------------------------
 
     async def _begin(self, run_id: RunId) -> bool:
-        """Return when a run that the engine began is done with; ``False`` where it is handed over."""
+        """Return when a run is done with; ``False`` where it is handed over."""
         begun = self._begun.get(run_id)
         if begun is None:
             begun = self._begun[run_id] = _Begun(run_id)
@@ -167,7 +167,7 @@ class QueueWorker:
         return len(lost)
 
     async def _unfinished(self) -> list[RecordedRun]:
-        """Return runs of the queue that should have begun a while ago, and that no process holds."""
+        """Return runs that no process holds and that should have begun a while ago."""
         before = self._engine.ports.clock.now() - _AGAIN
         return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
 

@@ -680,7 +680,7 @@ class QueueEngine(Protocol):
         ...
 
     def begun(self, agent_id: AgentId, queue: str) -> Effect[tuple[RunId, ...], RecordErrors]:
-        """Return the runs that workers took out of a queue, and that have had time to begin."""
+        """Return the runs that workers took out of a queue, and could begin since."""
         ...
 
     def listen(
