@@ -34,6 +34,7 @@ from reactive_agents.server.runs import (
     LiveRun,
     RunRequest,
     outcome_of,
+    question_id,
     shown_name,
     stored_name,
     usage_of,
@@ -545,7 +546,7 @@ async def _run_document(service: AgentService, run: LiveRun | RecordedRun) -> di
         status, began, user = run.state, run.created_at, run.task.user
         task, session = run.task.input, shown_name(user, run.task.session)
         asked = await service.open_questions(run)
-        waiting = [_document_of(each.run_id, each.key, each.kind, each.request) for each in asked]
+        waiting = [_document_of(each.run_id, question_id(each), each.kind, each.request) for each in asked]
     failed = outcome if isinstance(outcome, TaskFailed) else None
     result = None if isinstance(outcome, TaskFailed) else outcome
     figures = None if outcome is None else outcome.metadata

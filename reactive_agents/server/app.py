@@ -36,6 +36,7 @@ PROTOCOLS: Mapping[str, str] = {
     "a2a": "reactive_agents.server.a2a",
     "ag-ui": "reactive_agents.server.ag_ui",
     "mcp": "reactive_agents.server.mcp",
+    "openai": "reactive_agents.server.openai_protocol",
 }
 """The module of each protocol."""
 

@@ -96,11 +96,13 @@ class LiveRun:
         agent: the name that the agent is served under.
         session: the name of its conversation for its user.
         principal: whoever began it.
+        asked: what it was begun for; ``None`` for one that is continued.
         token: names this attempt, so that numbers of an earlier one are not mistaken for its own.
         outcome: the last event; ``None`` while it is under way, and where it was interrupted.
         refusal: why it could not be begun.
         requests: what waits for people, by run and id.
         ended_at: seconds of the monotonic clock; ``None`` while it is under way.
+        on_end: called when it has ended.
     """
 
     agent: str
@@ -108,6 +110,7 @@ class LiveRun:
     session: str | None
     principal: Principal
     is_durable: bool
+    asked: RunRequest | None = None
     run_id: RunId = field(default=RunId(""))
     task_id: TaskId = field(default=TaskId(""))
     task: str = ""
@@ -122,6 +125,7 @@ class LiveRun:
     requests: dict[tuple[RunId, str], AgentEvent] = field(factory=dict)
     run_ids: set[RunId] = field(factory=set)
     ended_at: float | None = None
+    on_end: list[Callable[[], object]] = field(factory=list)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     _changed: anyio.Event | None = None
 
@@ -159,6 +163,8 @@ class LiveRun:
         self.ended_at = now
         self.requests.clear()
         self.is_interrupted = self.outcome is None
+        for each in self.on_end:
+            each()
         self._wake()
 
     @property
@@ -231,6 +237,7 @@ class RunRequest:
         user: whose it is to be; ``None`` for that of the key.
         key: names the work, so that a repeated request begins it once; ``None`` for a new run.
         tools: that this run has besides; it is never queued then.
+        here: whether it is run in this process, also where others are queued.
     """
 
     text: str
@@ -243,6 +250,7 @@ class RunRequest:
     settings: Any = None
     key: str | None = None
     tools: Sequence[Tool] = ()
+    here: bool = False
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
@@ -336,7 +344,7 @@ class AgentService:
         name, served = self.agent(principal, agent)
         if self.is_draining:
             detail = "The server is being stopped: send the request again."
-            raise Problem(503, "draining", detail, headers={"retry-after": "5", "connection": "close"})
+            raise Problem(503, "draining", detail, headers={"retry-after": "5"})
         user = principal.acts_for(asked.user)
         durable = _is_durable(served)
         run_id = None
@@ -345,7 +353,7 @@ class AgentService:
             run_id = RunId(hashlib.sha256(whose).hexdigest()[:32])
             known = self._by_key.get(run_id)
             if known is not None:
-                return _same_task(known, known.task, asked.text)
+                return _same_task(known, asked)
         elif durable:
             run_id = RunId(secrets.token_hex(16))
         session = None
@@ -363,13 +371,17 @@ class AgentService:
             task = served.new_task(asked.text, **options)
             if asked.parts:
                 task = evolve(task, parts=asked.parts)
-            if durable and self._queue is not None and run_id is not None and not asked.tools:
+            elsewhere = not (asked.here or asked.tools)
+            if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 await served.runs.submit(queued)
                 return await served.runs.find(run_id)
         except AgentError as error:
             raise _refused(error) from None
-        return await self._conduct(principal, name, task, run_id, named=asked.key, tools=asked.tools)
+        known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
+        if known is not None:  # begun by the same request meanwhile
+            return _same_task(known, asked)
+        return await self._conduct(principal, name, task, run_id, asked)
 
     async def _conduct(
         self,
@@ -377,23 +389,23 @@ class AgentService:
         name: str,
         task: Task,
         run_id: RunId | None,
-        *,
-        named: str | None = None,
-        tools: Sequence[Tool] = (),
+        asked: RunRequest | None = None,
     ) -> LiveRun:
         agent = self.agents[name]
         self.uses.begin(principal, "runs")
         self._forget_ended()
-        live = LiveRun(name, task.user, shown_name(task.user, task.session), principal, _is_durable(agent))
+        live = LiveRun(
+            name, task.user, shown_name(task.user, task.session), principal, _is_durable(agent), asked
+        )
         if run_id is not None:
             live.run_id = run_id
             self._live[run_id] = live
-            if named is not None:
+            if asked is not None and asked.key is not None:
                 self._by_key[run_id] = live
         self.started += 1
         options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
-        if tools:
-            options["tools"] = tools
+        if asked is not None and asked.tools:
+            options["tools"] = asked.tools
         if agent.deps_type is not None:
             options["deps"] = None if self._deps is None else self._deps(principal)
 
@@ -557,15 +569,19 @@ class AgentService:
                 raise _not_waiting()
             return
         try:
+            asked_ones = await agent.runs.questions(run.run_id)
+            key = next((each.key for each in asked_ones if question_id(each) == request), None)
+            if key is None:
+                raise _not_waiting()
             match answer:
                 case ("approval", True, _):
-                    await agent.runs.approve(run.run_id, request)
+                    await agent.runs.approve(run.run_id, key)
                 case ("approval", _, reason):
-                    await agent.runs.deny(run.run_id, request, str(reason))
+                    await agent.runs.deny(run.run_id, key, str(reason))
                 case ("question", text):
-                    await agent.runs.answer(run.run_id, text, request)
+                    await agent.runs.answer(run.run_id, text, key)
                 case ("call", result, error):
-                    await agent.runs.answer(run.run_id, result, request, error=str(error))
+                    await agent.runs.answer(run.run_id, result, key, error=str(error))
         except AgentError:
             raise _not_waiting() from None
 
@@ -688,6 +704,11 @@ class WaitingRuns(Generic[_State]):
         return left[:3]
 
 
+def question_id(question: OpenQuestion) -> str:
+    """Return the id of a recorded question: unlike its key, it fits into paths."""
+    return hashlib.sha256(question.key.encode("utf-8", "replace")).hexdigest()[:24]
+
+
 def stored_name(user: str | None, name: str) -> str:
     """Return the name that a store has for a session of a user.
 
@@ -717,8 +738,8 @@ def _began(run: LiveRun | RecordedRun) -> datetime:
     return began or datetime.fromtimestamp(0, UTC)
 
 
-def _same_task(run: LiveRun, known: str, given: str) -> LiveRun:
-    if known != given:
+def _same_task(run: LiveRun, asked: RunRequest) -> LiveRun:
+    if run.asked is None or (run.asked.text, run.asked.session) != (asked.text, asked.session):
         raise Problem(422, "other-task", "The idempotency key was used for another task.")
     return run
 

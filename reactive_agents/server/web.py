@@ -179,8 +179,7 @@ async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
             if len(received) > most:
                 raise too_long
     if waiting.cancelled_caught:
-        close = {"connection": "close"}  # the rest of the body would be read as the next request
-        raise Problem(408, "body-too-slow", f"The body was not there within {seconds:g} s.", headers=close)
+        raise Problem(408, "body-too-slow", f"The body was not there within {seconds:g} s.")
     return bytes(received)
 
 
@@ -342,7 +341,13 @@ class Border:
             await self._app(scope, receive, send)
             return
 
-        has_begun = False
+        has_begun, is_read = False, not _has_body(scope)
+
+        async def receive_counted() -> Message:
+            nonlocal is_read
+            message = await receive()
+            is_read = is_read or not message.get("more_body", False)
+            return message
 
         async def send_with_headers(message: Message) -> None:
             nonlocal has_begun
@@ -350,6 +355,10 @@ class Border:
                 has_begun = True
                 known = {name for name, _ in message["headers"]}
                 own = [each for each in self._headers if each[0] not in known]
+                if (
+                    not is_read
+                ):  # what is left of the body would hold the connection, or be taken for a request
+                    own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
 
@@ -358,7 +367,7 @@ class Border:
             await problem.response()(scope, receive, send_with_headers)
             return
         try:
-            await self._app(scope, receive, send_with_headers)
+            await self._app(scope, receive_counted, send_with_headers)
         except Exception as error:
             answer = as_problem(error).response()  # logged there
             if has_begun:
@@ -382,6 +391,14 @@ class Border:
         return None
 
 
+def _has_body(scope: Scope) -> bool:
+    """Return whether a request of HTTP/1 has a body, by its headers."""
+    given = {name: value for name, value in scope["headers"] if name in _FRAMING}
+    announced = given.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in given
+    return announced and scope.get("http_version", "").startswith("1")
+
+
+_FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _SINGLE = frozenset(
     {b"host", b"origin", b"authorization", b"content-length", b"content-type", b"last-event-id"}
 )

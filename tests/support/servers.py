@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import anyio
 import httpx
 import uvicorn
 from starlette.applications import Starlette
@@ -33,13 +33,13 @@ async def listening(app: Any, **options: Any) -> AsyncIterator[str]:
     """The address of a server of the application on 127.0.0.1, until the block ends."""
     with socket.create_server(("127.0.0.1", 0)) as bound:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", **options))
-        async with anyio.create_task_group() as group:
-            group.start_soon(server.serve, [bound])
-            await until(lambda: server.started)
-            try:
-                yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-            finally:
-                server.should_exit = True
+        serving = asyncio.create_task(server.serve([bound]))
+        try:
+            await until(lambda: server.started or serving.done())
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving
 
 
 def bearer(keys: ApiKeys, name: str, **scope: Any) -> dict[str, str]:

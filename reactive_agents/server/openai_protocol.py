@@ -1,0 +1,788 @@
+"""OpenAI's protocol, with an agent in the place of a model.
+
+The name of an agent is that of a model. A client hands over a conversation and gets the answer of a run: the
+agent's own tools, policies and instructions hold, so a request that brings tools of its own is refused rather
+than answered as if it had none.
+
+The protocol has no way to take a text back, and an agent with tools may yet take back what it says before a
+call. So only the text of an agent without tools is sent as it comes; that of others is sent as
+``reasoning_content`` while it is open, and as content once it is the answer.
+The joined content is the answer.
+"""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Annotated, Any, Literal
+
+from attrs import define, frozen
+from pydantic import BaseModel, ConfigDict, Field
+from returns.result import Failure
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.core import errors, events
+from reactive_agents.core.content import Content
+from reactive_agents.core.message_formats import messages_from_openai
+from reactive_agents.core.messages import Message, SystemMessage, UserMessage
+from reactive_agents.core.model_settings import ModelSettings
+from reactive_agents.core.tasks import AgentResult
+from reactive_agents.server.access import Principal
+from reactive_agents.server.runs import AgentService, LiveRun, RunRequest, stored_name
+from reactive_agents.server.web import (
+    HEARTBEAT,
+    EventStream,
+    JsonText,
+    Problem,
+    as_problem,
+    json_bytes,
+    read_body,
+    sse,
+    until_disconnected,
+)
+
+Handler = Callable[[Request], Awaitable[Response]]
+
+# --- requests -------------------------------------------------------------------------------------------
+
+_Name = Annotated[str, Field(min_length=1, max_length=200, pattern=r"^[^/\x00-\x1f\x7f]+$")]
+_NOT_TAKEN: Mapping[str, Sequence[Any]] = {
+    "tools": ([],),
+    "functions": ([],),
+    "tool_choice": ("none", "auto"),
+    "function_call": ("none", "auto"),
+    "n": (1,),
+    "logprobs": (False,),
+    "response_format": ({"type": "text"},),
+    "text": ({"format": {"type": "text"}}, {}),
+    "modalities": (["text"],),
+    "audio": (),
+    "background": (False,),
+    "prompt": (),
+}
+"""Fields that would change the answer in a way that there is not, with the values that change nothing."""
+
+
+class ModelRequestBody(BaseModel):
+    """The fields of both kinds of requests; others that change no answer are ignored."""
+
+    model_config = ConfigDict(extra="allow")
+
+    model: str
+    stream: bool = False
+    user: _Name | None = None
+    temperature: float | None = None
+    top_p: float | None = None
+    parallel_tool_calls: bool | None = None
+    metadata: dict[str, Any] | None = None
+
+    def check(self) -> None:
+        """Refuse what an agent cannot do.
+
+        Raises:
+            Problem: a field would have no effect.
+        """
+        for name, value in (self.model_extra or {}).items():
+            if name in _NOT_TAKEN and value is not None and value not in _NOT_TAKEN[name]:
+                tools = " An agent has its own tools." if name in ("tools", "functions") else ""
+                detail = f"{name}: agents do not take this parameter.{tools}"
+                raise Problem(400, "unsupported_parameter", detail, param=name)
+
+
+class ChatRequest(ModelRequestBody):
+    """A request for a chat completion.
+
+    ``session`` is no field of OpenAI's: a conversation that is kept here.
+    """
+
+    messages: Annotated[list[dict[str, Any]], Field(min_length=1)]
+    stream_options: dict[str, Any] | None = None
+    session: _Name | None = None
+    max_tokens: int | None = None
+    max_completion_tokens: int | None = None
+    seed: int | None = None
+    stop: str | list[str] | None = None
+    reasoning_effort: str | None = None
+
+
+class ResponseRequest(ModelRequestBody):
+    """A request for a response."""
+
+    input: Annotated[str, Field(min_length=1)] | Annotated[list[dict[str, Any]], Field(min_length=1)]
+    instructions: str | None = None
+    previous_response_id: str | None = None
+    conversation: _Name | dict[str, Any] | None = None
+    store: bool | None = True
+    max_output_tokens: int | None = None
+    reasoning: dict[str, Any] | None = None
+
+
+def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: Any) -> ModelSettings | None:
+    """Return the settings of a run.
+
+    A client asks for fewer tokens than the agent allows, never for more.
+    """
+    chosen = {name: value for name, value in given.items() if value is not None}
+    allowed: Any = agent.container.settings().model_settings.max_tokens
+    if most_tokens is not None:
+        chosen["max_tokens"] = min(most_tokens, allowed) if isinstance(allowed, int) else most_tokens
+    try:
+        return ModelSettings(**chosen) if chosen else None
+    except ValueError as error:
+        raise Problem(400, "invalid_value", str(error)) from None
+
+
+# --- conversations --------------------------------------------------------------------------------------
+
+
+@frozen
+class Conversation:
+    """A conversation of a client: the task at its end, and the messages before."""
+
+    text: str
+    parts: tuple[Content, ...] = ()
+    history: tuple[Message, ...] = ()
+
+
+def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "") -> Conversation:
+    """Return the conversation in messages of OpenAI's form.
+
+    Instructions, and messages of the system, go before the task: the agent's own stay where they are.
+
+    Raises:
+        Problem: a message is wrong, or the last one is not the user's.
+    """
+    read = messages_from_openai(messages)
+    if isinstance(read, Failure):
+        raise Problem(400, "invalid_value", read.failure().message, param="messages")
+    said = list(read.unwrap())
+    texts = [instructions, *(each.content for each in said if isinstance(each, SystemMessage))]
+    said = [each for each in said if not isinstance(each, SystemMessage)]
+    asked: list[UserMessage] = []
+    while said and isinstance(said[-1], UserMessage):
+        asked.insert(0, said.pop())  # type: ignore[arg-type]
+    if not asked:
+        raise Problem(400, "invalid_value", "The last message has to be the user's.", param="messages")
+    texts += [each.content for each in asked]
+    parts = tuple(part for each in asked for part in each.parts)
+    return Conversation("\n\n".join(filter(str.strip, texts)), parts, tuple(said))
+
+
+_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
+
+
+def _messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return the input of a response as messages of chat completions."""
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    messages = []
+    for place, item in enumerate(given):
+        kind = item.get("type", "message")
+        if kind == "reasoning":
+            continue
+        if kind != "message" or "role" not in item:
+            detail = f"input[{place}]: got an item of type {str(kind)[:40]!r}, expected a message."
+            raise Problem(400, "invalid_value", detail, param="input")
+        content = item.get("content")
+        parts = [_chat_part(each) for each in content] if isinstance(content, list) else content
+        messages.append({"role": item["role"], "content": parts})
+    return messages
+
+
+def _chat_part(part: Any) -> Any:
+    if isinstance(part, dict) and part.get("type") == "input_image" and "image_url" in part:
+        return {"type": "image_url", "image_url": {"url": part["image_url"]}}
+    if isinstance(part, dict) and part.get("type") == "input_file" and "file_data" in part:
+        return {
+            "type": "file",
+            "file": {name: part[name] for name in ("file_data", "filename") if name in part},
+        }
+    return part
+
+
+# --- the answer of a run --------------------------------------------------------------------------------
+
+
+def _failure(live: LiveRun) -> Problem | None:
+    """Return the problem of a run without a result.
+
+    The client is not to repeat the request by itself.
+    """
+    once = {"x-should-retry": "false"}
+    match live.outcome:
+        case events.TaskCompleted():
+            return None
+        case events.TaskFailed(error=error):
+            status, code = 500, type(error).__name__
+            if isinstance(error, errors.GuardrailViolationError):
+                status, code = 400, "content_filter"
+            elif isinstance(error, errors.TaskError | errors.RunRefused):
+                status, code = 400, "invalid_value"
+            return Problem(status, code, error.message, headers=once)
+        case _:
+            return Problem(503, "interrupted", "The run was interrupted.", headers=once)
+
+
+def _result(live: LiveRun) -> AgentResult:
+    assert isinstance(live.outcome, events.TaskCompleted)
+    return live.outcome.result
+
+
+def _text_of(result: AgentResult) -> str:
+    return result.text or ""
+
+
+def _about(live: LiveRun) -> dict[str, Any]:
+    """Return what the protocol has no place for."""
+    result = _result(live)
+    return {"run_id": live.run_id, "status": result.status, "reason": result.reason}
+
+
+@define(eq=False)
+class AnswerDeltas:
+    """Makes the deltas of an answer of the events of a run.
+
+    Attributes:
+        is_live: whether text is sent as it comes.
+    """
+
+    is_live: bool
+    _open: str = ""
+    _was_sent: bool = False
+    _separate: bool = False
+
+    def take(self, event: Any) -> Iterator[tuple[Literal["content", "thinking"], str]]:
+        """Yield the deltas that an event brings."""
+        match event:
+            case events.ModelTextStreamed(text=text) if self.is_live:
+                yield from self._send(text)
+            case events.ModelTextStreamed(text=text):
+                yield "thinking", text
+            case events.ModelThinkingStreamed(purpose="think", text=text):
+                yield "thinking", text
+            case events.ModelTextRetracted() | events.ModelStreamRestarted() if self._open:
+                self._open, self._separate = "", True
+
+    def end(self, answer: str) -> Iterator[tuple[Literal["content", "thinking"], str]]:
+        """Yield what is missing of the answer."""
+        if answer.startswith(self._open):
+            yield from self._send(answer[len(self._open) :])
+        elif answer:
+            self._separate = True
+            yield from self._send(answer)
+
+    def _send(self, text: str) -> Iterator[tuple[Literal["content", "thinking"], str]]:
+        if not text:
+            return
+        self._open += text
+        if self._separate and self._was_sent:
+            yield "content", "\n\n"
+        self._separate, self._was_sent = False, True
+        yield "content", text
+
+
+def _has_tools(agent: ReactiveAgent[Any, Any]) -> bool:
+    given = agent.container.tool_settings()
+    return bool(given.tools or given.servers)
+
+
+# --- the two kinds of requests --------------------------------------------------------------------------
+
+
+class OpenAIProtocol:
+    """The operations of the protocol on the agents of a service."""
+
+    def __init__(self, service: AgentService) -> None:
+        self._service = service
+        self._busy: set[tuple[str, str]] = set()
+
+    def routes(self) -> list[BaseRoute]:
+        """Return the routes."""
+        return [
+            Route("/v1/models", _in_form(self.models)),
+            Route("/v1/models/{model}", _in_form(self.model)),
+            Route("/v1/chat/completions", _in_form(self.chat), methods=["POST"]),
+            Route("/v1/responses", _in_form(self.respond), methods=["POST"]),
+        ]
+
+    async def models(self, request: Request) -> Response:
+        """List the agents as models."""
+        principal = self._service.principal(request)
+        names = [each for each in self._service.agents if principal.may_use(each)]
+        return JsonText({"object": "list", "data": [_model(each) for each in names]})
+
+    async def model(self, request: Request) -> Response:
+        """Return an agent as a model."""
+        principal = self._service.principal(request)
+        name, _ = self._agent(principal, request.path_params["model"])
+        return JsonText(_model(name))
+
+    def _agent(self, principal: Principal, name: str) -> tuple[str, ReactiveAgent[Any, Any]]:
+        try:
+            return self._service.agent(principal, name)
+        except Problem as problem:
+            detail = "The model does not exist, or the key may not use it."
+            raise Problem(problem.status, "model_not_found", detail, param="model") from None
+
+    # --- chat completions -----------------------------------------------------------------------------------
+
+    async def chat(self, request: Request) -> Response:
+        """Answer with a chat completion."""
+        principal = self._service.principal(request)
+        limits = principal.limits
+        body = await read_body(request, ChatRequest, most=limits.body_bytes, seconds=limits.body_s)
+        body.check()
+        name, agent = self._agent(principal, body.model)
+        given = conversation_of(body.messages)
+        settings = _settings(
+            agent,
+            body.max_completion_tokens or body.max_tokens,
+            temperature=body.temperature,
+            top_p=body.top_p,
+            seed=body.seed,
+            stop=tuple([body.stop] if isinstance(body.stop, str) else body.stop or ()) or None,
+            reasoning_effort=body.reasoning_effort,
+            parallel_tool_calls=body.parallel_tool_calls,
+        )
+        asked = _run_request(request, given, body, body.session, settings)
+        live, own = await self._begin(principal, name, asked)
+        completion = Completion(f"chatcmpl-{live.run_id}", int(time.time()), name)
+        if body.stream:
+            options = body.stream_options or {}
+            source = completion.chunks(
+                live, _has_tools(agent), with_usage=options.get("include_usage") is True
+            )
+            return self._stream(principal, live, own, source)
+        ended = await self._until_ended(request, live, own)
+        return ended or JsonText(completion.document(live), headers={"x-run-id": live.run_id})
+
+    # --- responses ------------------------------------------------------------------------------------------
+
+    async def respond(self, request: Request) -> Response:
+        """Answer with a response, whose conversation goes on by its id."""
+        principal = self._service.principal(request)
+        limits = principal.limits
+        body = await read_body(request, ResponseRequest, most=limits.body_bytes, seconds=limits.body_s)
+        body.check()
+        name, agent = self._agent(principal, body.model)
+        given = conversation_of(_messages_of_input(body.input), body.instructions or "")
+        settings = _settings(
+            agent,
+            body.max_output_tokens,
+            temperature=body.temperature,
+            top_p=body.top_p,
+            reasoning_effort=(body.reasoning or {}).get("effort"),
+            parallel_tool_calls=body.parallel_tool_calls,
+        )
+        with self._turn(principal, name) as turns:
+            response_id, session = await turns.next(agent, body, principal.acts_for(body.user))
+            if session is not None and given.history:
+                detail = "input: got earlier answers, which the conversation has already."
+                raise Problem(400, "invalid_value", detail, param="input")
+            asked = _run_request(request, given, body, session, settings)
+            live, own = await self._begin(principal, name, asked)
+            turns.keep_until_ended(live)
+        answer = AgentResponse(response_id, int(time.time()), name, body)
+        if body.stream:
+            return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
+        ended = await self._until_ended(request, live, own)
+        return ended or JsonText(answer.document(live), headers={"x-run-id": live.run_id})
+
+    @contextmanager
+    def _turn(self, principal: Principal, agent: str) -> Iterator[Turns]:
+        turns = Turns(self._service, self._busy, agent)
+        try:
+            yield turns
+        except BaseException:
+            turns.release()
+            raise
+
+    # --- runs -----------------------------------------------------------------------------------------------
+
+    async def _begin(self, principal: Principal, name: str, asked: RunRequest) -> tuple[LiveRun, bool]:
+        """Return the run, and whether this request began it."""
+        live = await self._service.start(principal, name, asked)
+        assert isinstance(live, LiveRun), "only runs that may be elsewhere are records"
+        return live, live.asked is asked
+
+    def _leave(self, live: LiveRun, *, own: bool) -> None:
+        """Cancel a run that nobody waits for any more."""
+        if own and not live.has_ended:
+            self._service.agents[live.agent].cancel(live.task_id)
+
+    async def _until_ended(self, request: Request, live: LiveRun, own: bool) -> Response | None:
+        """Wait for the end of a run.
+
+        Return the answer to one that failed, or whose client has left.
+        """
+
+        async def work() -> bool:
+            await live.until_ended()
+            return True
+
+        try:
+            if await until_disconnected(request.receive, work) is None:
+                return Response(status_code=499)
+        finally:
+            self._leave(live, own=own)
+        problem = _failure(live)
+        return None if problem is None else _error(problem)
+
+    def _stream(
+        self, principal: Principal, live: LiveRun, own: bool, source: AsyncGenerator[bytes, None]
+    ) -> Response:
+        uses = self._service.uses
+
+        def end() -> None:
+            uses.end(principal, "streams")
+            self._leave(live, own=own)
+
+        try:
+            uses.begin(principal, "streams")
+        except Problem:
+            self._leave(live, own=own)
+            raise
+        return EventStream(source, {"x-run-id": live.run_id}, on_end=end)
+
+
+def routes(service: AgentService) -> list[BaseRoute]:
+    """Return the routes of the protocol."""
+    return OpenAIProtocol(service).routes()
+
+
+def _run_request(
+    request: Request,
+    given: Conversation,
+    body: ModelRequestBody,
+    session: str | None,
+    settings: ModelSettings | None,
+) -> RunRequest:
+    return RunRequest(
+        given.text,
+        given.parts,
+        body.user,
+        session,
+        () if session is not None else given.history,
+        body.metadata or {},
+        settings=settings,
+        key=request.headers.get("idempotency-key") or None,
+        here=True,
+    )
+
+
+def _model(name: str) -> dict[str, Any]:
+    return {"id": name, "object": "model", "created": 0, "owned_by": "reactive_agents"}
+
+
+def _in_form(handler: Handler) -> Handler:
+    """Return a handler whose problems have the form of the protocol."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await handler(request)
+        except Exception as error:  # noqa: BLE001 - unknown ones are logged
+            return _error(as_problem(error))
+
+    return answer
+
+
+_CODES = {
+    "unauthorized": "invalid_api_key",
+    "too-many-requests": "rate_limit_exceeded",
+    "too-many-runs": "rate_limit_exceeded",
+    "too-many-streams": "rate_limit_exceeded",
+}
+
+
+def _error_of(problem: Problem) -> dict[str, Any]:
+    kind = "server_error" if problem.status >= 500 else "invalid_request_error"
+    if problem.status == 429:
+        kind = "rate_limit_error"
+    param = problem.fields.get("param")
+    if param is None and problem.fields.get("errors"):
+        param = problem.fields["errors"][0]["pointer"].lstrip("/").replace("/", ".") or None
+    code = _CODES.get(problem.code, problem.code)
+    return {"error": {"message": problem.detail, "type": kind, "param": param, "code": code}}
+
+
+def _error(problem: Problem) -> Response:
+    status = 400 if problem.status == 422 else problem.status
+    return JsonText(_error_of(problem), status, problem.headers)
+
+
+def _usage(live: LiveRun) -> tuple[int, int, int, int]:
+    figures = _result(live).metadata
+    usage = figures.usage
+    total = max(usage.input_tokens + usage.output_tokens, figures.tokens_used)
+    return usage.input_tokens, usage.output_tokens, total, usage.cached_tokens
+
+
+# --- chat completions as documents ----------------------------------------------------------------------
+
+
+@frozen
+class Completion:
+    """A chat completion of a run."""
+
+    id: str
+    created: int
+    model: str
+
+    def _envelope(self, kind: str, choices: list[Any], **more: Any) -> dict[str, Any]:
+        head = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
+        return {**head, "choices": choices, **more}
+
+    def document(self, live: LiveRun) -> dict[str, Any]:
+        """Return the completion of a run that has a result."""
+        message = {"role": "assistant", "content": _text_of(_result(live)), "refusal": None}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(live)}
+        about = {"usage": _chat_usage(live), "reactive_agents": _about(live)}
+        return self._envelope("chat.completion", [choice], **about)
+
+    async def chunks(
+        self, live: LiveRun, has_tools: bool, *, with_usage: bool
+    ) -> AsyncGenerator[bytes, None]:
+        """Yield the completion as the chunks of a stream."""
+
+        def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
+            choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
+            return sse(json_bytes(self._envelope("chat.completion.chunk", [choice], **more)))
+
+        fields = {"content": "content", "thinking": "reasoning_content"}
+        deltas = AnswerDeltas(not has_tools)
+        yield chunk({"role": "assistant", "content": ""})
+        async for event in _own_events(live):
+            if event is None:
+                yield HEARTBEAT
+                continue
+            for kind, text in deltas.take(event):
+                yield chunk({fields[kind]: text})
+        problem = _failure(live)
+        if problem is not None:
+            yield sse(json_bytes(_error_of(problem)))
+            return
+        for kind, text in deltas.end(_text_of(_result(live))):
+            yield chunk({fields[kind]: text})
+        yield chunk({}, _finish(live), reactive_agents=_about(live))
+        if with_usage:
+            yield sse(json_bytes(self._envelope("chat.completion.chunk", [], usage=_chat_usage(live))))
+        yield sse(b"[DONE]")
+
+
+async def _own_events(live: LiveRun) -> AsyncGenerator[Any, None]:
+    """Yield the events of the run itself, and ``None`` in a silence."""
+    async for kept in live.follow():
+        if kept is None or kept.event.run_id == live.run_id:
+            yield None if kept is None else kept.event
+
+
+def _finish(live: LiveRun) -> str:
+    return "length" if _result(live).status == "partial" else "stop"
+
+
+def _chat_usage(live: LiveRun) -> dict[str, Any]:
+    read, written, total, cached = _usage(live)
+    return {
+        "prompt_tokens": read,
+        "completion_tokens": written,
+        "total_tokens": total,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+# --- responses as documents -----------------------------------------------------------------------------
+
+
+class Turns:
+    """Finds the session of a response, and the id that continues it.
+
+    The id has the session and the number of the turn. A turn that is not the last one, or whose session is in
+    use, is gone on with in a fork, so that a response always follows the one that it names.
+    """
+
+    def __init__(self, service: AgentService, busy: set[tuple[str, str]], agent: str) -> None:
+        self._service = service
+        self._busy = busy
+        self._agent = agent
+        self._held: tuple[str, str] | None = None
+
+    async def next(
+        self, agent: ReactiveAgent[Any, Any], body: ResponseRequest, user: str | None
+    ) -> tuple[str, str | None]:
+        """Return the id of the response, and its session.
+
+        Raises:
+            Problem: there is no such response for this user.
+        """
+        given = body.conversation
+        named = given.get("id") if isinstance(given, dict) else given
+        root, turn = secrets.token_hex(8), 0
+        if named is not None:
+            if (
+                body.previous_response_id is not None
+                or not isinstance(named, str)
+                or not 1 <= len(named) <= 200
+            ):
+                detail = "conversation: expected its name, and no previous_response_id beside it."
+                raise Problem(400, "invalid_value", detail, param="conversation")
+            return f"resp_{root}", named
+        if body.previous_response_id is not None:
+            root, turn = await self._following(agent, body.previous_response_id, user)
+        if body.store is False and body.previous_response_id is None:
+            return f"resp_{root}", None
+        session = f"resp_{root}"
+        self._held = (self._agent, stored_name(user, session))
+        self._busy.add(self._held)
+        return f"resp_{root}_{turn + 1}_{secrets.token_hex(4)}", session
+
+    async def _following(
+        self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None
+    ) -> tuple[str, int]:
+        missing = Problem(
+            404, "previous_response_not_found", "There is no such response.", param="previous_response_id"
+        )
+        parts = previous.split("_")
+        if len(parts) != 4 or not (parts[2].isascii() and parts[2].isdecimal() and len(parts[2]) < 8):
+            raise missing
+        root, turn = parts[1], int(parts[2])
+        try:
+            info = await self._service.session(agent, user, f"resp_{root}")
+        except Problem:
+            raise missing from None
+        if not 1 <= turn <= info.turns:
+            raise missing
+        if turn == info.turns and (self._agent, info.session) not in self._busy:
+            return root, turn
+        fork = secrets.token_hex(8)
+        try:
+            await agent.sessions.fork(info.session, stored_name(user, f"resp_{fork}"), turns=turn)
+        except AgentError:
+            raise missing from None
+        return fork, turn
+
+    def keep_until_ended(self, live: LiveRun) -> None:
+        """Hold the session until the run has ended."""
+        live.on_end.append(self.release)
+
+    def release(self) -> None:
+        """Let others go on with the session."""
+        if self._held is not None:
+            self._busy.discard(self._held)
+
+
+@frozen
+class AgentResponse:
+    """A response of a run."""
+
+    id: str
+    created: int
+    model: str
+    body: ResponseRequest
+
+    def document(self, live: LiveRun | None, *, failed: Problem | None = None) -> dict[str, Any]:
+        """Return the response; without a run it is in progress, or has failed."""
+        body = self.body
+        status, output, usage, incomplete = "in_progress", [], None, None
+        about = None
+        if failed is not None:
+            status = "failed"
+        elif live is not None:
+            status = "incomplete" if _result(live).status == "partial" else "completed"
+            incomplete = {"reason": "max_output_tokens"} if status == "incomplete" else None
+            output = [self._message(_text_of(_result(live)), status)]
+            usage, about = _response_usage(live), _about(live)
+        error = None if failed is None else {"code": "server_error", "message": failed.detail}
+        named = body.conversation
+        return {
+            "id": self.id,
+            "object": "response",
+            "created_at": self.created,
+            "status": status,
+            "error": error,
+            "incomplete_details": incomplete,
+            "instructions": body.instructions,
+            "model": self.model,
+            "output": output,
+            "parallel_tool_calls": True,
+            "tool_choice": "auto",
+            "tools": [],
+            "temperature": body.temperature,
+            "top_p": body.top_p,
+            "max_output_tokens": body.max_output_tokens,
+            "previous_response_id": body.previous_response_id,
+            "conversation": {"id": named} if isinstance(named, str) else named,
+            "text": {"format": {"type": "text"}},
+            "usage": usage,
+            "user": body.user,
+            "metadata": body.metadata or {},
+            "reactive_agents": about,
+        }
+
+    def _message(self, text: str, status: str) -> dict[str, Any]:
+        content = [{"type": "output_text", "text": text, "annotations": [], "logprobs": []}]
+        return {
+            "type": "message",
+            "id": f"msg_{self.id}",
+            "role": "assistant",
+            "status": status,
+            "content": content,
+        }
+
+    async def events(self, live: LiveRun, has_tools: bool) -> AsyncGenerator[bytes, None]:
+        """Yield the response as the events of a stream."""
+        number = 0
+        place = {"item_id": f"msg_{self.id}", "output_index": 0, "content_index": 0}
+
+        def event(kind: str, **fields: Any) -> bytes:
+            nonlocal number
+            number += 1
+            data = {"type": kind, "sequence_number": number - 1, **fields}
+            return sse(json_bytes(data), event=kind)
+
+        def delta(text: str) -> bytes:
+            return event("response.output_text.delta", **place, delta=text, logprobs=[])
+
+        yield event("response.created", response=self.document(None))
+        yield event("response.in_progress", response=self.document(None))
+        empty = {"type": "output_text", "text": "", "annotations": [], "logprobs": []}
+        item = {**self._message("", "in_progress"), "content": []}
+        yield event("response.output_item.added", output_index=0, item=item)
+        yield event("response.content_part.added", **place, part=empty)
+        deltas, sent = AnswerDeltas(not has_tools), ""
+        async for happened in _own_events(live):
+            if happened is None:
+                yield HEARTBEAT
+                continue
+            for kind, text in deltas.take(happened):
+                if kind == "content":
+                    sent += text
+                    yield delta(text)
+        problem = _failure(live)
+        if problem is not None:
+            yield event("response.failed", response=self.document(None, failed=problem))
+            return
+        for _, text in deltas.end(_text_of(_result(live))):
+            sent += text
+            yield delta(text)
+        document = self.document(live)
+        yield event("response.output_text.done", **place, text=sent, logprobs=[])
+        yield event("response.content_part.done", **place, part={**empty, "text": sent})
+        yield event("response.output_item.done", output_index=0, item=document["output"][0])
+        yield event(f"response.{document['status']}", response=document)
+
+
+def _response_usage(live: LiveRun) -> dict[str, Any]:
+    read, written, total, cached = _usage(live)
+    return {
+        "input_tokens": read,
+        "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},
+        "output_tokens": written,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": total,
+    }

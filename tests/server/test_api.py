@@ -1,0 +1,451 @@
+"""Runs and sessions over HTTP: begun, followed, steered, settled."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from reactive_agents import ReactiveAgents, RunContext, tool
+from reactive_agents.adapters.tools.decorator import external_tool
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.server import KeyLimits, create_app
+from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
+from tests.support.servers import asking, events_of, listening
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+def builder(*turns: Any) -> Any:
+    return ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+
+
+async def begun(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
+    """A run that was begun."""
+    given = await client.post("/v1/runs", json={"task": "Do it.", **body})
+    assert given.status_code == 201, given.text
+    assert given.headers["location"] == f"/v1/runs/{given.json()['id']}"
+    run: dict[str, Any] = given.json()
+    return run
+
+
+async def ended(client: httpx.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
+    """The run when it has ended."""
+    found = (await client.get(f"/v1/runs/{run['id']}", params={"wait_s": 60})).json()
+    assert isinstance(found, dict)
+    return found
+
+
+async def waiting(client: httpx.AsyncClient, run: dict[str, Any], kind: str = "") -> dict[str, Any]:
+    """The request that the run waits for, of any kind or of one."""
+    while True:
+        found = (await client.get(f"/v1/runs/{run['id']}")).json()
+        for request in found["requests"]:
+            if kind in ("", request["kind"]):
+                assert found["status"] == "waiting"
+                return dict(request)
+        await anyio.sleep(0.001)
+
+
+# --- runs -----------------------------------------------------------------------------------------------
+
+
+async def test_a_run_goes_from_its_task_to_its_answer() -> None:
+    async with asking(create_app(builder(say("Done.")).build())) as client:
+        run = await begun(client, user="ada", session="work", tags=["a"], metadata={"order": 7})
+        found = await ended(client, run)
+        listed = (await client.get("/v1/runs", params={"status": "completed"})).json()["data"]
+    assert (run["agent"], run["user"], run["session"]) == ("clerk", "ada", "work")
+    assert (found["status"], found["output"], found["error"]) == ("completed", "Done.", None)
+    assert found["usage"]["total_tokens"] > 0
+    assert listed == [found]
+
+
+async def test_the_events_of_a_run_are_streamed_and_the_run_is_the_last() -> None:
+    async with asking(create_app(builder(say("Done.")).build())) as client:
+        run = await begun(client)
+        streamed = await client.get(f"/v1/runs/{run['id']}/events")
+        found = await ended(client, run)
+    events = events_of(streamed.text)
+    kinds = [each["event"] for each in events]
+    assert streamed.headers["content-type"].startswith("text/event-stream")
+    assert (kinds[0], kinds[-2:]) == ("TaskStarted", ["TaskCompleted", "run"])
+    assert "ModelTextStreamed" in kinds
+    assert json.loads(events[-1]["data"]) == found
+    assert all(json.loads(each["data"])["tag"] == each["event"] for each in events[:-1])
+
+
+async def test_a_reader_goes_on_after_the_last_event_it_has_read() -> None:
+    async with asking(create_app(builder(say("Done.")).build())) as client:
+        run = await begun(client)
+        path = f"/v1/runs/{run['id']}/events"
+        whole = events_of((await client.get(path)).text)
+        for place in range(len(whole) - 1):
+            rest = await client.get(path, headers={"last-event-id": whole[place]["id"]})
+            if place == len(whole) - 2:
+                assert rest.status_code == 204
+            else:
+                assert events_of(rest.text) == whole[place + 1 :]
+        for unknown in ("abcd:3", "nonsense", "7", f"{whole[0]['id']}9999999999", whole[0]["id"][:9] + "-1"):
+            again = await client.get(path, headers={"last-event-id": unknown})
+            assert events_of(again.text) == whole
+
+
+async def test_a_stream_that_is_cut_off_goes_on_while_the_run_does() -> None:
+    go = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go.wait()
+        return "waited"
+
+    app = create_app(builder(call("wait"), answer("Done.")).with_tools(wait).build())
+    async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
+        run = await begun(client)
+        path, read = f"/v1/runs/{run['id']}/events", list[dict[str, str]]()
+        async with client.stream("GET", path) as stream:
+            async for line in stream.aiter_lines():
+                read += events_of(line) if line.startswith("id:") else []
+                if "ToolCallStarted" in line:
+                    break
+        await until(lambda: app.state.service.uses.open_streams == 0)
+        go.set()
+        rest = await client.get(path, headers={"last-event-id": read[-1]["id"]})
+        whole = await client.get(path)
+    assert events_of(whole.text)[len(read) :] == events_of(rest.text)
+    assert events_of(rest.text)[-1]["event"] == "run"
+
+
+async def test_a_run_that_fails_says_why() -> None:
+    model = fail(ModelUnavailable("The model is down.", "scripted"))
+    async with asking(create_app(builder(model).build())) as client:
+        found = await ended(client, await begun(client))
+    assert (found["status"], found["output"]) == ("failed", None)
+    assert "down" in found["error"]["message"]
+
+
+@pytest.mark.parametrize("order", ["cancel", "stop"])
+async def test_a_run_is_ended_from_outside(order: str) -> None:
+    @tool
+    async def wait() -> str:
+        """Wait for ever."""
+        await anyio.sleep_forever()
+        return ""
+
+    app = create_app(builder(forever(call("wait"))).with_tools(wait).build())
+    async with asking(app) as client:
+        run = await begun(client)
+        body = {"json": {"reason": "It is late."}} if order == "stop" else {}
+        ordered = await client.post(f"/v1/runs/{run['id']}/{order}", **body)
+        found = await ended(client, run)
+        again = await client.post(f"/v1/runs/{run['id']}/{order}", **body)
+    assert ordered.status_code == 202
+    assert found["status"] == {"cancel": "cancelled", "stop": "partial"}[order]
+    assert "It is late." in found["reason"] or order == "cancel"
+    assert (again.status_code, again.json()["code"]) == (409, "run-not-under-way")
+
+
+async def test_a_run_is_paused_and_resumed() -> None:
+    arrived, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        arrived.set()
+        await go.wait()
+        return "waited"
+
+    app = create_app(builder(call("wait"), answer("Done.")).with_tools(wait).build())
+    async with asking(app) as client:
+        run = await begun(client)
+        await arrived.wait()
+        assert (await client.post(f"/v1/runs/{run['id']}/pause")).status_code == 202
+        go.set()
+        (live,) = app.state.service._live.values()
+        await until(lambda: live.status == "paused")
+        assert (await client.post(f"/v1/runs/{run['id']}/resume")).status_code == 202
+        assert (await ended(client, run))["output"] == "Done."
+
+
+async def test_a_run_beyond_the_time_of_its_key_is_stopped() -> None:
+    @tool
+    async def wait() -> str:
+        """Wait for ever."""
+        await anyio.sleep_forever()
+        return ""
+
+    agent = builder(forever(call("wait"))).with_tools(wait).build()
+    async with asking(create_app(agent, limits=KeyLimits(run_s=0.05))) as client:
+        found = await ended(client, await begun(client))
+    assert (found["status"], "time that the key allows" in found["reason"]) == ("partial", True)
+
+
+# --- requests to people ---------------------------------------------------------------------------------
+
+
+@tool(requires_approval=True, risk="high")
+def delete(path: str) -> str:
+    """Delete a file."""
+    return f"{path} is gone"
+
+
+@pytest.mark.parametrize("approved", [True, False])
+async def test_a_call_is_approved_or_denied(approved: bool) -> None:
+    agent = builder(call("delete", path="a.tmp"), answer("Done.")).with_tools(delete).with_approval().build()
+    async with asking(create_app(agent)) as client:
+        run = await begun(client)
+        request = await waiting(client, run)
+        assert request["kind"] == "approval"
+        assert request["request"]["arguments"] == {"path": "a.tmp"}
+        path = f"/v1/runs/{request['run_id']}/requests/{request['id']}"
+        body = {"kind": "approval", "approved": approved, "reason": "not that one"}
+        wrong = await client.post(path, json={"kind": "question", "answer": "yes"})
+        settled = await client.post(path, json=body)
+        assert (wrong.status_code, settled.status_code) == (409, 204)
+        found = await ended(client, run)
+        assert (await client.post(path, json=body)).status_code == 409
+        seen = events_of((await client.get(f"/v1/runs/{run['id']}/events")).text)
+    assert found["status"] == "completed"
+    results = [json.loads(each["data"]) for each in seen if each["event"] == "ToolCallCompleted"]
+    assert results[0]["success"] is approved
+    assert ("not that one" in results[0]["error"]) is not approved
+
+
+async def test_a_question_is_answered_and_an_external_result_delivered() -> None:
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    agent = (
+        builder(call("ask-user", question="Which size?"), call("locate"), answer("Sent."))
+        .with_tools(external_tool("locate", schema, description="Where the user is."))
+        .with_ask_user()
+        .build()
+    )
+    async with asking(create_app(agent)) as client:
+        run = await begun(client)
+        question = await waiting(client, run)
+        assert (question["kind"], question["request"]["text"]) == ("question", "Which size?")
+        path = f"/v1/runs/{run['id']}/requests"
+        answered = {"kind": "question", "answer": "L"}
+        assert (await client.post(f"{path}/{question['id']}", json=answered)).status_code == 204
+        located = await waiting(client, run, "call")
+        given = {"kind": "call", "result": {"lat": 1}}
+        assert (await client.post(f"{path}/{located['id']}", json=given)).status_code == 204
+        assert (await ended(client, run))["output"] == "Sent."
+
+
+# --- beginning once, limits, dependencies ---------------------------------------------------------------
+
+
+async def test_requests_with_one_key_begin_one_run() -> None:
+    app = create_app(builder(forever(say("Done."))).build())
+    once = {"idempotency-key": "order-7"}
+    async with asking(app) as client:
+        found = []
+
+        async def ask(text: str) -> None:
+            found.append(await client.post("/v1/runs", json={"task": text, "user": "ada"}, headers=once))
+
+        async with anyio.create_task_group() as group:
+            for _ in range(5):
+                group.start_soon(ask, "Order tea.")
+        assert {each.json()["id"] for each in found} == {found[0].json()["id"]}
+        await ask("Order coffee.")
+        assert (found[-1].status_code, found[-1].json()["code"]) == (422, "other-task")
+        other = await client.post("/v1/runs", json={"task": "Order tea.", "user": "bob"}, headers=once)
+        assert other.json()["id"] != found[0].json()["id"]
+    assert app.state.service.started == 2
+
+
+async def test_limits_of_runs_streams_and_bodies_are_kept_and_given_back() -> None:
+    go = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go.wait()
+        return ""
+
+    agent = builder(call("wait"), call("wait"), answer("Done."), answer("Done.")).with_tools(wait).build()
+    app = create_app(agent, limits=KeyLimits(runs=2, streams=1, body_bytes=500))
+    async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
+        runs = [await begun(client) for _ in range(2)]
+        third = await client.post("/v1/runs", json={"task": "Do it."})
+        assert (third.status_code, third.json()["code"]) == (429, "too-many-runs")
+        large = await client.post("/v1/runs", json={"task": "x" * 500})
+        assert large.status_code == 413
+        path = f"/v1/runs/{runs[0]['id']}/events"
+        async with client.stream("GET", path) as stream:
+            await anext(stream.aiter_lines())
+            assert (await client.get(path)).json()["code"] == "too-many-streams"
+        go.set()
+        assert [(await ended(client, each))["status"] for each in runs] == ["completed"] * 2
+        await until(lambda: app.state.service.uses.open_streams == 0)
+        assert (await client.get(path)).status_code == 200
+        again = await client.post("/v1/runs", json={"task": ""})
+        assert again.status_code == 422
+    assert app.state.service.uses.of(app.state.service.anybody).runs == 0
+
+
+async def test_dependencies_are_made_for_whoever_asks() -> None:
+    @tool
+    def who(context: RunContext[str]) -> str:
+        """Return the name of the key's user."""
+        return context.deps
+
+    agent = (
+        ReactiveAgents.create(deps=str).with_llm(ScriptedLLM(call("who"), answer("Done."))).with_reasoning()
+    )
+    served = agent.with_tools(who).build()
+    with pytest.raises(ValueError, match="deps has to make"):
+        create_app(served)
+    async with asking(create_app(served, deps=lambda principal: f"user {principal.user}")) as client:
+        run = await begun(client)
+        await ended(client, run)
+        text = (await client.get(f"/v1/runs/{run['id']}/events")).text
+    assert "user None" in text
+
+
+# --- sessions -------------------------------------------------------------------------------------------
+
+
+async def test_sessions_are_listed_read_renamed_forked_and_deleted() -> None:
+    async with asking(create_app(builder(forever(say("Hello."))).build())) as client:
+        for text in ("I am Ada.", "Who am I?"):
+            await ended(client, await begun(client, task=text, session="my talk", user="ada"))
+        base, whose = "/v1/agents/clerk/sessions", {"user": "ada"}
+        (listed,) = (await client.get(base, params=whose)).json()["data"]
+        assert (listed["name"], listed["user"], listed["turns"]) == ("my talk", "ada", 2)
+        read = (await client.get(f"{base}/my talk", params=whose)).json()
+        assert [each["content"] for each in read["content"]] == ["I am Ada.", "Hello.", "Who am I?", "Hello."]
+        renamed = await client.patch(f"{base}/my talk", params=whose, json={"title": "Ada"})
+        assert renamed.json()["title"] == "Ada"
+        forked = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other", "turns": 1})
+        assert (forked.status_code, forked.json()["turns"]) == (201, 1)
+        taken = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other"})
+        assert (taken.status_code, taken.json()["code"]) == (409, "session-refused")
+        assert (await client.delete(f"{base}/my talk", params=whose)).status_code == 204
+        assert (await client.delete(f"{base}/my talk", params=whose)).status_code == 404
+        names = [each["name"] for each in (await client.get(base, params=whose)).json()["data"]]
+    assert names == ["other"]
+
+
+async def test_a_session_that_the_program_began_goes_on(tmp_path: Path) -> None:
+    agent = builder(forever(say("Hello."))).with_sessions(tmp_path / "sessions.db").build()
+    async with asking(create_app(agent)) as client:
+        await agent.run("I am Ada.", session="support-7", user="ada")
+        await ended(client, await begun(client, session="support-7", user="ada"))
+        listed = (await client.get("/v1/agents/clerk/sessions", params={"user": "ada"})).json()["data"]
+    assert [(each["name"], each["turns"]) for each in listed] == [("support-7", 2)]
+
+
+# --- durable runs ---------------------------------------------------------------------------------------
+
+
+async def test_a_durable_run_is_found_by_the_next_server_and_settled_there(tmp_path: Path) -> None:
+    def served() -> Any:
+        turns = builder(call("delete", path="a.tmp"), answer("Done."), answer("Done."))
+        return turns.with_tools(delete).with_approval().with_durability(tmp_path / "runs.db").build()
+
+    first = create_app(served(), drain_s=0)
+    async with asking(first) as client:
+        run = await begun(client, user="ada")
+        await waiting(client, run)
+    async with asking(create_app(served())) as client:
+        request = await waiting(client, run)
+        body = {"kind": "approval", "approved": True}
+        settled = await client.post(f"/v1/runs/{run['id']}/requests/{request['id']}", json=body)
+        assert settled.status_code == 204
+        found = await ended(client, run)
+        streamed = events_of((await client.get(f"/v1/runs/{run['id']}/events")).text)
+    assert (found["status"], found["output"], found["user"]) == ("completed", "Done.", "ada")
+    assert [each["event"] for each in streamed] == ["run"]
+    assert json.loads(streamed[0]["data"]) == found
+
+
+async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> None:
+    arrived = anyio.Event()
+
+    @tool(idempotent=True)
+    async def wait() -> str:
+        """Wait for ever."""
+        arrived.set()
+        await anyio.sleep_forever()
+        return ""
+
+    waits = builder(call("wait"), answer("Done.")).with_tools(wait)
+    app = create_app(waits.with_durability(tmp_path / "r.db", recover=False).build(), drain_s=0)
+    async with asking(app) as client:
+        run = await begun(client)
+        await arrived.wait()
+
+    @tool(name="wait", idempotent=True)
+    async def returns() -> str:
+        """Wait for ever."""
+        return "waited"
+
+    resumed = builder(forever(answer("Done."))).with_tools(returns)
+    app = create_app(resumed.with_durability(tmp_path / "r.db", recover=False).build())
+    async with asking(app) as client:
+        assert (await client.get(f"/v1/runs/{run['id']}")).json()["status"] == "interrupted"
+        assert (await client.post(f"/v1/runs/{run['id']}/resume")).status_code == 202
+        found = await ended(client, run)
+    assert (found["error"], found["status"], found["output"]) == (None, "completed", "Done.")
+
+
+async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:
+    agent = builder(forever(say("Done."))).with_durability(tmp_path / "runs.db").build()
+    async with asking(create_app(agent, queue="web", work=False)) as client:
+        run = await begun(client, user="ada")
+        assert run["status"] == "queued"
+        with anyio.move_on_after(0.05):
+            await ended(client, run)
+        assert (await client.get(f"/v1/runs/{run['id']}")).json()["status"] == "queued"
+        await agent.runs.work("web", until_idle=True)
+        assert (await ended(client, run))["output"] == "Done."
+    async with asking(create_app(agent, queue="web")) as client:
+        assert (await ended(client, await begun(client)))["output"] == "Done."
+
+
+# --- health, metrics ------------------------------------------------------------------------------------
+
+
+async def test_health_readiness_and_metrics(tmp_path: Path) -> None:
+    app = create_app(builder(forever(say("Done."))).build())
+    async with asking(app) as client:
+        await ended(client, await begun(client))
+        await client.get("/v1/runs/a-name-that-a-stranger-chose")
+        await client.get("/somewhere/else")
+        metrics = (await client.get("/metrics")).text
+        assert (await client.get("/readyz")).status_code == 200
+        await app.state.service.drain(0)
+        assert (await client.get("/readyz")).status_code == 503
+        assert (await client.get("/healthz")).status_code == 200
+        late = await client.post("/v1/runs", json={"task": "Do it."})
+    assert (late.status_code, late.json()["code"]) == (503, "draining")
+    assert 'reactive_agents_runs_ended_total{status="completed"} 1.0' in metrics
+    assert 'route="/v1/runs/{run_id}",status="404"' in metrics
+    assert "stranger" not in metrics
+    assert "somewhere" not in metrics
+
+
+@pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", "x" * 65], ids=repr)
+def test_an_agent_is_served_under_a_plain_name(name: str) -> None:
+    with pytest.raises(ValueError, match="cannot be served"):
+        create_app({name: builder().build()})
+
+
+async def test_cross_origin_requests_are_allowed_to_the_named_pages_alone() -> None:
+    app = create_app(builder(forever(say("Done."))).build(), origins=["https://app.example"])
+    asked = {"origin": "https://app.example", "access-control-request-method": "POST"}
+    async with asking(app) as client:
+        allowed = await client.options("/v1/runs", headers=asked)
+        foreign = await client.options("/v1/runs", headers={**asked, "origin": "https://evil.example"})
+        plain = await client.get("/v1/agents")
+    assert allowed.headers["access-control-allow-origin"] == "https://app.example"
+    assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
+    assert "access-control-allow-origin" not in plain.headers

@@ -1,0 +1,356 @@
+"""What strangers and other users may try: nothing of one user reaches another."""
+
+from __future__ import annotations
+
+import itertools
+import socket
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import anyio
+import httpx
+import pytest
+from attrs import define
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.server import KeyLimits, create_app
+from reactive_agents.server.runs import shown_name, stored_name
+from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from tests.support.servers import NARROW, asking, bearer, events_of, keys_in, listening
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+SECRET = "the code is 1234"
+
+
+def agent(name: str, *turns: Any, folder: Path | None = None) -> Any:
+    built = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(*turns)).with_reasoning()
+    return (built.with_durability(folder / f"{name}.db") if folder else built).build()
+
+
+@define
+class House:
+    """A server with a run and a session of Ada's."""
+
+    client: httpx.AsyncClient
+    keys: Mapping[str, dict[str, str]]
+    run: str
+    app: Any
+
+
+@asynccontextmanager
+async def house(folder: Path, durable: bool = False) -> AsyncIterator[House]:
+    keys = keys_in(folder)
+    who = {
+        "ada": bearer(keys, "ada", user="ada"),
+        "bob": bearer(keys, "bob", user="bob"),
+        "judge": bearer(keys, "judge", agents=["judge"]),
+        "backend": bearer(keys, "backend"),
+    }
+    agents = [
+        agent(each, forever(say(f"Indeed, {SECRET}.")), folder=folder if durable else None)
+        for each in ("clerk", "judge")
+    ]
+    app = create_app(agents, keys=keys)
+    async with asking(app) as client:
+        body = {"agent": "clerk", "task": f"Remember: {SECRET}.", "session": "diary"}
+        run = (await client.post("/v1/runs", json=body, headers=who["ada"])).json()["id"]
+        await client.get(f"/v1/runs/{run}?wait_s=60", headers=who["ada"])
+        yield House(client, who, run, app)
+
+
+async def everything(home: House, headers: dict[str, str], run: str, user: str = "") -> list[httpx.Response]:
+    """The answers to all requests that could show or change the run, its session, or that they exist."""
+    whose = f"?user={user}" if user else ""
+    base = "/v1/agents/clerk/sessions"
+    requests = [
+        ("GET", f"/v1/runs/{run}", None),
+        ("GET", f"/v1/runs/{run}?wait_s=1", None),
+        ("GET", f"/v1/runs/{run}/events", None),
+        ("POST", f"/v1/runs/{run}/cancel", None),
+        ("POST", f"/v1/runs/{run}/pause", None),
+        ("POST", f"/v1/runs/{run}/resume", None),
+        ("POST", f"/v1/runs/{run}/stop", {"reason": ""}),
+        ("POST", f"/v1/runs/{run}/requests/approval-1", {"kind": "approval", "approved": True}),
+        ("GET", f"{base}/diary{whose}", None),
+        ("GET", f"{base}/{quote('ada:diary', safe='')}{whose}", None),
+        ("PATCH", f"{base}/diary{whose}", {"title": "mine"}),
+        ("POST", f"{base}/diary/fork{whose}", {"into": "copy"}),
+        ("DELETE", f"{base}/diary{whose}", None),
+    ]
+    return [
+        await home.client.request(method, path, json=body, headers=headers)
+        if body is not None
+        else await home.client.request(method, path, headers=headers)
+        for method, path, body in requests
+    ]
+
+
+@pytest.mark.parametrize("durable", [False, True])
+async def test_runs_and_sessions_of_another_do_not_exist(tmp_path: Path, durable: bool) -> None:
+    async with house(tmp_path, durable) as home:
+        before = await everything(home, home.keys["bob"], "no-such-run")
+        for who, user in (("bob", ""), ("judge", ""), ("judge", "ada")):
+            answers = await everything(home, home.keys[who], home.run, user)
+            assert [each.status_code for each in answers] == [404] * len(answers)
+            assert not [each.text for each in answers if "1234" in each.text or home.run in each.text]
+        assert [each.content for each in await everything(home, home.keys["bob"], home.run)] == [
+            each.content for each in before
+        ]
+        for path in ("/v1/runs", "/v1/agents/clerk/sessions"):
+            assert (await home.client.get(path, headers=home.keys["bob"])).json() == {"data": []}
+            asked = await home.client.get(path, params={"user": "ada"}, headers=home.keys["bob"])
+            assert (asked.status_code, asked.json()["code"]) == (403, "foreign-user")
+        mine = await home.client.get(f"/v1/runs/{home.run}", headers=home.keys["ada"])
+        diary = await home.client.get("/v1/agents/clerk/sessions/diary", headers=home.keys["ada"])
+        assert (mine.json()["status"], diary.json()["session"]["turns"]) == ("completed", 1)
+
+
+async def test_a_session_of_the_same_name_is_each_users_own(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        for name in ("diary", "ada:diary"):
+            body = {"agent": "clerk", "task": "What was the code?", "session": name}
+            run = await home.client.post("/v1/runs", json=body, headers=home.keys["bob"])
+            found = await home.client.get(f"/v1/runs/{run.json()['id']}?wait_s=60", headers=home.keys["bob"])
+            assert found.json()["status"] == "completed"
+        requests = home.app.state.service.agents["clerk"].container.models.llm().requests
+    assert ["Remember" in str(each.messages) for each in requests] == [True, False, False]
+
+
+async def test_no_header_or_field_makes_another_user_of_a_key(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        bob, run = home.keys["bob"], f"/v1/runs/{home.run}"
+        for header in ("user", "x-user", "x-forwarded-user", "remote-user", "x-api-user"):
+            given = await home.client.get(run, headers={**bob, header: "ada"})
+            assert given.status_code == 404
+        rewritten = {"x-original-url": run, "x-rewrite-url": run, "x-http-method-override": "DELETE"}
+        for path in ("/v1/agents", "/v1/agents/clerk/sessions/diary"):
+            found = await home.client.get(path, headers={**home.keys["ada"], **rewritten})
+            assert found.status_code == 200
+            assert home.run not in found.text
+        for body in ({"user": "ada"}, {"metadata": {"user": "ada"}, "user": "ada"}):
+            asked = {"task": "Hi", "agent": "clerk", **body}
+            assert (await home.client.post("/v1/runs", json=asked, headers=bob)).status_code == 403
+        both = [("authorization", bob["authorization"]), ("authorization", home.keys["ada"]["authorization"])]
+        assert (await home.client.get(run, headers=both)).status_code == 400
+        for text in ("", "Basic YWRhOmFkYQ==", "Bearer", "Bearer ", "bearer null", "Bearer ra_" + "é" * 9):
+            strange = await home.client.get(run, headers=[(b"authorization", text.encode("utf-8"))])
+            assert strange.status_code == 401
+        assert (await home.client.get("/metrics", headers=bob)).status_code == 403
+
+
+PATHS = (
+    "/v1/runs/../runs/{run}",
+    "/v1/runs/%2e%2e/runs/{run}",
+    "//v1/runs/{run}",
+    "/v1//runs/{run}",
+    "/v1/runs/{run}/",
+    "/v1/runs/{run}%00",
+    "/v1/runs/{run}%2f..%2f{run}",
+    "/V1/RUNS/{run}",
+    "/healthz/../v1/runs/{run}",
+    "/openapi.json/../v1/runs/{run}",
+    "/v1/agents/judge/../clerk/sessions/diary",
+    "/v1/agents/judge/sessions/..%2f..%2fclerk%2fsessions%2fdiary",
+    "/v1/agents/clerk/sessions/%FF",
+    "/v1/runs/" + "a" * 5_000,
+)
+
+
+async def test_no_way_of_writing_a_path_leads_around_the_key(tmp_path: Path) -> None:
+    async with house(tmp_path) as home:
+        for path, headers in itertools.product(PATHS, ({}, home.keys["bob"], home.keys["judge"])):
+            target = path.format(run=home.run)
+            request = httpx.Request("GET", f"http://localhost{target}", headers=headers)
+            request.extensions["target"] = target.encode()
+            given = await home.client.send(request)
+            assert given.status_code in (401, 404), target
+            assert "1234" not in given.text
+
+
+users = st.text(min_size=1, max_size=12)
+
+
+@given(st.tuples(users, users), st.tuples(users, users))
+def test_no_two_users_have_one_stored_name(one: tuple[str, str], other: tuple[str, str]) -> None:
+    if one[0] != other[0]:
+        assert stored_name(*one) != stored_name(*other)
+    assert shown_name(one[0], stored_name(*one)) == one[1]
+
+
+keys_and_users = st.sampled_from(["ada", "bob", "backend"])
+steps = st.lists(
+    st.tuples(keys_and_users, st.sampled_from(["s", "t"]), st.sampled_from([None, "ada", "bob"])), max_size=6
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=6)
+@given(steps)
+async def test_in_any_order_of_requests_each_reads_its_own(
+    tmp_path_factory: pytest.TempPathFactory, steps: list[tuple[str, str, str | None]]
+) -> None:
+    keys = keys_in(tmp_path_factory.mktemp("keys"))
+    who = {each: bearer(keys, each, user=each) for each in ("ada", "bob")} | {"backend": bearer(keys, "b")}
+    served = agent("clerk", forever(say("Noted.")))
+    async with asking(create_app(served, keys=keys)) as client:
+        owners: dict[str, str | None] = {}
+        for number, (key, session, user) in enumerate(steps):
+            owner = user if key == "backend" else key
+            body = {"task": f"note {number} of {owner}", "session": session, "user": user}
+            begun = await client.post("/v1/runs", json=body, headers=who[key])
+            if key != "backend" and user not in (None, key):
+                assert begun.status_code == 403
+                continue
+            owners[begun.json()["id"]] = owner
+            await client.get(f"/v1/runs/{begun.json()['id']}?wait_s=60", headers=who[key])
+        for reader in ("ada", "bob"):
+            listed = (await client.get("/v1/runs", headers=who[reader])).json()["data"]
+            assert {each["id"] for each in listed} == {run for run, of in owners.items() if of == reader}
+            sessions = (await client.get("/v1/agents/clerk/sessions", headers=who[reader])).json()["data"]
+            for each in sessions:
+                path = f"/v1/agents/clerk/sessions/{each['name']}"
+                read = (await client.get(path, headers=who[reader])).json()
+                said = [m["content"] for m in read["content"] if m["role"] == "user"]
+                assert said
+                assert all(text.endswith(f"of {reader}") for text in said)
+
+
+# --- over a socket --------------------------------------------------------------------------------------
+
+
+async def raw(address: str, *pieces: bytes) -> bytes:
+    """All that the server sends for these bytes, until it closes the connection."""
+    port = int(address.rpartition(":")[2])
+    async with await anyio.connect_tcp("127.0.0.1", port) as stream:
+        for piece in pieces:
+            await stream.send(piece)
+        received = b""
+        try:
+            while True:
+                received += await stream.receive()
+        except (anyio.EndOfStream, anyio.BrokenResourceError):
+            return received
+
+
+HEAD = b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+NEXT = b"GET /v1/agents HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "request_bytes",
+    [
+        HEAD + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n" + NEXT,
+        HEAD + b"Content-Length: 4\r\nContent-Length: 60\r\n\r\n{}  " + NEXT,
+        HEAD + b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n" + NEXT,
+        HEAD + b"Content-Length : 2\r\n\r\n{}" + NEXT,
+        HEAD + b"Content-Length: +2\r\n\r\n{}" + NEXT,
+        HEAD + b"X: a\nContent-Length: 0\r\n\r\n" + NEXT,
+        HEAD + b" folded: x\r\nContent-Length: 2\r\n\r\n{}" + NEXT,
+        HEAD + b"Authorization: a\0b\r\nContent-Length: 2\r\n\r\n{}" + NEXT,
+        HEAD + b"X: " + b"a" * 200_000 + b"\r\n\r\n",
+        b"GET /v1/agents HTTP/1.1\r\n\r\n",
+        b"GET http://evil.example/v1/agents HTTP/1.1\r\nHost: evil.example\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+    ids=[
+        "both lengths",
+        "two lengths",
+        "two codings",
+        "a space",
+        "a sign",
+        "a bare line feed",
+        "folded",
+        "a null",
+        "huge",
+        "no host",
+        "foreign host",
+        "TLS",
+    ],
+)
+async def test_a_malformed_request_begins_nothing_and_ends_its_connection(request_bytes: bytes) -> None:
+    served = agent("clerk", forever(say("never")))
+    app = create_app(served)
+    async with listening(app, http="h11", timeout_keep_alive=1) as address:
+        received = await raw(address, request_bytes)
+    assert received.startswith(b"HTTP/1.1 4")
+    assert app.state.service.started == 0
+
+
+async def test_a_body_that_does_not_come_is_given_up() -> None:
+    app = create_app(agent("clerk", forever(say("never"))), limits=NARROW)
+    async with listening(app) as address:
+        late = await raw(address, HEAD + b'Content-Length: 100\r\n\r\n{"task": ')
+        large = await raw(address, HEAD + b"Content-Length: 99999999999\r\n\r\n")
+        endless = await raw(
+            address, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[b"400\r\n" + b"x" * 0x400 + b"\r\n"] * 4
+        )
+        async with httpx.AsyncClient(base_url=address) as client:
+            assert (await client.get("/healthz")).status_code == 200
+    assert late.startswith(b"HTTP/1.1 408")
+    assert large.startswith(b"HTTP/1.1 413")
+    assert endless.startswith(b"HTTP/1.1 413")
+    assert app.state.service.started == 0
+
+
+async def test_hostile_texts_of_models_and_tools_stay_within_their_event() -> None:
+    hostile = 'x\n\nid: 9\nevent: run\ndata: {"status":"completed"}\r\n\r\n: \u2028\x00</script>'
+
+    @tool
+    def look() -> str:
+        """Look."""
+        return hostile
+
+    model = ScriptedLLM(call("look"), answer(hostile))
+    built = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look).build()
+    async with asking(create_app(built)) as client:
+        run = (await client.post("/v1/runs", json={"task": hostile})).json()
+        await client.get(f"/v1/runs/{run['id']}?wait_s=60")
+        streamed = await client.get(f"/v1/runs/{run['id']}/events")
+    events = events_of(streamed.text)
+    assert [each["event"] for each in events].count("run") == 1
+    assert [int(each["id"].partition(":")[2]) for each in events[:-1]] == list(range(1, len(events)))
+    assert "</script>" in events[-1]["data"]
+    assert streamed.headers["x-content-type-options"] == "nosniff"
+
+
+async def test_idle_streams_end_with_their_readers() -> None:
+    begun, go = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await go.wait()
+        return ""
+
+    model = ScriptedLLM(call("wait"), answer("Done."))
+    built = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wait).build()
+    app = create_app(built, limits=KeyLimits(streams=200))
+    uses = app.state.service.uses
+    async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
+        run = (await client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        await begun.wait()
+        asked = f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
+        port = int(address.rpartition(":")[2])
+        readers = []
+        for _ in range(200):
+            reader = socket.create_connection(("127.0.0.1", port))
+            reader.send(asked)
+            readers.append(reader)
+            if len(readers) % 50 == 0:
+                await until(lambda: uses.open_streams == len(readers))
+        refused = await client.get(f"/v1/runs/{run}/events")
+        assert refused.json()["code"] == "too-many-streams"
+        assert (await client.get("/healthz")).status_code == 200
+        for reader in readers:
+            reader.close()
+        await until(lambda: uses.open_streams == 0)
+        go.set()
+        found = (await client.get(f"/v1/runs/{run}?wait_s=60")).json()
+    assert found["output"] == "Done."

@@ -1,0 +1,319 @@
+"""The protocol of OpenAI, spoken by OpenAI's own client with a real server on 127.0.0.1."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import openai
+import pytest
+from openai import AsyncOpenAI
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.messages import UserMessage
+from reactive_agents.server import create_app
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
+from tests.support.contents import PNG
+from tests.support.servers import bearer, keys_in, listening
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+@asynccontextmanager
+async def speaking(agents: Any, key: str = "none", **options: Any) -> AsyncIterator[AsyncOpenAI]:
+    async with (
+        listening(create_app(agents, **options)) as address,
+        AsyncOpenAI(base_url=f"{address}/v1", api_key=key) as client,
+    ):
+        yield client
+
+
+def agent(*turns: Any, name: str = "clerk", tools: Any = ()) -> Any:
+    builder = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(*turns)).with_reasoning()
+    return (builder.with_tools(*tools) if tools else builder).build()
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+# --- models and chat completions ------------------------------------------------------------------------
+
+
+async def test_agents_are_models() -> None:
+    async with speaking([agent(name="clerk"), agent(name="poet")]) as client:
+        assert [each.id async for each in client.models.list()] == ["clerk", "poet"]
+        assert (await client.models.retrieve("poet")).owned_by == "reactive_agents"
+        with pytest.raises(openai.NotFoundError) as missing:
+            await client.models.retrieve("judge")
+    assert missing.value.code == "model_not_found"
+
+
+async def test_a_completion_has_answer_usage_and_the_run() -> None:
+    async with speaking(agent(say("Hello Ada."))) as client:
+        messages: Any = [{"role": "user", "content": "Hi, I am Ada."}]
+        found = await client.chat.completions.create(model="clerk", messages=messages)
+    assert found.choices[0].message.content == "Hello Ada."
+    assert found.choices[0].finish_reason == "stop"
+    assert found.usage is not None
+    assert found.usage.total_tokens == found.usage.prompt_tokens + found.usage.completion_tokens > 0
+    about: Any = found.model_extra["reactive_agents"] if found.model_extra else {}
+    assert about["status"] == "completed"
+    assert about["run_id"] in found.id
+
+
+async def test_a_conversation_and_its_instructions_reach_the_model() -> None:
+    served = agent(say("Ada."))
+    async with speaking(served) as client:
+        messages: Any = [
+            {"role": "system", "content": "Answer in one word."},
+            {"role": "user", "content": "I am Ada."},
+            {"role": "assistant", "content": "Hello."},
+            {"role": "user", "content": "Who am I?"},
+        ]
+        await client.chat.completions.create(model="clerk", messages=messages, temperature=0.5, max_tokens=9)
+    (request,) = served.container.models.llm().requests
+    texts = [each.content for each in request.messages if isinstance(each, UserMessage)]
+    assert texts[0] == "I am Ada."
+    assert "Answer in one word.\n\nWho am I?" in texts[-1]
+    assert (request.temperature, request.max_tokens) == (0.5, 9)
+
+
+async def test_the_text_of_an_agent_without_tools_is_streamed_as_it_comes() -> None:
+    async with speaking(agent(say("One two three four."))) as client:
+        stream = await client.chat.completions.create(
+            model="clerk",
+            messages=[{"role": "user", "content": "Count."}],
+            stream=True,
+            stream_options={"include_usage": True},
+        )
+        chunks = [each async for each in stream]
+    deltas = [each.choices[0].delta.content for each in chunks if each.choices]
+    assert "".join(filter(None, deltas)) == "One two three four."
+    assert len([each for each in deltas if each]) > 1
+    assert [each.choices[0].finish_reason for each in chunks if each.choices][-1] == "stop"
+    assert chunks[-1].usage is not None
+    assert chunks[-1].usage.total_tokens > 0
+
+
+async def test_the_joined_content_of_an_agent_with_tools_is_its_answer_alone() -> None:
+    turns = [calls(call("add", a=2, b=2), text="Let me add that."), answer("It is four.")]
+    async with speaking(agent(*turns, tools=[add])) as client:
+        stream = await client.chat.completions.create(
+            model="clerk", messages=[{"role": "user", "content": "2 + 2?"}], stream=True
+        )
+        deltas = [each.choices[0].delta async for each in stream if each.choices]
+    assert "".join(each.content or "" for each in deltas) == "It is four."
+    shown = "".join((each.model_extra or {}).get("reasoning_content", "") for each in deltas)
+    assert "Let me add that." in shown
+
+
+async def test_an_image_reaches_the_model() -> None:
+    served = agent(forever(say("A dot.")))
+    url = f"data:image/png;base64,{base64.b64encode(PNG).decode()}"
+    content: Any = [{"type": "text", "text": "What is it?"}, {"type": "image_url", "image_url": {"url": url}}]
+    async with speaking(served) as client:
+        await client.chat.completions.create(model="clerk", messages=[{"role": "user", "content": content}])
+        await client.responses.create(
+            model="clerk",
+            input=[
+                {
+                    "role": "user",
+                    "content": [
+                        {"type": "input_text", "text": "What is it?"},
+                        {"type": "input_image", "image_url": url, "detail": "auto"},
+                    ],
+                }
+            ],
+        )
+    for request in served.container.models.llm().requests:
+        parts = [part for each in request.messages if isinstance(each, UserMessage) for part in each.parts]
+        assert [part.data for part in parts] == [PNG]
+
+
+# --- errors ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("options", "param"),
+    [
+        ({"tools": [{"type": "function", "function": {"name": "f", "parameters": {}}}]}, "tools"),
+        ({"n": 2}, "n"),
+        ({"response_format": {"type": "json_object"}}, "response_format"),
+        ({"logprobs": True}, "logprobs"),
+        ({"messages": [{"role": "assistant", "content": "Hi"}]}, "messages"),
+        ({"messages": [{"role": "user", "content": [{"type": "video"}]}]}, "messages"),
+        ({"messages": []}, "messages"),
+        ({"temperature": 9}, None),
+        ({"model": "judge"}, "model"),
+    ],
+    ids=lambda given: str(given)[:30],
+)
+async def test_what_an_agent_cannot_do_is_refused(options: dict[str, Any], param: str | None) -> None:
+    served = agent(forever(say("never")))
+    given: Any = {"model": "clerk", "messages": [{"role": "user", "content": "Hi"}], **options}
+    async with speaking(served) as client:
+        with pytest.raises(openai.APIStatusError) as refused:
+            await client.chat.completions.create(**given)
+    assert refused.value.status_code in (400, 404)
+    assert refused.value.body is not None
+    assert refused.value.param == param
+    assert served.container.models.llm().requests == []
+
+
+async def test_a_failed_run_is_an_error_that_the_client_does_not_repeat() -> None:
+    served = agent(forever(fail(ModelUnavailable("The model is down.", "scripted"))))
+    question: Any = {"model": "clerk", "messages": [{"role": "user", "content": "Hi"}]}
+    async with speaking(served) as client:
+        with pytest.raises(openai.InternalServerError, match="down"):
+            await client.chat.completions.create(**question)
+        begun = len(served.container.models.llm().requests)
+        with pytest.raises(openai.APIError, match="down"):
+            async for _ in await client.chat.completions.create(**question, stream=True):
+                pass
+        with pytest.raises(openai.InternalServerError, match="down"):
+            await client.responses.create(model="clerk", input="Hi")
+    assert len(served.container.models.llm().requests) == 3 * begun
+
+
+async def test_a_key_reaches_its_agents_alone(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    key = bearer(keys, "Ada", agents=["clerk"])["authorization"].removeprefix("Bearer ")
+    agents = [agent(say("Hello."), name="clerk"), agent(name="judge")]
+    async with speaking(agents, key, keys=keys) as client:
+        assert [each.id async for each in client.models.list()] == ["clerk"]
+        with pytest.raises(openai.NotFoundError):
+            await client.responses.create(model="judge", input="Hi")
+        with pytest.raises(openai.AuthenticationError) as stranger:
+            await client.with_options(api_key="ra_0_0").models.list()
+    assert stranger.value.code == "invalid_api_key"
+
+
+# --- responses ------------------------------------------------------------------------------------------
+
+
+async def test_a_response_goes_on_from_the_one_before() -> None:
+    served = agent(say("Hello Ada."), say("You are Ada."))
+    async with speaking(served) as client:
+        first = await client.responses.create(model="clerk", input="I am Ada.")
+        second = await client.responses.create(
+            model="clerk", input="Who am I?", previous_response_id=first.id, instructions="Be short."
+        )
+    assert (first.output_text, second.output_text) == ("Hello Ada.", "You are Ada.")
+    assert first.status == "completed"
+    assert second.previous_response_id == first.id
+    assert first.usage is not None
+    assert first.usage.total_tokens > 0
+    _, request = served.container.models.llm().requests
+    assert [each.content for each in request.messages[-3:-1]] == ["I am Ada.", "Hello Ada."]
+
+
+async def test_two_responses_go_on_from_one_each_in_its_own_way() -> None:
+    served = agent(say("Red or blue?"), say("Red it is."), say("Blue it is."), say("You chose red."))
+    async with speaking(served) as client:
+        first = await client.responses.create(model="clerk", input="Ask me.")
+        red = await client.responses.create(model="clerk", input="Red.", previous_response_id=first.id)
+        await client.responses.create(model="clerk", input="Blue.", previous_response_id=first.id)
+        await client.responses.create(model="clerk", input="Which?", previous_response_id=red.id)
+    requests = served.container.models.llm().requests
+    said = [[each.content for each in request.messages if each.content] for request in requests]
+    assert not any("Red" in text for text in said[2] if "or" not in text)
+    assert "Red it is." in said[3]
+    assert "Blue it is." not in said[3]
+
+
+async def test_a_conversation_is_kept_by_its_name_for_its_user() -> None:
+    served = agent(say("Hello Ada."), say("You are Ada."), say("I do not know."))
+    async with speaking(served) as client:
+        for user, text in (("ada", "I am Ada."), ("ada", "Who am I?"), ("bob", "Who am I?")):
+            await client.responses.create(model="clerk", input=text, conversation="talk", user=user)
+    requests = served.container.models.llm().requests
+    assert ["I am Ada." in str(each.messages) for each in requests] == [True, True, False]
+
+
+async def test_a_response_of_another_user_is_no_previous_response(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    ada, bob = (bearer(keys, each, user=each)["authorization"][7:] for each in ("ada", "bob"))
+    async with speaking(agent(say("The code is 1234.")), ada, keys=keys) as client:
+        first = await client.responses.create(model="clerk", input="My code is 1234.")
+        other = client.with_options(api_key=bob)
+        for previous in (first.id, "resp_1", "resp_a_9_b", f"{first.id}_1", "resp_%2e_1_a", "x" * 5_000):
+            with pytest.raises(openai.NotFoundError) as refused:
+                await other.responses.create(model="clerk", input="Tell me.", previous_response_id=previous)
+            assert "1234" not in str(refused.value)
+
+
+async def test_a_response_is_streamed_in_events_that_the_client_understands() -> None:
+    async with speaking(agent(say("One two three."), say("Four."))) as client:
+        async with client.responses.stream(model="clerk", input="Count.") as stream:
+            kinds = [event.type async for event in stream]
+            final = await stream.get_final_response()
+        again = await client.responses.create(
+            model="clerk", input="Go on.", previous_response_id=final.id, stream=True
+        )
+        texts = [each.delta async for each in again if each.type == "response.output_text.delta"]
+    assert final.output_text == "One two three."
+    assert kinds[0] == "response.created"
+    assert kinds[-1] == "response.completed"
+    assert kinds.count("response.output_text.delta") > 1
+    assert "".join(texts) == "Four."
+
+
+async def test_the_stream_of_a_failed_run_ends_with_its_failure() -> None:
+    async with speaking(agent(fail(ModelUnavailable("The model is down.", "scripted")))) as client:
+        stream = await client.responses.create(model="clerk", input="Hi", stream=True)
+        events = [each async for each in stream]
+    assert events[-1].type == "response.failed"
+    assert "down" in str(events[-1].response.error)
+
+
+# --- disconnection --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", ["chat", "response", "stream"])
+async def test_a_run_is_cancelled_when_its_client_leaves(how: str) -> None:
+    begun, ended = anyio.Event(), anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait for ever."""
+        begun.set()
+        try:
+            await anyio.sleep_forever()
+        finally:
+            ended.set()
+        return ""
+
+    served = agent(forever(call("wait")), tools=[wait])
+    app = create_app(served)
+    messages: Any = [{"role": "user", "content": "Wait."}]
+
+    async with listening(app) as address, AsyncOpenAI(base_url=f"{address}/v1", api_key="none") as client:
+
+        async def ask() -> None:
+            if how == "response":
+                await client.responses.create(model="clerk", input="Wait.")
+            elif how == "chat":
+                await client.chat.completions.create(model="clerk", messages=messages)
+            else:
+                async for _ in await client.chat.completions.create(
+                    model="clerk", messages=messages, stream=True
+                ):
+                    pass
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(ask)
+            await begun.wait()
+            group.cancel_scope.cancel()
+        await ended.wait()
+        await until(lambda: not app.state.service.runs_under_way)
+        assert app.state.service.ended == {"cancelled": 1}
+        assert app.state.service.uses.open_streams == 0
