@@ -11,7 +11,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test requests system crash explore mutants lint types audit lock lab bench bench-peers docs clean
+.PHONY: help install install-dev demo test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -90,6 +90,9 @@ $(AUDIT)/.installed: $(DEVELOPMENT)
 	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
 	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
 	@touch $@
+
+collections: $(DEVELOPMENT) ## Measure the check for prompt injection on public collections, which are downloaded into build/
+	$(BIN)/python -m tests.public_collections
 
 lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes docs/weak-models.md
 	$(BIN)/python -m tests.lab --write

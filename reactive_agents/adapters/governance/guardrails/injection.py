@@ -171,6 +171,10 @@ def _said(text: str) -> list[_Said]:
         _Said(*match.span(), "markup", 0.45 * _weight_of_place(text, *match.span()))
         for match in injection_words.MARKUP.finditer(text)
     ]
+    found += [
+        _Said(*match.span(), "new-task", 0.62 * _weight_of_place(text, *match.span()))
+        for match in injection_words.HEADING.finditer(text)
+    ]
     for window in _windows(text):
         strongest: dict[str, _Said] = {}
         for name, needed, score in _FRAMES:
@@ -222,9 +226,14 @@ def _meanings(text: str, words: Sequence[re.Match[str]]) -> tuple[list[_Meaning]
             if name == "model" and text[end : end + 1] in _VOCATIVE:
                 found.append((place, _Meaning("vocative", start, end)))
     starts = [word.start() for word in words]
-    for match in _DESTINATION.finditer(text):
-        place = max(0, bisect_left(starts, match.start() + 1) - 1)
-        found.append((place, _Meaning("destination", *match.span())))
+    for name, pattern in (
+        ("destination", _DESTINATION),
+        ("tool", injection_words.TOOL),
+        ("path", injection_words.PATH),
+    ):
+        for match in pattern.finditer(text):
+            place = max(0, bisect_left(starts, match.start() + 1) - 1)
+            found.append((place, _Meaning(name, *match.span())))
     found.sort(key=lambda each: each[0])
     return [each for _, each in found], [place for place, _ in found]
 
@@ -288,7 +297,7 @@ def _distance(first: _Meaning, second: _Meaning) -> int:
 
 def _weight_of_place(text: str, start: int, end: int) -> float:
     """Return the weight of a match: 1, less for quoted or discussed instructions."""
-    before = text[max(0, start - 110) : start]
+    before = injection_words.PRETEXT.sub("", text[max(0, start - 110) : start])
     same_line = before.rpartition("\n")[2][-50:]
     after = text[end : end + 90].partition("\n")[0]
     quoted = any(same_line.count(mark) % 2 == 1 and mark in after for mark in _QUOTES) or any(

@@ -80,6 +80,49 @@ FRAMES: Final[tuple[tuple[str, str, float], ...]] = (
     ("authority", "authority", 0.4),
     ("say", "say", 0.25),
     ("pressure", "reward", 0.25),
+    ("exfiltration", "send users-thing destination", 0.5),
+    ("exfiltration", "send users-thing", 0.45),
+    ("override", "override target reveal", 0.62),
+    ("override", "override previous given", 0.62),
+    ("override", "forgot your target", 0.62),
+    ("override", "override just-say", 0.65),
+    ("override", "override content-above", 0.62),
+    ("prompt-leak", "reveal self", 0.45),
+    ("new-role", "policy-settings", 0.62),
+    ("addressed", "for-machines say", 0.65),
+    ("addressed", "for-machines just-say", 0.9),
+    ("answer", "include in-answer verbatim", 0.62),
+    ("answer", "include in-answer", 0.3),
+    ("mode", "mode", 0.4),
+    ("mode", "mode act", 0.62),
+    ("mode", "mode reveal", 0.62),
+    ("pretext", "pretext", 0.2),
+    ("pretext", "pretext act", 0.35),
+    ("pretext", "pretext reveal", 0.35),
+    ("forgot", "forgot", 0.45),
+    ("first-do", "before-task first", 0.65),
+    ("first-do", "reply-time", 0.2),
+    ("tool-order", "call-verb tool reply-time", 0.65),
+    ("tool-order", "call-verb tool destination", 0.6),
+    ("tool-order", "call-verb tool path", 0.6),
+    ("tool-order", "authority tool", 0.62),
+    ("authority", "authority act", 0.5),
+    ("authority", "authority praise", 0.62),
+    ("praise", "praise for-machines", 0.62),
+    ("answer", "include token-word in-answer", 0.45),
+    ("answer", "include every-answer", 0.6),
+    ("answer", "token-word every-answer", 0.6),
+    ("tool-order", "approved tool", 0.65),
+    ("tool-order", "approved limits", 0.65),
+    ("tool-order", "call-verb tool from-now", 0.35),
+    ("approval", "approved", 0.35),
+    ("forged-thought", "forged", 0.22),
+    ("forged-thought", "forged limits", 0.62),
+    ("forged-thought", "forged lawless", 0.65),
+    ("addressed", "for-machines", 0.45),
+    ("addressed", "addressed reveal", 0.6),
+    ("encoded-order", "decode obey-it", 0.65),
+    ("new-task", "if-told task from-now", 0.6),
 )
 """The kind of attack, the meanings that it needs in a sentence, and its weight.
 
@@ -92,14 +135,32 @@ MARKUP: Final = re.compile(
         r"|\[/?inst\]|<start_of_turn>"
         r"|(?:^|\n)[ \t#*>\[\-=<]{0,8}(?:system|sistem|sistema|systeme|система|系统|システム)"
         r"(?: (?:message|prompt|note|update|notice|alert|policy))?[\]*>= ]{0,4} ?[:：]"
-        r"|[<\[{](?:system|admin|developer|assistant|important)"
-        r"(?:[ _\-](?:message|prompt|note|instructions?|override))?[>\]}]"
+        r"|(?:^|\n)[ \t#*]{0,8}(?:system(?:hinweis|meldung|nachricht|anweisung)|note systeme"
+        r"|nota (?:di|del|do) sistema|mensaje del sistema|messaggio di sistema) ?[:：]"
+        r"|[<\[{(](?:system|admin|developer|assistant|important)"
+        r"(?:[ _\-](?:message|prompt|note|instructions?|override))?[>\]})]"
         r"|\b(?:human|user):[^\n]{0,80}\n{1,3}assistant:|\"role\": ?\"system\""
-        r"|-{2,40} ?(?:end|begin|start) of [a-z ]{0,30}(?:prompt|document|instructions?|context|data|input)"
+        r"|[\-#=*]{2,40} ?(?:end|begin|start) of [a-z ]{0,30}"
+        r"(?:prompt|document|instructions?|context|data|input)"
         r"|</(?:data|document|context|tool_result|user_input)>|\bsystem (?:note|override)\b"
     )
 )
 """Marks by which prompts separate those who speak."""
+
+HEADING: Final = re.compile(
+    folded_pattern(
+        r"(?:^|\n)[ \t#*_=>\[(<!\-]{0,8}(?:(?:your )?new|updated|additional|revised|override|priority|urgent"
+        r"|neue|nouvelles?|nuevas?|nuove|nuovo|novas?|новые|новая|yeni)"
+        r"(?: (?:important|urgent|system|secret|special))?[ _](?:instructions?|tasks?|directives?|rules"
+        r"|anweisung(?:en)?|aufgaben?|instrucciones|tareas?|istruzioni|compito|instrucoes|tarefas?|инструкции"
+        r"|задача|talimatlar)[ \t*_=\])>!\-]{0,8}(?:[:：]|\n)"
+    )
+)
+"""Headings that announce another task."""
+
+PATH: Final = re.compile(r"(?<![\w.:/])\.{0,2}(?:/[\w.\-]{1,40}){2,8}|(?<![\w.:/])\./[\w.\-]{2,40}")
+TOOL: Final = re.compile(r"(?<![\w.`(])[a-z]{2,20}(?:_[a-z]{2,20}){1,4}(?![\w`(]|\.\w)")
+"""Names as tools have, outside of code."""
 
 DISCUSSED: Final = re.compile(
     folded_pattern(
@@ -112,6 +173,11 @@ DISCUSSED: Final = re.compile(
     )
 )
 """Words before a text that is quoted and not said."""
+
+PRETEXT: Final = re.compile(
+    r"(?:strictly )?for test(?:ing)?(?: purposes)?|this is a test\b|test pipeline|tests do not fail"
+)
+"""Words of tests that give a reason for an order, and do not speak of one."""
 
 CLOSED_UP: Final = re.compile(
     r"(?:ignore|disregard|forget)(?:all|any|the|your|of|my|these|those){0,4}(?:previous|prior|above|earlie"
@@ -159,7 +225,7 @@ class Lexicon(dict[str, _Terms]):
         word = first.removesuffix("*")
         into[word] = (*into.get(word, ()), (tuple(rest), name))
         if len(word) >= _LEAST_FUZZY and not rest:
-            for slip in _without_one(word):
+            for slip in (word, *_without_one(word)):
                 self._slips.setdefault(slip, word)
 
     def __missing__(self, word: str) -> _Terms:
