@@ -11,7 +11,7 @@ MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean
+.PHONY: help install install-dev demo studio test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -38,6 +38,9 @@ endif
 demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs/ (QUESTION=…, MODEL=…)
 	$(BIN)/reactive-agents run "$(QUESTION)" --model $(MODEL) --strategy reactive \
 		--tools calculator,file-search,file-read --workspace docs
+
+studio: $(DEVELOPMENT) ## Open the studio on a recorded example of each strategy; no key, no network
+	$(BIN)/python -m tests.support.studio_runs
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
 	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)

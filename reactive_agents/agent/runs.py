@@ -340,11 +340,15 @@ class Runs(Generic[R]):
 
     async def export(self, run_id: str, path: str | Path) -> None:
         """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays."""
-        run, entries = await self.find(run_id), await self._entries(run_id)
-        document = {"run_id": run.run_id, "task": run.task.input, "entries": exported(entries)}
+        document = await self.recording(run_id)
         await anyio.Path(path).write_text(
             json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8"
         )
+
+    async def recording(self, run_id: str) -> JsonObject:
+        """Return a run as the JSON data that :meth:`export` writes."""
+        run, entries = await self.find(run_id), await self._entries(run_id)
+        return {"run_id": run.run_id, "task": run.task.input, "entries": exported(entries)}
 
     # --- deletion -----------------------------------------------------------------------------------------
 

@@ -25,6 +25,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "sessions": ("sessions", "List, show and delete conversations."),
     "runs": ("recorded_runs", "List, show, follow and continue runs."),
     "worker": ("recorded_runs", "Run what is queued, and what was interrupted."),
+    "studio": ("studio", "Open a page that shows what runs do, and acts on them."),
     "models": ("models", "List the model providers, or probe a model."),
     "persona": ("persona", "Send events to a persona."),
     "plan": ("persona_records", "Show a persona's plan and the state of its steps."),

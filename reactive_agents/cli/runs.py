@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -22,6 +22,8 @@ from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.run_record import RUN_LOG_FILE, LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import Effect, attempt
+from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
+from reactive_agents.studio.run_document import timeline_of
 
 _T = TypeVar("_T")
 _POLL_S = 0.2
@@ -117,8 +119,9 @@ def show(
         bool, output.option("--results", help="With the full result of each tool call.")
     ] = False,
     graph: Annotated[
-        bool, output.option("--graph", help="The plan as a Mermaid graph, and nothing else.")
+        bool, output.option("--graph", help="The plan or the tree of thoughts in Mermaid, and nothing else.")
     ] = False,
+    picture: Annotated[bool, output.option("--svg", help="The same as an SVG picture.")] = False,
     as_json: output.JsonOption = False,
 ) -> None:
     """Show what a run did, as a timeline."""
@@ -126,8 +129,10 @@ def show(
     if as_json:
         output.print_json({**_document(found), "log": [_event_document(each) for each in logged]})
         return
-    if graph:
-        typer.echo(mermaid(logged))
+    if graph or picture:
+        timeline = timeline_of(found, logged)
+        drawn = diagram_of(timeline.plan, timeline.tree)
+        typer.echo(svg(drawn) if picture else mermaid(drawn))
         return
     typer.echo(output.printable(_heading(found)))
     for each in logged:
@@ -181,32 +186,6 @@ def export(
         return Success(None)
 
     _ask(file, write, as_json=False)
-
-
-def mermaid(logged: Iterable[LoggedEvent]) -> str:
-    """Return the steps of a run's last plan as a Mermaid graph, with their states."""
-    steps: dict[str, tuple[str, list[str]]] = {}
-    states: dict[str, str] = {}
-    for each in logged:
-        body: dict[str, Any] = dict(each.body)
-        if each.kind in ("PlanCreated", "PlanRevised"):
-            if each.kind == "PlanCreated":
-                steps, states = {}, {}
-            for step in body["steps"]:
-                steps[step["id"]] = (step["title"], step["depends_on"])
-        elif each.kind == "PlanStepChanged":
-            states[body["step_id"]] = body["status"]
-    if not steps:
-        return 'graph TD\n  empty["no plan"]'
-    names = {step: f"s{number}" for number, step in enumerate(steps, 1)}
-    lines = ["graph TD"]
-    for step, (title, needed) in steps.items():
-        state = states.get(step, "pending")
-        text = output.one_line(f"{step}: {title}").replace('"', "'")
-        lines.append(f'  {names[step]}["{text} ({state})"]:::{state}')
-        lines.extend(f"  {names[each]} --> {names[step]}" for each in needed if each in names)
-    lines.append("  classDef completed fill:#cfc\n  classDef failed fill:#fcc\n  classDef skipped fill:#eee")
-    return "\n".join(lines)
 
 
 # --- inside -----------------------------------------------------------------------------------------------

@@ -36,6 +36,7 @@ from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import effect
@@ -248,7 +249,7 @@ class SqliteRunLog:
         texts = self._texts.setdefault(run_id, _Texts())
         short = encode(evolve(request, messages=(), tools=()))
         assert isinstance(short, dict)
-        short["messages"] = [_digest(each, texts, rows) for each in request.messages]
+        short["messages"] = [_digest(each, texts, rows, Message) for each in request.messages]
         short["tools"] = [_digest(each, texts, rows) for each in request.tools]
         return short
 
@@ -313,12 +314,12 @@ def _fields(event: Any) -> dict[str, Any]:
     return fields
 
 
-def _digest(part: object, texts: _Texts, rows: _Rows) -> str:
+def _digest(part: object, texts: _Texts, rows: _Rows, kind: Any = None) -> str:
     """Return the digest of a message or tool; one that is new in its run is written."""
     known = texts.digests.get(id(part))
     if known is not None:
         return known
-    body = json.dumps(encode(part), ensure_ascii=False, sort_keys=True)
+    body = json.dumps(encode(part, kind), ensure_ascii=False, sort_keys=True)
     digest = hashlib.sha256(body.encode("utf-8", "surrogatepass")).hexdigest()[:32]
     texts.digests[id(part)] = digest
     texts.kept.append(part)

@@ -1,0 +1,189 @@
+"""``reactive-agents studio``: a page that shows what runs do, and acts on them."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import webbrowser
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import anyio
+import typer
+from attrs import evolve, field, frozen
+from returns.result import Failure, Result, Success
+
+from reactive_agents.agent import AgentConfig, read_config
+from reactive_agents.agent.assembly import assemble_agent
+from reactive_agents.agent.config import read_document
+from reactive_agents.agent.description import AgentComponents, DeskOptions
+from reactive_agents.agent.persona_config import PersonaConfig
+from reactive_agents.cli import output
+from reactive_agents.cli.run import adjusted
+from reactive_agents.cli.runs import default_run_log
+from reactive_agents.cli.sessions import default_sessions_file
+from reactive_agents.core.config import IN_PROCESS, DurabilityConfig, RunLogConfig, SessionsConfig
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+
+LOOPBACK = "127.0.0.1"
+DEFAULT_PORT = 7330
+_LONGEST_WAIT_S = 7 * 86_400.0
+"""Seconds that a run waits for the person at the page."""
+_NEEDED = "starlette and uvicorn, which are installed with reactive-agents[server]"
+
+
+@frozen
+class StudioFiles:
+    """The files that a studio is opened with.
+
+    Attributes:
+        agents: configurations with their files.
+        personas: likewise.
+        runs: files of runs.
+    """
+
+    agents: tuple[tuple[Path, AgentConfig], ...] = ()
+    personas: tuple[PersonaConfig, ...] = ()
+    runs: tuple[Path, ...] = field(default=())
+
+
+def studio(
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE…]",
+            help="Configurations of agents and personas (.toml, .json), and files of runs (.jsonl).",
+            exists=True,
+            dir_okay=False,
+            show_default=False,
+        ),
+    ] = None,
+    runs: Annotated[
+        Path | None,
+        output.option(
+            "--runs", metavar="FILE", help="The run log; by default the one in the user's state directory."
+        ),
+    ] = None,
+    host: Annotated[
+        str,
+        typer.Option(
+            "--host", metavar="HOST", help="The address to listen at; another one is reached by others."
+        ),
+    ] = LOOPBACK,
+    port: Annotated[
+        int, typer.Option("--port", metavar="PORT", min=0, max=65_535, help="0 takes one that is free.")
+    ] = DEFAULT_PORT,
+    name: Annotated[
+        list[str] | None,
+        output.option("--name", metavar="HOST", help="A further name by which the page is reached."),
+    ] = None,
+    browser: Annotated[bool, output.option("--browser", help="Open the page in the browser.")] = False,
+    allow_tools_from: output.AllowedModules = None,
+) -> None:
+    """Open a page that shows what runs do, and acts on them."""
+    read = read_files(files or (), output.names(allow_tools_from))
+    given = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=False)
+    logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
+    log = runs or (Path(logs[0]) if logs else default_run_log())
+    try:
+        import uvicorn
+    except ImportError:
+        missing = InvalidConfig("studio", "nothing", _NEEDED)
+        raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=False) from None
+    token = secrets.token_urlsafe(32)
+    built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())))
+    app = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
+    listening = output.value_or_exit(listen(host, port), output.ExitCode.FAILED, as_json=False)
+    shown = LOOPBACK if host in ("0.0.0.0", "::") else host
+    place = f"[{shown}]" if ":" in shown else shown
+    address = f"http://{place}:{listening.getsockname()[1]}/?token={token}"
+    typer.echo(f"Studio: {address}")
+    typer.echo("Whoever has this address can read the runs and start new ones. Ctrl-C ends it.", err=True)
+    if browser:
+        webbrowser.open(address)
+    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2)
+    server = uvicorn.Server(config)
+    try:
+        anyio.run(server.serve, [listening])
+    except KeyboardInterrupt:
+        raise typer.Exit(output.ExitCode.COMPLETED) from None
+
+
+def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFiles, ConfigErrors]:
+    """Return what files hold: agents, personas, runs.
+
+    Fails with the errors of ``read_config`` and ``read_persona``.
+    """
+    found = StudioFiles()
+    for path in paths:
+        if path.suffix == ".jsonl":
+            found = evolve(found, runs=(*found.runs, path))
+            continue
+        agent = read_config(path, allow_tools_from=allowed)
+        if isinstance(agent, Success):
+            found = evolve(found, agents=(*found.agents, (path, agent.unwrap())))
+            continue
+        persona = read_document(path, PersonaConfig, allow_tools_from=allowed)
+        if isinstance(persona, Success):
+            found = evolve(found, personas=(*found.personas, persona.unwrap()))
+            continue
+        is_persona = b"domains" in path.read_bytes()
+        return Failure(persona.failure() if is_persona else agent.failure())
+    return Success(found)
+
+
+def build_app(given: StudioFiles, log: Path, token: str, hosts: Sequence[str]) -> Result[Any, ConfigErrors]:
+    """Return the application of a studio.
+
+    The agents log and record their runs in the file of the run log, so that they are seen and can be forked.
+    """
+    from reactive_agents.studio.app import StudioAgent, create_studio
+    from reactive_agents.studio.logged_runs import RunLibrary, RunUnreadable
+    from reactive_agents.studio.records import StudioRecords
+
+    agents: list[StudioAgent] = []
+    for path, config in given.agents:
+        ready = _with_stores(config, str(log))
+        desk = DeskOptions(True, approval_timeout_s=_LONGEST_WAIT_S)
+        components = AgentComponents(tools=ready.tools, desk=desk, config_files=(path.resolve(),))
+        built = assemble_agent(ready, components)
+        if isinstance(built, Failure):
+            return Failure(built.failure())
+        agents.append(StudioAgent(built.unwrap(), ready))
+    names = [each.agent.name for each in agents]
+    twice = next((each for each in names if names.count(each) > 1), None)
+    if twice is not None:
+        return Failure(InvalidConfig("name", repr(twice), "another name for each agent"))
+    library = RunLibrary(log, read_only=not agents)
+    for path in given.runs:
+        try:
+            anyio.run(library.open, path.read_text(encoding="utf-8"))
+        except (OSError, ValueError, RunUnreadable) as error:
+            return Failure(InvalidConfig(str(path), "a file", f"a file of runs ({error})"))
+    personas = {str(each.persona_id): each for each in given.personas}
+    return Success(create_studio(library, agents, token=token, records=StudioRecords(personas), hosts=hosts))
+
+
+def _with_stores(config: AgentConfig, log: str) -> AgentConfig:
+    config = adjusted(config)
+    durability = evolve(config.durability or DurabilityConfig(log), recover=False)
+    sessions = config.sessions
+    if sessions.path == IN_PROCESS:
+        sessions = SessionsConfig(str(default_sessions_file()))
+    return evolve(config, run_log=RunLogConfig(log), durability=durability, sessions=sessions)
+
+
+def listen(host: str, port: int) -> Result[socket.socket, InvalidConfig]:
+    """Return a socket that listens at an address."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    listening = socket.socket(family, socket.SOCK_STREAM)
+    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listening.bind((host, port))
+        listening.listen(128)
+    except OSError as error:
+        listening.close()
+        expected = f"an address that is free; --port 0 takes one ({error.strerror or error})"
+        return Failure(InvalidConfig("--port", f"{host}:{port}", expected))
+    return Success(listening)

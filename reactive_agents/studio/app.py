@@ -1,0 +1,710 @@
+"""The application of a studio: its page, and what the page asks.
+
+It is made of the parts of ``server``: the border that checks host and origin, problem details, event streams
+and the runs of a process. Whoever has the token of the address is the person at the machine; there is nobody
+else.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from datetime import datetime
+from http.cookies import CookieError, SimpleCookie
+from importlib import resources
+from typing import Any, Final, Literal
+
+import anyio
+from attrs import define, frozen
+from pydantic import Field
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from reactive_agents import __version__
+from reactive_agents.agent import AgentConfig, ReactiveAgent
+from reactive_agents.agent.errors import AgentError
+from reactive_agents.core import events
+from reactive_agents.core.codec import encode
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest
+from reactive_agents.server.web import (
+    HEARTBEAT,
+    LOOPBACK_HOSTS,
+    SECURITY_HEADERS,
+    Border,
+    EventStream,
+    JsonText,
+    Problem,
+    StrictBody,
+    json_bytes,
+    read_body,
+    report,
+    sse,
+)
+from reactive_agents.studio import diagrams, run_document
+from reactive_agents.studio.logged_runs import KnownRun, RunLibrary, RunUnreadable
+from reactive_agents.studio.logged_runs import run_document as run_summary
+from reactive_agents.studio.records import StudioRecords
+
+CONTENT_POLICY: Final = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self';"
+    " base-uri 'none'; form-action 'none'; frame-ancestors 'none';"
+    " require-trusted-types-for 'script'; trusted-types 'none'"
+)
+"""The page runs its own scripts alone, loads nothing from elsewhere, and makes no markup of a text."""
+
+_HEADERS: Final = {**SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY}
+_TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
+_BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000
+_POLL_S, _PAUSE_S, _PAUSES, _SILENCE_S = 0.25, 0.04, 75, 15.0
+_DRAIN_S = 5.0
+_LONGEST_LIVE = 40_000
+_STRANGER = """\
+This studio belongs to somebody else, or was started again.
+Open the address that the command printed.
+"""
+
+
+@frozen
+class StudioAgent:
+    """An agent whose runs are begun in a studio, and its configuration."""
+
+    agent: ReactiveAgent[Any, Any]
+    config: AgentConfig
+
+
+# --- bodies ---------------------------------------------------------------------------------------------
+
+
+class TypedTask(StrictBody):
+    """A run that the person begins."""
+
+    agent: str
+    task: str = Field(min_length=1, max_length=1_000_000)
+    session: str | None = Field(default=None, max_length=200)
+    user: str | None = Field(default=None, max_length=200)
+
+
+class Order(StrictBody):
+    """An order to a run."""
+
+    action: Literal["pause", "resume", "stop", "cancel", "continue"]
+
+
+class GivenAnswer(StrictBody):
+    """The answer of the person to what waits in a run."""
+
+    kind: Literal["approval", "question", "call"]
+    id: str
+    approved: bool = False
+    reason: str = ""
+    value: Any = None
+
+
+class NewFork(StrictBody):
+    """A run that shares the beginning of another one."""
+
+    step: int = Field(ge=1)
+    model: str | None = None
+    message: str | None = None
+    tool_result: Any = None
+
+
+class OpenedFile(StrictBody):
+    """The text of a file of runs."""
+
+    text: str
+
+
+class ForgottenEntry(StrictBody):
+    """A memory that is to be deleted."""
+
+    agent: str
+    id: str
+
+
+class ForgottenLearning(StrictBody):
+    """A learning that is to be deleted."""
+
+    id: str
+
+
+# --- the application ------------------------------------------------------------------------------------
+
+
+def create_studio(
+    library: RunLibrary,
+    agents: Sequence[StudioAgent] = (),
+    *,
+    token: str,
+    records: StudioRecords | None = None,
+    hosts: Collection[str] = LOOPBACK_HOSTS,
+) -> Starlette:
+    """Return the ASGI application of a studio.
+
+    Its lifespan opens and closes the agents.
+
+    Args:
+        library: the runs that it shows.
+        agents: those that runs are begun with; each with another name.
+        token: what the address of the page has to have once; the cookie has it then.
+        records: what the agents keep besides runs.
+        hosts: names by which it is reached.
+
+    Raises:
+        ValueError: the token is too short, or two agents have one name.
+    """
+    if len(token) < 16:
+        raise ValueError("token: expected 16 characters or more.")
+    names = [each.agent.name for each in agents]
+    if len(set(names)) < len(names):
+        raise ValueError(f"Two agents have one name: {', '.join(names)}.")
+    service = AgentService({each.agent.name: each.agent for each in agents})
+    pages = _Pages(library, service, tuple(agents), records or StudioRecords())
+
+    @asynccontextmanager
+    async def lifespan(app: Starlette) -> AsyncIterator[None]:
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(library.aclose)
+            for each in agents:
+                await stack.enter_async_context(each.agent)
+            try:
+                yield
+            finally:
+                pages.is_closing = True
+                await service.drain(_DRAIN_S)
+
+    return Starlette(
+        routes=pages.routes(),
+        middleware=[Middleware(Border, hosts=hosts, headers=_HEADERS), Middleware(OwnerOnly, token=token)],
+        lifespan=lifespan,
+        exception_handlers={Problem: report, HTTPException: report, RunUnreadable: _unreadable, 500: report},
+    )
+
+
+class OwnerOnly:
+    """Middleware that answers whoever has the token.
+
+    It is in the address once, and in a cookie from then on.
+
+    Args:
+        token: a secret of the process.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str) -> None:
+        self._app = app
+        self._token = token
+        self._cookie = f"studio-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on the request of the owner, and refuse others."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+        given = request.query_params.get("token")
+        response: Response
+        if given is not None and request.url.path == "/" and self._is_right(given):
+            response = RedirectResponse(scope.get("root_path", "") + "/", 303)
+            response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
+        elif self._is_right(_cookie_of(request, self._cookie)):
+            await self._app(scope, receive, send)
+            return
+        elif request.url.path.startswith("/api/"):
+            response = Problem(401, "unauthorized", "Open the address that the command printed.").response()
+        else:
+            response = PlainTextResponse(_STRANGER, 401)
+        await response(scope, receive, send)
+
+    def _is_right(self, given: str) -> bool:
+        return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
+
+
+def _cookie_of(request: Request, name: str) -> str:
+    try:
+        found = SimpleCookie(request.headers.get("cookie", "")).get(name)
+    except CookieError:
+        return ""
+    return "" if found is None else found.value
+
+
+async def _unreadable(request: Request, error: Exception) -> Response:
+    return Problem(422, "unreadable", str(error)).response()
+
+
+def page_files() -> dict[str, tuple[bytes, str]]:
+    """Return the files of the page by their names, with their media types."""
+    found: dict[str, tuple[bytes, str]] = {}
+    for file in (resources.files("reactive_agents.studio") / "page").iterdir():
+        ending = "." + file.name.rpartition(".")[2]
+        if ending in _TYPES:
+            found[file.name] = (file.read_bytes(), _TYPES[ending])
+    return found
+
+
+_Handler = Callable[[Request], Awaitable[Response]]
+
+
+@define(eq=False)
+class _Pages:
+    """The handlers of the page's requests."""
+
+    library: RunLibrary
+    service: AgentService
+    agents: tuple[StudioAgent, ...]
+    records: StudioRecords
+    is_closing: bool = False
+
+    def routes(self) -> list[Route]:
+        """Return the routes: the page, its files, and what it asks."""
+        files = page_files()
+
+        async def index(request: Request) -> Response:
+            return _file(files["index.html"])
+
+        async def static(request: Request) -> Response:
+            found = files.get(request.path_params["name"])
+            if found is None:
+                raise Problem(404, "not-found", "There is no such file.")
+            return _file(found)
+
+        reads: Mapping[str, _Handler] = {
+            "/api/state": self.state,
+            "/api/runs": self.runs,
+            "/api/runs/{run}": self.run,
+            "/api/runs/{run}/stream": self.stream,
+            "/api/runs/{run}/rows/{row:int}": self.row,
+            "/api/runs/{run}/export": self.export,
+            "/api/runs/{run}/recording": self.recording,
+            "/api/compare/{one}/{other}": self.compare,
+            "/api/sessions": self.sessions,
+            "/api/sessions/{agent}/{session}": self.session,
+            "/api/memory": self.memory,
+            "/api/budgets": self.budgets,
+            "/api/audit": self.audit,
+            "/api/personas/{persona}": self.persona,
+        }
+        writes: Mapping[str, _Handler] = {
+            "/api/runs": self.start,
+            "/api/runs/{run}/orders": self.order,
+            "/api/runs/{run}/answers": self.answer,
+            "/api/runs/{run}/fork": self.fork,
+            "/api/open": self.open,
+            "/api/memory/forget": self.forget,
+            "/api/personas/{persona}/forget": self.forget_learning,
+        }
+        return [
+            Route("/", index),
+            Route("/static/{name}", static),
+            *(Route(path, handler, methods=["GET"]) for path, handler in reads.items()),
+            *(Route(path, handler, methods=["POST"]) for path, handler in writes.items()),
+        ]
+
+    # --- what there is ------------------------------------------------------------------------------------
+
+    async def state(self, request: Request) -> Response:
+        """Answer with the agents and personas, and the names that runs can be filtered by."""
+        latest = await self.library.runs(LoggedRunFilter(children=True, limit=1_000))
+        return JsonText(
+            {
+                "version": __version__,
+                "runs_file": str(self.library.path),
+                "agents": [_agent_document(each) for each in self.agents],
+                "names": sorted({each.agent for each in latest} | set(self.service.agents)),
+                "personas": self.records.persona_names(),
+            }
+        )
+
+    async def runs(self, request: Request) -> Response:
+        """Answer with the runs that fit."""
+        given = request.query_params
+        chosen = LoggedRunFilter(
+            agent=given.get("agent"),
+            user=given.get("user"),
+            session=given.get("session"),
+            status=given.get("status"),
+            tagged=given.get("tag"),
+            tool=given.get("tool"),
+            since=_moment(given.get("since")),
+            least_cost_usd=_number(given.get("min_cost")),
+            children=given.get("children") == "true",
+            limit=max(1, min(2_000, int(_number(given.get("limit")) or 100))),
+            text=given.get("text"),
+        )
+        found = await self.library.runs(chosen)
+        return JsonText({"runs": [self._summary(each) for each in found]})
+
+    def _summary(self, run: Any) -> JsonObject:
+        return {**run_summary(run), "opened": self.library.is_opened(run.run_id)}
+
+    async def run(self, request: Request) -> Response:
+        """Answer with all that is shown of a run."""
+        known = await self._known(request.path_params["run"])
+        return JsonText(await self._document(known))
+
+    async def _document(self, known: KnownRun, after: int = 0) -> JsonObject:
+        timeline = known.timeline
+        document = timeline.document(after)
+        drawn: dict[str, Json] = {}
+        if document.get("plan"):
+            drawn["plan"] = diagrams.plan_diagram(timeline.plan or {}).document()
+        if document.get("tree"):
+            drawn["tree"] = diagrams.tree_diagram(timeline.tree or {}).document()
+        return {
+            "run": self._summary(known.run),
+            "document": document,
+            "diagrams": drawn,
+            "children": list(run_document.place_children(timeline, known.children)),
+            "can": await self._can(known),
+        }
+
+    async def stream(self, request: Request) -> Response:
+        """Follow a run by what changes; messages have the number of the last event."""
+        known = await self._known(request.path_params["run"])
+        given = request.headers.get("last-event-id") or request.query_params.get("after") or "0"
+        after = int(given) if given.isdecimal() and len(given) < 10 else 0
+        return EventStream(self._follow(known.run.run_id, after))
+
+    async def _follow(self, run_id: str, after: int) -> AsyncGenerator[bytes, None]:
+        sent, seen, said, shown, silent_s = after, 0, "", "", 0.0
+        is_first = True
+        while not self.is_closing:
+            known = await self.library.known(run_id)
+            if known is None:
+                return
+            ended = known.run.ended_at is not None or self.library.is_opened(run_id)
+            if known.timeline.last > sent or is_first or ended:
+                document = await self._document(known, sent)
+                sent, is_first, silent_s = known.timeline.last, False, 0.0
+                yield sse(json_bytes(document), event="changes", number=str(sent))
+            if ended:
+                yield sse(b"{}", event="end")
+                return
+            live = await self._live(run_id)
+            if live is None:
+                await anyio.sleep(_POLL_S)
+                silent_s += _POLL_S
+            else:
+                if not await live.changed(_POLL_S):
+                    silent_s += _POLL_S
+                await anyio.sleep(_PAUSE_S)  # what comes at once is sent together
+                seen, said = _said(live, run_id, seen, said)
+                if said != shown:
+                    shown, silent_s = said, 0.0
+                    yield sse(json_bytes({"text": said[-_LONGEST_LIVE:]}), event="delta")
+            if silent_s >= _SILENCE_S:
+                silent_s = 0.0
+                yield HEARTBEAT
+
+    async def row(self, request: Request) -> Response:
+        """Answer with the details of one row."""
+        known = await self._known(request.path_params["run"])
+        row = known.timeline.row(request.path_params["row"])
+        if row is None:
+            raise Problem(404, "row-not-found", "The run has no such step.")
+        document: dict[str, Json] = {"row": row.document(), "body": known.events.body(row.end or row.id)}
+        if row.kind in ("turn", "question"):
+            own, before = await self.library.requests(known, row.id)
+            document |= run_document.model_call_details(row, known.events, own, before)
+            earlier = run_document.turn_before(known.timeline, row)
+            document["turn_before"] = None if earlier is None else earlier.title
+        elif row.kind == "tool":
+            document |= run_document.tool_call_details(row, known.events)
+        elif row.kind in ("policy", "answer", "plan", "step", "strategy", "phase", "other"):
+            document["body"] = known.events.body(row.id)
+        if row.kind in ("turn", "question", "tool"):
+            document["fork_step"] = await self._recorded_step(known, row)
+        return JsonText(document)
+
+    async def compare(self, request: Request) -> Response:
+        """Answer with two runs side by side."""
+        one = await self._known(request.path_params["one"])
+        other = await self._known(request.path_params["other"])
+        compared = run_document.compare(one.timeline, other.timeline)
+        both = [
+            {"run": self._summary(each.run), "rows": each.timeline.document()["rows"]}
+            for each in (one, other)
+        ]
+        return JsonText({**compared, "runs": both})
+
+    async def _known(self, run_id: str) -> KnownRun:
+        known = await self.library.known(run_id)
+        if known is None and await self._found(run_id) is not None:
+            for _ in range(_PAUSES):  # it has begun, and its first events are on their way to the log
+                await anyio.sleep(_PAUSE_S)
+                known = await self.library.known(run_id)
+                if known is not None:
+                    break
+        if known is None:
+            raise Problem(404, "run-not-found", "The run log has no such run; it may be too old.")
+        return known
+
+    # --- what can be done ---------------------------------------------------------------------------------
+
+    async def _found(self, run_id: str) -> LiveRun | RecordedRun | None:
+        try:
+            return await self.service.find(self.service.anybody, run_id)
+        except Problem:
+            return None
+
+    async def _live(self, run_id: str) -> LiveRun | None:
+        found = await self._found(run_id)
+        return found if isinstance(found, LiveRun) and not found.has_ended else None
+
+    async def _recorder(self, run_id: str) -> ReactiveAgent[Any, Any] | None:
+        """Return the agent that has the record of a run, if any."""
+        for each in self.agents:
+            if each.config.durability is None:
+                continue
+            try:
+                found = await each.agent.runs.find(run_id)
+            except AgentError:
+                continue
+            if found.agent_id == each.agent.agent_id:
+                return each.agent
+        return None
+
+    async def _can(self, known: KnownRun) -> JsonObject:
+        """Return what can be done with a run, and why no more can."""
+        run_id = known.run.run_id
+        nothing: dict[str, Json] = dict.fromkeys(
+            ("order", "stop", "resume", "answer", "fork", "recording"), False
+        )
+        if self.library.is_opened(run_id):
+            return {**nothing, "reason": "It was opened from a file: it can be looked at."}
+        found, recorder = await self._found(run_id), await self._recorder(run_id)
+        recorded = recorder is not None
+        live = isinstance(found, LiveRun) and not found.has_ended
+        is_own = found is not None and found.run_id == run_id
+        state = found.state if isinstance(found, RecordedRun) else ""
+        reason = ""
+        if known.run.agent not in self.service.agents:
+            reason = (
+                f"No agent {known.run.agent!r} is loaded: its configuration is needed to steer and fork runs."
+            )
+        elif not recorded:
+            reason = "It has no record, as only durable runs have: it cannot be forked."
+        return {
+            "order": is_own and (live or state in ("running", "paused", "waiting")),
+            "stop": is_own and live,
+            "resume": is_own and state == "interrupted",
+            "answer": live or state == "waiting",
+            "fork": recorded,
+            "recording": recorded,
+            "reason": reason,
+        }
+
+    async def _recorded_step(self, known: KnownRun, row: run_document.Row) -> int | None:
+        recorder = await self._recorder(known.run.run_id)
+        if recorder is None:
+            return None
+        steps = await recorder.runs.steps(known.run.run_id)
+        return run_document.recorded_step(
+            known.timeline, row, [(each.kind, each.name, each.number) for each in steps]
+        )
+
+    async def start(self, request: Request) -> Response:
+        """Begin a run."""
+        given = await read_body(request, TypedTask, most=_MOST_BODY, seconds=_BODY_S)
+        asked = RunRequest(given.task, user=given.user, session=given.session)
+        begun = await self.service.start(self.service.anybody, given.agent, asked)
+        return JsonText({"run_id": begun.run_id}, 201)
+
+    async def order(self, request: Request) -> Response:
+        """Pass an order on to a run."""
+        given = await read_body(request, Order, most=_MOST_BODY, seconds=_BODY_S)
+        found = await self.service.find(self.service.anybody, request.path_params["run"])
+        action = "resume" if given.action == "continue" else given.action
+        await self.service.order(self.service.anybody, found, action, "A person stopped it in the studio.")
+        return JsonText({"run_id": found.run_id})
+
+    async def answer(self, request: Request) -> Response:
+        """Settle what waits in a run."""
+        given = await read_body(request, GivenAnswer, most=_MOST_BODY, seconds=_BODY_S)
+        run_id = request.path_params["run"]
+        found = await self.service.find(self.service.anybody, run_id)
+        answer: Answer
+        match given.kind:
+            case "approval":
+                answer = ("approval", given.approved, given.reason)
+            case "question":
+                answer = ("question", str(given.value or ""))
+            case "call":
+                answer = ("call", given.value, "")
+        key = given.id
+        for each in await self.service.open_questions(found):
+            asked = each.request.get("request")
+            names = asked.values() if isinstance(asked, dict) else ()
+            if given.id in (each.key, *(name for name in names if isinstance(name, str))):
+                key = each.key
+        await self.service.settle(found, run_id, key, answer)
+        return JsonText({"run_id": run_id})
+
+    async def fork(self, request: Request) -> Response:
+        """Begin a run that shares the beginning of another one."""
+        given = await read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
+        run_id = request.path_params["run"]
+        recorder = await self._recorder(run_id)
+        if recorder is None:
+            raise Problem(409, "not-recorded", "The run has no record: only durable runs can be forked.")
+        try:
+            forked = await recorder.runs.fork(
+                run_id, at=given.step, model=given.model, message=given.message, tool_result=given.tool_result
+            )
+        except AgentError as error:
+            raise Problem(409, "not-forked", error.error.message) from None
+        found = await self.service.find(self.service.anybody, forked)
+        await self.service.order(self.service.anybody, found, "resume")
+        return JsonText({"run_id": forked}, 201)
+
+    # --- files --------------------------------------------------------------------------------------------
+
+    async def export(self, request: Request) -> Response:
+        """Answer with a run as a file that another studio opens."""
+        known = await self._known(request.path_params["run"])
+        return Response(await self.library.export(known.run.run_id), media_type="application/x-ndjson")
+
+    async def recording(self, request: Request) -> Response:
+        """Answer with the recording of a run that ``testing.RecordedRunPlayer`` plays."""
+        run_id = request.path_params["run"]
+        recorder = await self._recorder(run_id)
+        if recorder is None:
+            raise Problem(409, "not-recorded", "The run has no record: only durable runs can be saved so.")
+        return JsonText(await recorder.runs.recording(run_id))
+
+    async def open(self, request: Request) -> Response:
+        """Take the runs of a file."""
+        given = await read_body(request, OpenedFile, most=_MOST_FILE, seconds=_BODY_S * 4)
+        return JsonText({"run_ids": await self.library.open(given.text)}, 201)
+
+    # --- records of agents --------------------------------------------------------------------------------
+
+    def _agent(self, name: str | None) -> StudioAgent:
+        found = next((each for each in self.agents if each.agent.name == name), None)
+        if found is None:
+            raise Problem(404, "agent-not-found", "No agent of this name is loaded.")
+        return found
+
+    async def sessions(self, request: Request) -> Response:
+        """Answer with the conversations of an agent."""
+        agent = self._agent(request.query_params.get("agent")).agent
+        found = await _told(agent.sessions.list())
+        return JsonText({"sessions": [encode(each) for each in found]})
+
+    async def session(self, request: Request) -> Response:
+        """Answer with a conversation, also with one that is to begin."""
+        agent, name = self._agent(request.path_params["agent"]).agent, request.path_params["session"]
+        known = {each.session: each for each in await _told(agent.sessions.list())}
+        if name not in known:
+            return JsonText({"title": "", "user": None, "messages": []})
+        messages = await _told(agent.sessions.read(name))
+        shown = [{"tag": type(each).__name__, **encode(each)} for each in messages]  # type: ignore[dict-item]
+        return JsonText({"title": known[name].title, "user": known[name].user, "messages": shown})
+
+    async def memory(self, request: Request) -> Response:
+        """Answer with the memories of an agent that have every word of a text."""
+        agent = self._agent(request.query_params.get("agent"))
+        found = await self.records.memories(
+            agent.config, agent.agent.agent_id, request.query_params.get("text", "")
+        )
+        return JsonText({"entries": found})
+
+    async def forget(self, request: Request) -> Response:
+        """Delete a memory."""
+        given = await read_body(request, ForgottenEntry, most=_MOST_BODY, seconds=_BODY_S)
+        return JsonText({"forgotten": await self.records.forget(self._agent(given.agent).config, given.id)})
+
+    async def budgets(self, request: Request) -> Response:
+        """Answer with what was spent, and the limits of the agents."""
+        runs = await self.library.runs(LoggedRunFilter(limit=5_000))
+        limits = [
+            limit for each in self.agents for limit in await self.records.limits(each.agent.name, each.config)
+        ]
+        return JsonText({**self.records.spending(runs), "limits": limits})
+
+    async def audit(self, request: Request) -> Response:
+        """Answer with the verification of an audit log, and its latest entries."""
+        return JsonText(await self.records.audit(self._agent(request.query_params.get("agent")).config))
+
+    async def persona(self, request: Request) -> Response:
+        """Answer with the plans and learnings of a persona."""
+        return JsonText(await self.records.persona(request.path_params["persona"]))
+
+    async def forget_learning(self, request: Request) -> Response:
+        """Delete a learning of a persona."""
+        given = await read_body(request, ForgottenLearning, most=_MOST_BODY, seconds=_BODY_S)
+        return JsonText(
+            {"forgotten": await self.records.forget_learning(request.path_params["persona"], given.id)}
+        )
+
+
+def _file(found: tuple[bytes, str]) -> Response:
+    return Response(found[0], media_type=found[1])
+
+
+def _agent_document(each: StudioAgent) -> JsonObject:
+    config = each.config
+    reasoning = config.reasoning
+    return {
+        "name": each.agent.name,
+        "model": config.model.model or config.model.provider,
+        "strategy": "direct" if reasoning is None else reasoning.default_strategy,
+        "tools": list(config.tools),
+        "memory": config.memory is not None,
+        "audit": config.audit is not None,
+        "durable": config.durability is not None,
+    }
+
+
+def _said(live: LiveRun, run_id: str, seen: int, said: str) -> tuple[int, str]:
+    """Return the number of the last event, and the text that the model is writing."""
+    if not live.kept:
+        return seen, said
+    first = live.kept[0].number
+    for at in range(max(seen + 1, first) - first, len(live.kept)):
+        event = live.kept[at].event
+        match event:
+            case _ if event.run_id != run_id:
+                continue
+            case events.ModelTextStreamed(text=text) | events.ModelThinkingStreamed(text=text):
+                said += text
+            case events.ModelCallStarted() | events.ModelStreamRestarted() | events.ModelTextRetracted():
+                said = ""
+    return live.last, said
+
+
+def _moment(text: str | None) -> datetime | None:
+    if not text:
+        return None
+    try:
+        found = datetime.fromisoformat(text)
+    except ValueError:
+        raise Problem(422, "invalid-time", "A time is written as 2026-01-31T12:00:00Z.") from None
+    if found.tzinfo is None:
+        raise Problem(422, "invalid-time", "The time needs a zone, such as Z.")
+    return found
+
+
+def _number(text: str | None) -> float | None:
+    if not text:
+        return None
+    try:
+        found = float(text)
+    except ValueError:
+        raise Problem(422, "invalid-number", f"{text[:40]!r} is no number.") from None
+    return found if abs(found) < 1e12 else None
+
+
+async def _told(asked: Awaitable[Any]) -> Any:
+    try:
+        return await asked
+    except AgentError as error:
+        raise Problem(503, "unavailable", error.error.message) from None

@@ -1,0 +1,256 @@
+"""The runs that a studio shows: of a run log, and from files.
+
+The timeline of a run is kept while somebody looks at it, and is given only the events that are new.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import OrderedDict
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, evolve, field
+from returns.result import Failure
+
+from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
+from reactive_agents.core.codec import decode, encode
+from reactive_agents.core.errors import RunLogFailed
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.studio.run_document import KnownEvents, RunTimeline, turn_before
+
+MOST_OPENED = 50
+_MOST_KEPT = 12
+"""Timelines that are kept, the latest asked for."""
+_MOST_EVENTS = 200_000
+
+
+class RunUnreadable(Exception):
+    """A run log or a file of a run that cannot be read; its text says why."""
+
+
+@define(eq=False)
+class KnownRun:
+    """A run with the events that are known of it by now."""
+
+    run: LoggedRun
+    timeline: RunTimeline
+    events: KnownEvents = field(factory=KnownEvents)
+    children: tuple[LoggedRun, ...] = ()
+
+    def add(self, events: Sequence[LoggedEvent]) -> None:
+        """Take the next events."""
+        for each in events:
+            self.timeline.add(each)
+            body = {name: value for name, value in each.body.items() if name != "request"}
+            self.events.by_number[each.sequence] = evolve(each, body=body) if "request" in each.body else each
+
+
+class RunLibrary:
+    """Runs to look at.
+
+    Args:
+        path: the file of a run log, which need not be there yet.
+        read_only: never make or change the file, as where no runs are begun.
+    """
+
+    def __init__(self, path: str | Path, *, read_only: bool = True) -> None:
+        self.path = Path(path)
+        self._read_only = read_only
+        self._log = SqliteRunLog(str(self.path), read_only=read_only)
+        self._opened: OrderedDict[str, tuple[LoggedRun, tuple[LoggedEvent, ...]]] = OrderedDict()
+        self._known: OrderedDict[str, KnownRun] = OrderedDict()
+
+    async def aclose(self) -> None:
+        """Close the run log."""
+        await self._log.aclose()
+
+    @property
+    def has_log(self) -> bool:
+        """Whether there is a run log to ask."""
+        return not self._read_only or self.path.exists()
+
+    def is_opened(self, run_id: str) -> bool:
+        """Return whether a run comes from a file."""
+        return run_id in self._opened
+
+    async def runs(self, chosen: LoggedRunFilter) -> list[LoggedRun]:
+        """Return the runs that fit, the latest first; those from files come before."""
+        opened = [run for run, _ in reversed(self._opened.values()) if _fits(run, chosen)]
+        logged = await _read(self._log.runs(chosen)) if self.has_log else ()
+        return [*opened, *logged][: chosen.limit]
+
+    async def find(self, run_id: str) -> LoggedRun | None:
+        """Return a run by its id, or by its beginning."""
+        if run_id in self._opened:
+            return self._opened[run_id][0]
+        return await _read(self._log.run(RunId(run_id))) if self.has_log else None
+
+    async def known(self, run_id: str) -> KnownRun | None:
+        """Return a run with all that has happened by now; ``None`` for none."""
+        run = await self.find(run_id)
+        if run is None:
+            return None
+        known = self._known.get(run.run_id)
+        if known is None:
+            known = KnownRun(run, RunTimeline(run.started_at))
+            self._known[run.run_id] = known
+            while len(self._known) > _MOST_KEPT:
+                self._known.popitem(last=False)
+        self._known.move_to_end(run.run_id)
+        known.run = run
+        if run.run_id in self._opened:
+            if not known.events.by_number:
+                known.add(self._opened[run.run_id][1])
+            return known
+        after = known.timeline.last
+        new = await _read(self._log.events(run.run_id, after, with_requests=False))
+        if known.timeline.last == after:  # nobody else has read them meanwhile
+            known.add(new)
+        known.children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
+        return known
+
+    async def requests(self, known: KnownRun, row_id: int) -> tuple[JsonObject, JsonObject]:
+        """Return the request of a model call, and that of the turn before; empty for none."""
+        row = known.timeline.row(row_id)
+        before = None if row is None else turn_before(known.timeline, row)
+        run_id = known.run.run_id
+        own = await self._request(run_id, row_id)
+        return own, {} if before is None else await self._request(run_id, before.id)
+
+    async def _request(self, run_id: RunId, number: int) -> JsonObject:
+        if run_id in self._opened:
+            events: Sequence[LoggedEvent] = [
+                each for each in self._opened[run_id][1] if each.sequence == number
+            ]
+        else:
+            events = await _read(self._log.events(run_id, number - 1, limit=1))
+        request = events[0].body.get("request") if events and events[0].sequence == number else None
+        return request if isinstance(request, dict) else {}
+
+    # --- files ----------------------------------------------------------------------------------------------
+
+    async def export(self, run_id: RunId) -> str:
+        """Return a run as JSON lines, as ``reactive-agents runs export`` writes it.
+
+        The runs that it began follow.
+        """
+        lines: list[str] = []
+        waiting = [run_id]
+        while waiting:
+            run = await self.find(waiting.pop(0))
+            if run is None:
+                continue
+            if run.run_id in self._opened:
+                events = self._opened[run.run_id][1]
+                waiting += [each.run_id for each, _ in self._opened.values() if each.parent == run.run_id]
+            else:
+                events = await _read(self._log.events(run.run_id))
+                children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
+                waiting += [each.run_id for each in children]
+            lines.append(json.dumps({"run": run_document(run)}))
+            lines += (json.dumps({"event": encode(each)}) for each in events)
+        return "\n".join(lines) + "\n"
+
+    async def open(self, text: str) -> list[RunId]:
+        """Take the runs of a file, until the studio ends; return their ids.
+
+        A run whose id is known already gets another one.
+
+        Raises:
+            RunUnreadable: it is no such file.
+        """
+        found = parse_runs(text)
+        names: dict[str, RunId] = {}
+        for run, _ in found:
+            name, number = run.run_id, 2
+            while name in self._opened or await self.find(name) is not None:
+                name, number = RunId(f"{run.run_id}~{number}"), number + 1
+            names[run.run_id] = name
+        for run, events in found:
+            name = names[run.run_id]
+            parent = run.parent if run.parent is None else names.get(run.parent, run.parent)
+            moved = tuple(evolve(each, run_id=name) for each in events)
+            self._opened[name] = (evolve(run, run_id=name, parent=parent), moved)
+        while len(self._opened) > MOST_OPENED:
+            self._opened.popitem(last=False)
+        return list(names.values())
+
+
+def parse_runs(text: str) -> list[tuple[LoggedRun, tuple[LoggedEvent, ...]]]:
+    """Return the runs of a file of JSON lines, each with its events.
+
+    Raises:
+        RunUnreadable: it is no such file.
+    """
+    found: list[tuple[LoggedRun, dict[int, LoggedEvent]]] = []
+    for number, line in enumerate(text.splitlines(), 1):
+        if not line.strip():
+            continue
+        if number > _MOST_EVENTS:
+            raise RunUnreadable(f"The file has more than {_MOST_EVENTS} lines.")
+        try:
+            document = json.loads(line)
+        except (ValueError, RecursionError):
+            raise RunUnreadable(
+                f"Line {number} is no JSON: expected a file of a run, as JSON lines."
+            ) from None
+        kind, value = next(iter(document.items()), ("", None)) if isinstance(document, dict) else ("", None)
+        if kind == "run" and isinstance(value, dict):
+            known = {name: each for name, each in value.items() if name != "duration_s"}
+            found.append((_decoded(known, LoggedRun, number), {}))
+        elif kind == "event" and found:
+            event = _decoded(value, LoggedEvent, number)
+            found[-1][1][event.sequence] = event
+        else:
+            raise RunUnreadable(f"Line {number} is neither a run nor an event of one.")
+    if not found:
+        raise RunUnreadable("The file has no run in it.")
+    return [(run, tuple(events[each] for each in sorted(events))) for run, events in found]
+
+
+def _decoded(value: Any, kind: Any, number: int) -> Any:
+    read = decode(value, kind)
+    if isinstance(read, Failure):
+        raise RunUnreadable(f"Line {number}: {read.failure().message}")
+    return read.unwrap()
+
+
+def run_document(run: LoggedRun) -> JsonObject:
+    """Return the summary of a run as JSON data."""
+    document = encode(run)
+    assert isinstance(document, dict)
+    return {**document, "duration_s": run.duration_s}
+
+
+def _fits(run: LoggedRun, chosen: LoggedRunFilter) -> bool:
+    """Return whether a run from a file is among those that are looked for."""
+    words = (run.task, run.detail, run.run_id, run.agent, run.user or "", run.session or "", *run.tags)
+    given: Mapping[str, tuple[object, object]] = {
+        "agent": (chosen.agent, run.agent),
+        "user": (chosen.user, run.user),
+        "session": (chosen.session, run.session),
+        "status": (chosen.status, run.status),
+        "parent": (chosen.parent, run.parent),
+    }
+    return (
+        all(wanted in (None, value) for wanted, value in given.values())
+        and (chosen.tagged is None or chosen.tagged in run.tags)
+        and chosen.tool is None
+        and (chosen.since is None or run.started_at >= chosen.since)
+        and (chosen.before is None or run.started_at < chosen.before)
+        and (chosen.least_cost_usd is None or run.cost_usd >= chosen.least_cost_usd)
+        and (chosen.text is None or chosen.text.lower() in "\n".join(words).lower())
+        and (chosen.children or chosen.parent is not None or run.parent is None)
+    )
+
+
+async def _read(asked: Effect[Any, RunLogFailed]) -> Any:
+    answered = await attempt(asked)
+    if isinstance(answered, Failure):
+        raise RunUnreadable(answered.failure().message)
+    return answered.unwrap()

@@ -1,0 +1,186 @@
+// What agents keep besides runs: conversations, memory, spending, the audit log, personas.
+
+import { announce, button, choice, count, dialog, facts, failure, field, folded, h, link, money, notice, replace, section, status, text, when, whole } from "./dom.js";
+import { follow, get, part, post, query } from "./api.js";
+import { diagram } from "./diagram.js";
+
+const withAgent = (state, what, page) => {
+  const fitting = state.agents.filter((each) => each[what]);
+  return { fitting, select: choice("agent", fitting.map((each) => each.name), undefined, { "aria-label": "Agent", onchange: (event) => page(event.target.value) }) };
+};
+
+function missing(main, title, what, how) {
+  replace(main, h("div", { class: "page" }, h("h1", {}, title), notice(`No agent with ${what} is loaded`, "Name the configuration of one that has it:", h("pre", { class: "text" }, "reactive-agents studio agent.toml"), h("p", {}, how))));
+}
+
+// --- conversations -----------------------------------------------------------------------------------------
+
+export async function sessionsPage(main, { state, rest: [chosenAgent, chosen], isHere, reload }) {
+  const agents = state.agents;
+  if (!agents.length) return missing(main, "Sessions", "conversations", "Conversations of the command “chat” are found with the same configuration.");
+  const agent = agents.some((each) => each.name === chosenAgent) ? chosenAgent : agents[0].name;
+  const { sessions } = await get(`sessions${query({ agent })}`);
+  if (!isHere()) return null;
+  const open = chosen ?? sessions[0]?.session;
+  const talk = h("div", { class: "talk" });
+  const select = choice("agent", agents.map((each) => each.name), agent, { "aria-label": "Agent", onchange: (event) => {
+    location.hash = `#/sessions/${part(event.target.value)}`;
+  } });
+  const begin = () => dialog("New conversation", field("Name", h("input", { name: "name", required: true, autocomplete: "off" })), {
+    confirm: "Begin", action: async (form) => form.get("name"), done: (name) => {
+      location.hash = `#/sessions/${part(agent)}/${part(name)}`;
+    },
+  });
+  replace(main, h("div", { class: "page" }, h("div", { class: "head" }, h("h1", {}, "Sessions"), select, button("New conversation", begin)),
+    h("div", { class: "split talks" }, h("nav", { class: "side-list", "aria-label": "Conversations" }, sessions.length ? sessions.map((each) => link(`sessions/${part(agent)}/${part(each.session)}`, { "aria-current": each.session === open ? "page" : null },
+      h("strong", {}, each.title || each.session), h("span", { class: "under" }, [each.user, when(each.updated_at), count(each.turns, "turn")].filter(Boolean).join(" · ")))) : h("p", { class: "quiet" }, "No conversation yet.")), talk)));
+  if (!open) {
+    replace(talk, notice("No conversation yet", "Begin one here, or on the command line:", h("pre", { class: "text" }, "reactive-agents chat --config agent.toml")));
+    return null;
+  }
+  let unfollow = () => {};
+  await read();
+  async function read() {
+    const known = await get(`sessions/${part(agent)}/${part(open)}`);
+    if (!isHere()) return;
+    const input = h("textarea", { rows: "3", "aria-label": "Message", placeholder: "Write a message (Ctrl+Enter sends it)" });
+    const problem = h("p", { class: "form-problem", role: "alert" });
+    const send = h("button", { type: "submit", class: "primary" }, "Send");
+    const form = h("form", { class: "composer", onsubmit: (event) => {
+      event.preventDefault();
+      say(input, send, problem, known.user);
+    } }, input, send);
+    input.addEventListener("keydown", (event) => {
+      if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
+    });
+    const bubbles = h("div", { class: "bubbles", tabindex: "0", role: "log", "aria-label": "Conversation" }, known.messages.map(bubble));
+    replace(talk, h("div", { class: "head" }, h("h2", {}, known.title || open), link(`runs?session=${part(open)}&agent=${part(agent)}`, {}, "Runs of this conversation")), bubbles, problem, form);
+    bubbles.scrollTop = bubbles.scrollHeight;
+  }
+  async function say(input, send, problem, user) {
+    if (!input.value.trim()) return;
+    send.disabled = true;
+    problem.textContent = "";
+    try {
+      const { run_id } = await post("runs", { agent, task: input.value, session: open, user });
+      const bubbles = talk.querySelector(".bubbles");
+      const answer = h("p", { class: "said-live" }, "…");
+      bubbles.append(bubble({ tag: "UserMessage", content: input.value }), h("div", { class: "bubble model" }, answer, link(`run/${part(run_id)}`, { class: "under" }, "Watch the run")));
+      bubbles.scrollTop = bubbles.scrollHeight;
+      input.value = "";
+      unfollow = follow(run_id, 0, {
+        delta: (given) => {
+          answer.textContent = given.text || "…";
+        },
+        changes: ({ run }) => {
+          if (run?.ended_at) {
+            unfollow();
+            read().then(() => talk.querySelector("textarea")?.focus());
+          }
+        },
+      });
+    } catch (error) {
+      problem.textContent = error.message;
+      send.disabled = false;
+    }
+  }
+  return () => unfollow();
+}
+
+function bubble(message) {
+  const kind = { UserMessage: "user", AssistantMessage: "model", ToolMessage: "tool", SystemMessage: "tool" }[message.tag] ?? "tool";
+  if (kind === "tool") return h("div", { class: "bubble tool" }, folded(`Result of ${message.tool_name ?? "a tool"}`, () => text(message.content ?? "")));
+  const calls = message.tool_calls ?? [];
+  return h("div", { class: `bubble ${kind}` }, h("span", { class: "unseen" }, kind === "user" ? "You: " : "Agent: "), message.content && h("p", {}, message.content),
+    calls.map((each) => folded(`Calls ${each.name}`, () => text(each.arguments))));
+}
+
+// --- memory ------------------------------------------------------------------------------------------------
+
+export async function memoryPage(main, { state, isHere }) {
+  const { fitting, select } = withAgent(state, "memory", () => load());
+  if (!fitting.length) return missing(main, "Memory", "memory", "Memory is the table [memory] of the configuration.");
+  let timer;
+  const search = h("input", { type: "search", placeholder: "Search the entries  ( / )", "aria-label": "Search the entries", class: "grow", oninput: () => {
+    clearTimeout(timer);
+    timer = setTimeout(load, 150);
+  } });
+  const list = h("div", { class: "entries" });
+  replace(main, h("div", { class: "page" }, h("h1", {}, "Memory"), h("div", { class: "filters" }, search, select), list));
+  async function load() {
+    try {
+      const { entries } = await get(`memory${query({ agent: select.value, text: search.value })}`);
+      if (!isHere()) return;
+      announce(count(entries.length, "entry").replace("entrys", "entries"));
+      replace(list, entries.length ? entries.map(entry) : notice(search.value ? "Nothing found" : "Nothing is remembered yet", search.value ? "Every word has to be in an entry." : "Runs with memory store here what is worth keeping."));
+    } catch (error) {
+      if (isHere()) replace(list, failure(error, load));
+    }
+  }
+  function entry(each) {
+    return h("article", { class: "entry" }, h("p", {}, each.content), h("div", { class: "entry-foot" }, h("span", { class: "label" }, each.kind), h("span", { class: "under" }, [each.origin, each.user, each.session, when(each.seen_at)].filter(Boolean).join(" · ")),
+      button("Forget", () => dialog("Forget this for good?", text(each.content), { confirm: "Forget", danger: true, action: () => post("memory/forget", { agent: select.value, id: each.id }), done: load }), { class: "quiet danger", "aria-label": `Forget: ${each.content.slice(0, 60)}` })));
+  }
+  await load();
+  return () => clearTimeout(timer);
+}
+
+// --- spending ----------------------------------------------------------------------------------------------
+
+export async function budgetsPage(main, { isHere, state }) {
+  const known = await get("budgets");
+  if (!isHere()) return null;
+  const table = (title, groups) => section(title, h("table", {}, h("thead", {}, h("tr", {}, ["", "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each || "Name")))),
+    h("tbody", {}, groups.map((each) => h("tr", {}, h("td", {}, each.name || "(unnamed)"), h("td", { class: "number" }, whole(each.runs)), h("td", { class: "number" }, whole(each.tokens)), h("td", { class: "number" }, money(each.cost_usd)))))));
+  replace(main, h("div", { class: "page" }, h("h1", {}, "Budgets and spending"),
+    section("Limits", known.limits.length ? known.limits.map((each) => h("div", { class: "limit" }, h("div", { class: "step-line" }, h("strong", {}, each.agent), h("span", {}, `${each.period}: ${money(each.spent_usd)} of ${money(each.limit_usd)}`)),
+      h("meter", { min: 0, max: each.limit_usd, value: each.spent_usd ?? 0, high: each.limit_usd * 0.8, "aria-label": `${each.agent}, ${each.period}` }))) : h("p", { class: "quiet" }, state.agents.length ? "No loaded agent has a budget. It is the table [budget] of the configuration." : "No agent is loaded.")),
+    known.by_agent.length ? [table("By agent", known.by_agent), table("By day", known.by_day)] : notice("Nothing is spent yet", "The totals are those of the run log."),
+  ));
+  return null;
+}
+
+// --- the audit log -----------------------------------------------------------------------------------------
+
+export async function auditPage(main, { state, isHere }) {
+  const { fitting, select } = withAgent(state, "audit", () => load());
+  if (!fitting.length) return missing(main, "Audit", "an audit log", "The audit log is the table [audit] of the configuration.");
+  const place = h("div");
+  replace(main, h("div", { class: "page" }, h("div", { class: "head" }, h("h1", {}, "Audit"), select, button("Verify again", () => load())), place));
+  async function load() {
+    try {
+      const known = await get(`audit${query({ agent: select.value })}`);
+      if (!isHere()) return;
+      announce(known.valid ? "The log is valid" : "The log was tampered with");
+      replace(place, h("div", { class: `verdict ${known.valid ? "done" : "failed"}` }, h("h2", {}, known.valid ? "The log is valid" : "The log is not valid"), h("p", {}, known.valid ? `${count(known.entries_count, "entry").replace("entrys", "entries")}: none was changed, removed or inserted.` : known.problem),
+        facts([["Head", known.head], ["Signed", known.signed === null ? "" : known.signed ? "yes" : "no"]])),
+        h("table", {}, h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
+          h("tbody", {}, known.entries.map((each) => h("tr", {}, h("td", { class: "number" }, whole(each.sequence)), h("td", { class: "when" }, when(each.at)), h("td", {}, link(`run/${part(each.run_id)}`, { class: "id" }, each.run_id.slice(-8))), h("td", {}, each.action), h("td", {}, each.subject), h("td", { class: "wrap" }, each.detail))))));
+    } catch (error) {
+      if (isHere()) replace(place, failure(error, load));
+    }
+  }
+  await load();
+  return null;
+}
+
+// --- personas ----------------------------------------------------------------------------------------------
+
+export async function personasPage(main, { state, rest: [chosen], isHere }) {
+  if (!state.personas.length) {
+    replace(main, h("div", { class: "page" }, h("h1", {}, "Personas"), notice("No persona is loaded", "Name the configuration of one:", h("pre", { class: "text" }, "reactive-agents studio persona.toml"))));
+    return null;
+  }
+  const name = chosen ?? state.personas[0].id;
+  const known = await get(`personas/${part(name)}`);
+  if (!isHere()) return null;
+  const forget = (each) => dialog("Delete this learning?", text(each.pattern), { confirm: "Delete", danger: true, action: () => post(`personas/${part(name)}/forget`, { id: each.id }), done: () => personasPage(main, { state, rest: [name], isHere }) });
+  replace(main, h("div", { class: "page" }, h("div", { class: "head" }, h("h1", {}, "Personas"), choice("persona", state.personas.map((each) => [each.id, each.name]), name, { "aria-label": "Persona", onchange: (event) => {
+    location.hash = `#/personas/${part(event.target.value)}`;
+  } })),
+    section("Plans", known.plans.length ? known.plans.map((each) => folded(`${when(each.at)}  ${each.goal}  (${each.status})`, () => h("div", {}, h("p", { class: "quiet" }, each.event), diagram(each.diagram, { label: "Steps of the plan" }),
+      h("ol", { class: "steps" }, each.explanation.map((line) => h("li", {}, h("span", { class: "label" }, line.stage), " ", line.text)))), each === known.plans[0])) : h("p", { class: "quiet" }, "No plan yet.")),
+    section("Learnings", known.learnings.length ? h("table", {}, h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
+      h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger" })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
+  return null;
+}

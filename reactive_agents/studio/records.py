@@ -1,0 +1,252 @@
+"""Memory, spending, audit logs and personas, as the page of a studio shows them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import anyio.to_thread
+from attrs import define, field
+from returns.result import Failure, Result
+
+from reactive_agents.adapters.governance.audit_log import read_entries, verify
+from reactive_agents.adapters.governance.budget import sum_usd
+from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
+from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.memory.service import MemoryArchive
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.agent import AgentConfig
+from reactive_agents.agent.persona_config import PersonaConfig
+from reactive_agents.core.codec import encode
+from reactive_agents.core.config import IN_PROCESS
+from reactive_agents.core.ids import AgentId, LearningId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.memory import ForgetEntry, MemoryId
+from reactive_agents.core.run_record import LoggedRun
+from reactive_agents.effects import attempt
+from reactive_agents.persona.explanation import explain
+from reactive_agents.server.web import Problem
+from reactive_agents.studio.diagrams import plan_diagram
+
+_MOST_ENTRIES = 500
+_MOST_PLANS = 20
+
+
+@define(eq=False)
+class StudioRecords:
+    """The stores that the configurations of agents and personas name.
+
+    Attributes:
+        personas: by their ids.
+    """
+
+    personas: Mapping[str, PersonaConfig] = field(factory=dict)
+
+    # --- memory -------------------------------------------------------------------------------------------
+
+    async def memories(self, config: AgentConfig, agent: AgentId, text: str) -> list[Json]:
+        """Return the entries with every word of a text, or the latest."""
+        path = _existing(None if config.memory is None else config.memory.path)
+        if path is None:
+            return []
+        archive = MemoryArchive(MemoryDatabase(path, read_only=True), SystemClock())
+        try:
+            if text.strip():
+                found = await attempt(archive.search(text, agent_id=agent, limit=_MOST_ENTRIES))
+            else:
+                found = await attempt(archive.entries(agent_id=agent, limit=_MOST_ENTRIES))
+        finally:
+            await archive.database.aclose()
+        return [encode(each) for each in _value(found)]
+
+    async def forget(self, config: AgentConfig, entry: str) -> int:
+        """Delete an entry; return how many there were."""
+        path = _existing(None if config.memory is None else config.memory.path)
+        if path is None:
+            return 0
+        archive = MemoryArchive(MemoryDatabase(path), SystemClock())
+        try:
+            return int(_value(await attempt(archive.forget(ForgetEntry(MemoryId(entry))))))
+        finally:
+            await archive.database.aclose()
+
+    # --- spending -----------------------------------------------------------------------------------------
+
+    def spending(self, runs: Sequence[LoggedRun]) -> dict[str, Json]:
+        """Return the totals of runs, by agent and by day of UTC."""
+        days = sorted(
+            _totals((f"{each.started_at:%Y-%m-%d}", each) for each in runs), key=_name, reverse=True
+        )
+        agents = sorted(_totals((each.agent, each) for each in runs), key=_cost, reverse=True)
+        return {"by_agent": list(agents), "by_day": list(days[:31])}
+
+    async def limits(self, name: str, config: AgentConfig) -> list[JsonObject]:
+        """Return the budgets of an agent, with what is spent of those of days and months."""
+        cost = config.cost
+        if cost is None:
+            return []
+        now = SystemClock().now()
+        today = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        given = [("day", cost.daily_usd, today), ("month", cost.monthly_usd, today.replace(day=1))]
+        limits: list[JsonObject] = []
+        for period, limit, since in given:
+            if limit is not None:
+                spent = await self._spent(cost.path, since)
+                limits.append({"agent": name, "period": period, "limit_usd": limit, "spent_usd": spent})
+        if cost.run_usd is not None:
+            limits.append({"agent": name, "period": "each run", "limit_usd": cost.run_usd, "spent_usd": None})
+        return limits
+
+    async def _spent(self, place: str, since: datetime) -> float:
+        path = _existing(place)
+        if path is None:
+            return 0.0
+        tracker = SqliteCostTracker(path, clock=SystemClock())
+        try:
+            totals = _value(await attempt(tracker.totals("agent", since=since)))
+        finally:
+            await tracker.aclose()
+        return float(sum_usd(each.cost_usd for each in totals))
+
+    # --- the audit log ------------------------------------------------------------------------------------
+
+    async def audit(self, config: AgentConfig) -> JsonObject:
+        """Return whether an audit log is valid, and its latest entries."""
+        path = _existing(None if config.audit is None else config.audit.path)
+        if path is None:
+            return {
+                "valid": True,
+                "entries_count": 0,
+                "head": "",
+                "signed": None,
+                "entries": [],
+                "problem": "",
+            }
+        verified = await anyio.to_thread.run_sync(verify, path)
+        read = await anyio.to_thread.run_sync(read_entries, path)
+        entries = [] if isinstance(read, Failure) else list(read.unwrap())[-_MOST_ENTRIES:]
+        shown: list[Json] = [
+            {
+                "sequence": each.sequence,
+                "at": each.entry.at.isoformat(),
+                "run_id": each.entry.run_id,
+                "action": each.entry.action,
+                "subject": each.entry.subject,
+                "detail": ", ".join(filter(None, (each.entry.status or "", each.entry.detail))),
+            }
+            for each in reversed(entries)
+        ]
+        if isinstance(verified, Failure):
+            problem = verified.failure().message
+            return {"valid": False, "entries": shown, "problem": problem, "head": "", "signed": None}
+        summary = verified.unwrap()
+        head = "" if summary.head is None else f"{summary.head.sequence}:{summary.head.hash}"
+        told: JsonObject = {
+            "valid": True,
+            "entries_count": summary.entries,
+            "head": head,
+            "signed": summary.signed,
+        }
+        return {**told, "entries": shown, "problem": ""}
+
+    # --- personas -----------------------------------------------------------------------------------------
+
+    def persona_names(self) -> list[Json]:
+        """Return the ids and names of the personas."""
+        return [{"id": key, "name": config.name} for key, config in self.personas.items()]
+
+    async def persona(self, name: str) -> JsonObject:
+        """Return the latest plans of a persona, explained, and its learnings."""
+        config = self._config(name)
+        path = _existing(config.memory)
+        if path is None:
+            return {"plans": [], "learnings": []}
+        store = SqlitePersonaStore(MemoryDatabase(path, read_only=True))
+        try:
+            plans: list[Json] = []
+            for each in _value(await attempt(store.list_plans(config.persona_id, limit=_MOST_PLANS))):
+                journal = _value(await attempt(store.journal(each.task.id)))
+                steps = [
+                    {
+                        "id": step.id,
+                        "title": step.title or step.instruction,
+                        "kind": step.type,
+                        "tool": step.tool_name or "",
+                        "needs": list(step.depends_on),
+                        "status": step.status,
+                        "error": step.error or "",
+                    }
+                    for step in each.plan.steps
+                ]
+                plans.append(
+                    {
+                        "at": each.plan.created_at.isoformat(),
+                        "goal": each.plan.goal,
+                        "status": each.plan.status,
+                        "event": f"{each.event.author}: {each.event.content}",
+                        "diagram": plan_diagram({"steps": steps}).document(),
+                        "explanation": [
+                            {"stage": line.stage, "text": line.text} for line in explain(journal)
+                        ],
+                    }
+                )
+            learnings = _value(await attempt(store.list_learnings(config.persona_id)))
+            return {"plans": plans, "learnings": [encode(each) for each in learnings]}
+        finally:
+            await store.aclose()
+
+    async def forget_learning(self, name: str, learning: str) -> bool:
+        """Delete a learning of a persona; return whether there was one."""
+        path = _existing(self._config(name).memory)
+        if path is None:
+            return False
+        store = SqlitePersonaStore(MemoryDatabase(path))
+        try:
+            return bool(_value(await attempt(store.delete_learning(LearningId(learning)))))
+        finally:
+            await store.aclose()
+
+    def _config(self, name: str) -> PersonaConfig:
+        if name not in self.personas:
+            raise Problem(404, "persona-not-found", "No persona of this name is loaded.")
+        return self.personas[name]
+
+
+def _existing(place: str | None) -> Path | None:
+    """Return the file of a store, if there is one by now."""
+    if place in (None, IN_PROCESS) or "://" in str(place):
+        return None
+    path = Path(str(place))
+    return path if path.is_file() else None
+
+
+def _totals(runs: Iterable[tuple[str, LoggedRun]]) -> list[JsonObject]:
+    groups: dict[str, list[LoggedRun]] = {}
+    for name, run in runs:
+        groups.setdefault(name, []).append(run)
+    return [
+        {
+            "name": name,
+            "runs": len(each),
+            "tokens": sum(run.tokens for run in each),
+            "cost_usd": sum_usd(run.cost_usd for run in each),
+        }
+        for name, each in groups.items()
+    ]
+
+
+def _name(total: JsonObject) -> str:
+    return str(total["name"])
+
+
+def _cost(total: JsonObject) -> float:
+    return float(str(total["cost_usd"]))
+
+
+def _value(found: Result[Any, Any]) -> Any:
+    if isinstance(found, Failure):
+        raise Problem(503, "unavailable", found.failure().message)
+    return found.unwrap()

@@ -1,0 +1,1002 @@
+"""One run as a document: a pure function of its logged events.
+
+A document has the rows of a timeline in the order in which they began, the plan, the tree of thoughts and
+the attempts of reflexion as they stand, what waits for people, and the totals. Events are taken one by one,
+so that a run under way costs as much as what is new of it; what an event changes has its number, so that a
+page that has the document up to some event is sent the rest alone.
+
+The events may come from a file of somebody else. Nothing here trusts their bodies: whatever is missing or of
+another type is taken as absent, and no event makes it fail.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime
+from difflib import SequenceMatcher
+from typing import Any, Literal, TypeAlias
+
+from attrs import define, field
+
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.run_record import LoggedEvent, LoggedRun
+from reactive_agents.core.texts import one_line
+
+RowState: TypeAlias = Literal["running", "done", "failed", "waiting", "denied", "recorded", "note", "skipped"]
+
+_LONGEST_READ = 1_000
+"""Characters of a text that the line beside a row's title is made of; all of it is in the row's details."""
+
+_LOOP_PHASES = frozenset({"think", "act", "observe"})
+_QUESTIONS: Mapping[str, str] = {
+    "plan": "Plan",
+    "replan": "Plan again",
+    "patch": "Patch a step",
+    "reflect": "Reflect on the outcome",
+    "critique": "Critique",
+    "expand": "Think of next thoughts",
+    "score": "Score thoughts",
+    "vote": "Vote on thoughts",
+    "summarize": "Summarize earlier turns",
+    "compaction": "Summarize earlier turns",
+    "select": "Choose a strategy",
+    "output-type": "Answer in the output type",
+}
+"""Titles of model calls that are no turn, by their purpose."""
+
+_SCORE = re.compile(r"score (\d(?:\.\d+)?)")
+_WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
+@define(eq=False)
+class Row:
+    """One row of the timeline.
+
+    Attributes:
+        id: the number of the event that began it.
+        note: a text beside the title, on one line.
+        depth: levels below the phases of the run.
+        at_ms: milliseconds from the start of the run.
+        took_ms: milliseconds; ``None`` while it goes on, and where nothing takes time.
+        is_minor: whether it is shown only when everything is.
+        label: the pass of the strategy that it belongs to.
+        changed: the number of the last event that changed it.
+        content: all that makes it the same as, or another than, a row of another run.
+        end: the number of the event that ended it; 0 for none.
+        purpose: of a call of a model.
+        is_reused: whether the tool was not run for this call.
+    """
+
+    id: int
+    kind: str
+    title: str
+    note: str = ""
+    depth: int = 0
+    at_ms: float = 0.0
+    took_ms: float | None = None
+    state: RowState = "note"
+    is_minor: bool = False
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost_usd: float | None = None
+    label: str = ""
+    number: int | None = None
+    changed: int = 0
+    content: Json = None
+    end: int = 0
+    purpose: str = ""
+    is_reused: bool = False
+
+    def document(self) -> JsonObject:
+        """Return the row as JSON data."""
+        return {
+            "id": self.id,
+            "kind": self.kind,
+            "title": self.title,
+            "note": self.note,
+            "depth": self.depth,
+            "at_ms": self.at_ms,
+            "took_ms": self.took_ms,
+            "state": self.state,
+            "minor": self.is_minor,
+            "tokens_in": self.tokens_in,
+            "tokens_out": self.tokens_out,
+            "cost_usd": self.cost_usd,
+            "label": self.label,
+            "number": self.number,
+        }
+
+    @property
+    def digest(self) -> int:
+        """A number that is equal for rows of the same content."""
+        text = json.dumps([self.kind, self.title, self.content], sort_keys=True)
+        return zlib.crc32(text.encode("utf-8", "surrogatepass"))
+
+
+@define(eq=False)
+class RunTimeline:
+    """The document of a run, event by event.
+
+    Args:
+        started_at: when the run began.
+    """
+
+    started_at: datetime
+    rows: list[Row] = field(factory=list)
+    plan: dict[str, Any] | None = None
+    tree: dict[str, Any] | None = None
+    attempts: list[dict[str, Any]] = field(factory=list)
+    waiting: dict[str, JsonObject] = field(factory=dict)
+    totals: dict[str, Any] = field(factory=lambda: dict(_NO_TOTALS))
+    models: dict[str, dict[str, Any]] = field(factory=dict)
+    strategy: str = ""
+    status: str = "running"
+    ended: JsonObject | None = None
+    answer: str | None = None
+    last: int = 0
+    parts_changed: dict[str, int] = field(factory=dict)
+    _by_id: dict[int, Row] = field(factory=dict)
+    _calls: dict[int, Row] = field(factory=dict)
+    _tools: dict[str, Row] = field(factory=dict)
+    _steps: dict[str, Row] = field(factory=dict)
+    _open: dict[int, Row] = field(factory=dict)
+    _phase: Row | None = None
+    _turns: int = 0
+    _asked: list[tuple[str, JsonObject]] = field(factory=list)
+    """Calls that the model made and that have not begun, with what is known of them."""
+    _thought: Row | None = None
+    """The last turn, whose steps come next."""
+
+    def add(self, event: LoggedEvent) -> None:
+        """Take the next event of the run."""
+        self.last = event.sequence
+        take = getattr(self, f"_{event.kind}", None)
+        if take is None or not event.kind[:1].isupper():
+            self._other(event, event.body)
+        else:
+            take(event, event.body)
+
+    def row(self, row_id: int) -> Row | None:
+        """Return the row of that id."""
+        return self._by_id.get(row_id)
+
+    def document(self, after: int = 0) -> JsonObject:
+        """Return the document, of rows and parts those that changed after an event.
+
+        Args:
+            after: the number of the event; 0 for everything.
+        """
+        parts: dict[str, Any] = {
+            "plan": self.plan,
+            "tree": self.tree,
+            "attempts": self.attempts,
+            "waiting": list(self.waiting.values()),
+        }
+        new = {name: value for name, value in parts.items() if self.parts_changed.get(name, 0) > after}
+        return {
+            "rows": [each.document() for each in self.rows if each.changed > after],
+            **(parts if after == 0 else new),
+            "totals": {**self.totals, "models": list(self.models.values())},
+            "strategy": self.strategy,
+            "status": self.status,
+            "ended": self.ended,
+            "answer": self.answer,
+            "last": self.last,
+        }
+
+    # --- the run ------------------------------------------------------------------------------------------
+
+    def _TaskStarted(self, event: LoggedEvent, body: JsonObject) -> None:
+        self.status = "running"
+        if not self.rows:
+            self._row(event, "start", "Task", _text(body, "input"))
+
+    def _RunContinued(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._close_all(event, "The process ended here.")
+        self._phase, self._turns = None, 0
+        note = f"{_count(_integer(body, 'entries'), 'recorded answer')} are used again"
+        self._row(event, "attempt", f"Continued, attempt {_integer(body, 'attempt')}", note)
+
+    def _TaskCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+        result = _object(body, "result")
+        figures = _object(result, "metadata")
+        tree = _object(result, "tree")
+        if self.tree is not None and tree:
+            chosen = [each for each in _list(tree, "chosen") if isinstance(each, str)]
+            self.tree = {**self.tree, "chosen": chosen}
+            self._part("tree", event)
+        self.answer = _text(result, "output") or _text(result, "output_text") or None
+        self._ended(event, _text(result, "status") or "completed", figures, _text(result, "reason"))
+
+    def _TaskFailed(self, event: LoggedEvent, body: JsonObject) -> None:
+        error = _object(body, "error")
+        message = _text(error, "message") or _text(error, "tag") or "It failed."
+        self._ended(event, "failed", _object(body, "metadata"), message, error=error)
+
+    def _ended(self, event: LoggedEvent, status: str, figures: JsonObject, reason: str, **more: Json) -> None:
+        self._close_all(event, "")
+        by = _text(figures, "terminated_by")
+        self.status = status
+        self.ended = {"status": status, "terminated_by": by, "reason": reason, **more}
+        if self.waiting:
+            self.waiting.clear()
+            self._part("waiting", event)
+        state: RowState = "failed" if status == "failed" else "done"
+        row = self._row(event, "end", f"Ended: {status}", reason, state=state, content=[status, by])
+        row.label = by
+
+    def _ExecutionPhaseEntered(self, event: LoggedEvent, body: JsonObject) -> None:
+        name = _text(body, "phase")
+        if name not in _LOOP_PHASES:
+            self._enter(event, name)
+        elif self._phase is None or self._phase.title != "reasoning":
+            self._enter(event, "reasoning")
+
+    def _ExecutionPhaseSkipped(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._leave(event)
+        self._row(event, "phase", _text(body, "phase"), _text(body, "reason"), state="skipped", is_minor=True)
+
+    def _ExecutionPhaseFailed(self, event: LoggedEvent, body: JsonObject) -> None:
+        error = _object(body, "error")
+        title = f"{_text(body, 'phase')} failed"
+        self._row(event, "failure", title, _text(error, "message"), state="failed", depth=1)
+
+    def _ExecutionLoopIteration(self, event: LoggedEvent, body: JsonObject) -> None:
+        if self._phase is None or self._phase.title != "reasoning":
+            self._enter(event, "reasoning")
+
+    def _ExecutionPaused(self, event: LoggedEvent, body: JsonObject) -> None:
+        self.status = "paused"
+        before = _text(body, "next_step")
+        row = self._row(event, "pause", "Paused", f"before the {before}" if before else "", state="waiting")
+        self._open[row.id] = row
+
+    def _ExecutionResumed(self, event: LoggedEvent, body: JsonObject) -> None:
+        self.status = "running"
+        for row in [each for each in self._open.values() if each.kind == "pause"]:
+            self._end(row, event, "done")
+
+    def _ExecutionStopped(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(event, "policy", "Stopped by a person", _text(body, "reason"))
+
+    def _ExecutionCancelled(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(event, "failure", "Cancelled", f"in {_text(body, 'phase')}", state="failed")
+
+    # --- reasoning ----------------------------------------------------------------------------------------
+
+    def _StrategySelected(self, event: LoggedEvent, body: JsonObject) -> None:
+        is_first = not self.strategy
+        self.strategy = _text(body, "strategy")
+        row = self._row(event, "strategy", self.strategy, _text(body, "reason"), depth=1, is_minor=is_first)
+        row.content = self.strategy
+
+    def _ReasoningStepCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+        label, thought, action = _text(body, "kernel_pass"), _text(body, "thought"), _text(body, "action")
+        turn, kind = self._thought, label.rpartition(":")[2]
+        if kind in ("critique", "reflect", "search", "plan", "select"):
+            if thought:
+                self._row(event, kind, _titled(kind), thought, depth=1, content=thought)
+            if kind == "critique":
+                self._critique(event, thought)
+            return
+        if turn is not None and not turn.label:
+            turn.label = label
+            turn.changed = event.sequence
+        if thought and turn is not None and not turn.note:
+            turn.note, turn.changed = _line(thought), event.sequence
+        if action:
+            try:
+                made = json.loads(action)
+            except (ValueError, RecursionError):
+                made = None
+            name = made.get("tool") if isinstance(made, dict) else None
+            if isinstance(name, str):
+                self._asked = [*self._asked[-31:], (name, {**body, "sequence": event.sequence})]
+
+    def _FinalAnswerProduced(self, event: LoggedEvent, body: JsonObject) -> None:
+        text, status = _text(body, "answer"), _text(body, "status")
+        self.answer = text or self.answer
+        row = self._row(event, "answer", "Answer", text, depth=1, content=[status, text])
+        row.label = _text(body, "terminated_by")
+        if self.strategy == "reflexion" or _text(body, "strategy") == "reflexion":
+            number = len(self.attempts) + 1
+            self.attempts.append(
+                {
+                    "number": number,
+                    "answer": text,
+                    "status": status,
+                    "row": event.sequence,
+                    "ended_by": row.label,
+                }
+            )
+            self._part("attempts", event)
+
+    def _critique(self, event: LoggedEvent, text: str) -> None:
+        last = self.attempts[-1] if self.attempts else None
+        if last is None or "critique" in last:
+            last = {"number": len(self.attempts) + 1, "answer": "", "status": "none", "row": event.sequence}
+            self.attempts.append(last)
+        found = _SCORE.search(text)
+        last["critique"] = text
+        last["score"] = float(found[1]) if found else None
+        last["accepted"] = text.startswith("Accepted")
+        self._part("attempts", event)
+
+    def _GuidanceGiven(self, event: LoggedEvent, body: JsonObject) -> None:
+        text = _text(body, "text")
+        self._row(event, "policy", _text(body, "policy"), text, depth=1, content=text)
+
+    def _ModelTextRetracted(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(
+            event, "policy", _text(body, "policy"), "turned down a text as the answer", depth=1, is_minor=True
+        )
+
+    # --- model calls --------------------------------------------------------------------------------------
+
+    def _ModelCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._call(event, body)
+        row.state = "running"
+        self._calls[_integer(body, "model_call")] = row
+        self._open[row.id] = row
+
+    def _ModelCallCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._calls.pop(_integer(body, "model_call"), None)
+        if row is None:
+            row = self._call(event, body)
+            row.state = "recorded"
+        self._open.pop(row.id, None)
+        response, usage = _object(body, "response"), _object(body, "usage")
+        calls = [each for each in _list(response, "tool_calls") if isinstance(each, dict)]
+        made = ", ".join(f"{_text(each, 'name')}({_shown(each.get('arguments'))})" for each in calls)
+        said = _text(response, "content") or (f"→ {made}" if made else _text(response, "thinking"))
+        row.note = _line(said) or row.note
+        row.content = [
+            _text(response, "content"),
+            [[each.get("name"), each.get("arguments")] for each in calls],
+        ]
+        row.state = "recorded" if row.state == "recorded" else "done"
+        row.took_ms, row.end = _number(body, "duration_ms"), event.sequence
+        row.tokens_in, row.tokens_out = _whole(usage, "input_tokens"), _whole(usage, "output_tokens")
+        row.cost_usd = _number(body, "cost_usd")
+        row.changed = event.sequence
+        self._spent(body, row)
+        self._thought = row
+
+    def _ModelCallAbandoned(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._calls.pop(_integer(body, "model_call"), None) or self._call(event, body)
+        row.note = _line(_text(_object(body, "error"), "message"))
+        row.took_ms = _number(body, "duration_ms")
+        row.content = ["failed"]
+        self._end(row, event, "failed")
+
+    def _call(self, event: LoggedEvent, body: JsonObject) -> Row:
+        purpose = _text(body, "purpose")
+        if purpose == "think":
+            self._turns += 1
+            row = self._row(event, "turn", f"Turn {self._turns}", depth=self._depth)
+            row.number = self._turns
+        else:
+            title = _QUESTIONS.get(purpose) or purpose.replace("-", " ").capitalize() or "Question"
+            row = self._row(event, "question", title, depth=self._depth)
+        row.purpose = purpose
+        return row
+
+    def _spent(self, body: JsonObject, row: Row) -> None:
+        totals, cost = self.totals, row.cost_usd
+        totals["model_calls"] += 1
+        totals["tokens_in"] += row.tokens_in or 0
+        totals["tokens_out"] += row.tokens_out or 0
+        totals["cost_usd"] += cost or 0.0
+        name = _text(body, "model")
+        known = self.models.setdefault(
+            name,
+            {"model": name, "calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "took_ms": 0.0},
+        )
+        known["calls"] += 1
+        known["tokens_in"] += row.tokens_in or 0
+        known["tokens_out"] += row.tokens_out or 0
+        known["cost_usd"] += cost or 0.0
+        known["took_ms"] += row.took_ms or 0.0
+
+    # --- tools, and what waits for people -------------------------------------------------------------------
+
+    def _ToolCallStarted(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._tool(event, body)
+
+    def _tool(self, event: LoggedEvent, body: JsonObject) -> Row:
+        name, arguments = _text(body, "tool_name"), body.get("arguments")
+        row = self._row(event, "tool", name, _shown(arguments), depth=self._depth + 1, state="running")
+        row.content = [arguments]
+        turn = self._thought
+        row.label = "" if turn is None else turn.label
+        self._tools[_text(body, "call_id")] = row
+        self._open[row.id] = row
+        for at, (asked, known) in enumerate(self._asked):
+            if asked == name:
+                del self._asked[at]
+                if _list(known, "repairs"):
+                    row.label = "repaired"
+                break
+        return row
+
+    def _ToolCallCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._tools.pop(_text(body, "call_id"), None)
+        if row is None:
+            row = self._tool(event, body)
+            self._tools.pop(_text(body, "call_id"), None)
+        is_done = body.get("success") is True
+        error = _text(body, "error")
+        row.took_ms = _number(body, "duration_ms")
+        row.content = [row.content, error, _shown(body.get("result"))]
+        self.totals["tool_calls"] += 1
+        if not is_done:
+            self.totals["failed_tool_calls"] += 1
+            row.note = _line(error) or row.note
+        origin = _text(body, "origin")
+        if origin and origin != "executed":
+            row.label, row.is_reused = origin, True
+        self._end(row, event, "done" if is_done else "denied" if row.state == "denied" else "failed")
+
+    def _ToolProgressed(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._tools.get(_text(body, "call_id"))
+        if row is None:
+            return
+        part, message = _number(body, "progress"), _text(body, "message")
+        done = "" if part is None else f"{part:.0%} "
+        row.note, row.changed = _line(f"{done}{message}"), event.sequence
+
+    def _ApprovalRequested(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._tools.get(_text(body, "call_id")) or self._tool(event, body)
+        row.state, row.changed = "waiting", event.sequence
+        self._wait(event, "approval", _text(body, "approval_id"), row, body)
+
+    def _ApprovalDecided(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._settled(event, _text(body, "approval_id"))
+        row = self._tools.get(_text(body, "call_id"))
+        if row is not None:
+            row.state = "running" if body.get("approved") is True else "denied"
+            row.changed = event.sequence
+
+    def _QuestionAsked(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._row(event, "person", "Question", _text(body, "text"), depth=2, state="waiting")
+        self._open[row.id] = row
+        self._wait(event, "question", _text(body, "question_id"), row, body)
+
+    def _QuestionAnswered(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._settled(event, _text(body, "question_id"))
+        given = _text(body, "answer") or _text(body, "reason")
+        if row is not None:
+            row.note = _line(f"{row.note} — {given}")
+            row.content = given
+            self._end(row, event, "done" if body.get("answered") is True else "failed")
+
+    def _ExternalCallRequested(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._tools.get(_text(body, "call_id")) or self._tool(event, body)
+        row.state, row.changed = "waiting", event.sequence
+        self._wait(event, "call", _text(body, "tool_call_id"), row, body)
+
+    def _ExternalCallDelivered(self, event: LoggedEvent, body: JsonObject) -> None:
+        row = self._settled(event, _text(body, "tool_call_id"))
+        if row is not None:
+            row.state, row.changed = "running", event.sequence
+
+    def _wait(self, event: LoggedEvent, kind: str, key: str, row: Row, body: JsonObject) -> None:
+        self.waiting[key] = {"kind": kind, "id": key, "row": row.id, "request": dict(body)}
+        self._part("waiting", event)
+
+    def _settled(self, event: LoggedEvent, key: str) -> Row | None:
+        known = self.waiting.pop(key, None)
+        self._part("waiting", event)
+        row_id = None if known is None else known.get("row")
+        return self._by_id.get(row_id) if isinstance(row_id, int) else None
+
+    # --- plans and trees ----------------------------------------------------------------------------------
+
+    def _PlanCreated(self, event: LoggedEvent, body: JsonObject) -> None:
+        title = "Plan resumed" if body.get("resumed") is True else "Plan"
+        self._row(event, "plan", title, _text(body, "goal"), depth=1, content=_text(body, "goal"))
+        self.plan = {
+            "goal": _text(body, "goal"),
+            "mode": _text(body, "mode"),
+            "status": "active",
+            "steps": [],
+        }
+        self._plan_steps(event, body)
+
+    def _PlanRevised(self, event: LoggedEvent, body: JsonObject) -> None:
+        change, version = _text(body, "change"), _integer(body, "version")
+        steps = [each for each in _list(body, "steps") if isinstance(each, dict)]
+        ahead = "; ".join(f"{_text(each, 'id')} {_text(each, 'title')}" for each in steps)
+        self._row(event, "plan", f"Plan {change}, version {version}", ahead, depth=1, content=ahead)
+        if self.plan is not None:
+            named = {_text(each, "id") for each in steps}
+            kept = [each for each in self.plan["steps"] if each["status"] != "pending" or each["id"] in named]
+            self.plan = {**self.plan, "steps": kept, "version": version}
+            self._plan_steps(event, body)
+
+    def _plan_steps(self, event: LoggedEvent, body: JsonObject) -> None:
+        assert self.plan is not None
+        steps = {each["id"]: each for each in self.plan["steps"]}
+        for given in _list(body, "steps"):
+            if isinstance(given, dict):
+                name = _text(given, "id")
+                needed = [each for each in _list(given, "depends_on") if isinstance(each, str)]
+                steps[name] = {
+                    "id": name,
+                    "title": _text(given, "title") or _text(given, "instruction"),
+                    "instruction": _text(given, "instruction"),
+                    "kind": _text(given, "type"),
+                    "tool": _text(given, "tool_name"),
+                    "needs": needed,
+                    "status": _text(given, "status") or "pending",
+                    "error": _text(given, "error"),
+                    "row": None,
+                }
+        self.plan = {**self.plan, "steps": list(steps.values())}
+        self._part("plan", event)
+
+    def _PlanStepChanged(self, event: LoggedEvent, body: JsonObject) -> None:
+        name, status, title = _text(body, "step_id"), _text(body, "status"), _text(body, "title")
+        error, row = _text(body, "error"), self._steps.get(name)
+        if status == "in_progress":
+            again = f", attempt {_integer(body, 'retries') + 1}" if _integer(body, "retries") else ""
+            row = self._row(event, "step", f"Step {name}{again}", title, depth=1, state="running")
+            row.content = title
+            self._steps[name] = row
+            self._open[row.id] = row
+        elif row is not None and row.id in self._open:
+            self._end(row, event, "done" if status == "completed" else "failed")
+            row.note = _line(error) or row.note
+        else:
+            state: RowState = "skipped" if status == "skipped" else "note"
+            row = self._row(event, "step", f"Step {name}: {status}", error or title, depth=1, state=state)
+        if self.plan is not None:
+            changed = {"status": status, "error": error, "row": row.id}
+            steps = [{**each, **changed} if each["id"] == name else each for each in self.plan["steps"]]
+            self.plan = {**self.plan, "steps": steps}
+            self._part("plan", event)
+
+    def _PlanEnded(self, event: LoggedEvent, body: JsonObject) -> None:
+        if self.plan is not None:
+            self.plan = {**self.plan, "status": _text(body, "status")}
+            self._part("plan", event)
+        self._row(event, "plan", f"Plan {_text(body, 'status')}", depth=1)
+
+    def _ThoughtsJudged(self, event: LoggedEvent, body: JsonObject) -> None:
+        nodes = [_thought_of(each) for each in _list(body, "thoughts") if isinstance(each, dict)]
+        known = {each["id"]: each for each in (self.tree or {"nodes": []})["nodes"]}
+        known |= {each["id"]: each for each in nodes}
+        self.tree = {"nodes": list(known.values()), "chosen": []}
+        self._part("tree", event)
+        kept = sum(not each["pruned_because"] for each in nodes)
+        level = max((each["depth"] for each in nodes), default=0)
+        note = f"{_count(len(nodes), 'thought')}, {kept} kept"
+        self._row(
+            event, "tree", f"Level {level} judged", note, depth=1, content=[each["thought"] for each in nodes]
+        )
+
+    # --- anything else --------------------------------------------------------------------------------------
+
+    def _ContextCompacted(self, event: LoggedEvent, body: JsonObject) -> None:
+        turns = _count(_integer(body, "turns"), "turn")
+        size = f"{_integer(body, 'tokens_before')} → {_integer(body, 'tokens_after')} tokens"
+        note = f"{turns} by {_text(body, 'method')}, {size}"
+        self._row(event, "context", "Context compacted", note, depth=1)
+
+    def _HandedOff(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(event, "agent", f"Handed over to {_text(body, 'to_agent')}", _text(body, "reason"), depth=1)
+
+    def _ModelRouted(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(event, "strategy", _text(body, "model"), _text(body, "reason"), depth=1)
+
+    def _GuardrailTriggered(self, event: LoggedEvent, body: JsonObject) -> None:
+        blocked = _text(body, "action") == "block"
+        title = f"Guardrail: {_text(body, 'category')}, {_text(body, 'action')}"
+        row = self._row(event, "policy", title, _text(body, "detail"), depth=1)
+        row.state = "failed" if blocked else "note"
+
+    def _ResultVerified(self, event: LoggedEvent, body: JsonObject) -> None:
+        is_verified, sure = body.get("verified") is True, _number(body, "confidence")
+        title = "Answer supported" if is_verified else "Answer not supported"
+        note = "" if sure is None else f"confidence {sure:.2f}"
+        self._row(event, "verify", title, note, depth=1, state="done" if is_verified else "failed")
+
+    def _BudgetWarning(self, event: LoggedEvent, body: JsonObject) -> None:
+        limit, spent = _number(body, "limit_usd") or 0.0, _number(body, "spent_usd") or 0.0
+        title = f"Budget of the {_text(body, 'period')}"
+        self._row(event, "policy", title, f"${spent:.4f} of ${limit:.2f} are used", depth=1)
+
+    def _ContextLost(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(
+            event, "failure", "A part of the prompt was lost", _text(body, "reason"), depth=1, state="failed"
+        )
+
+    def _ExecutionHookFired(self, event: LoggedEvent, body: JsonObject) -> None:
+        self._row(
+            event, "other", "Hook", f"{_text(body, 'phase')}, {_text(body, 'timing')}", depth=1, is_minor=True
+        )
+
+    def _other(self, event: LoggedEvent, body: JsonObject) -> None:
+        """Show an event that has no row of its own by its name and its texts."""
+        name = _WORD_START.sub(" ", event.kind).capitalize()
+        texts = [value for key, value in body.items() if isinstance(value, str) and key != "agent_id"]
+        problem = _text(body, "problem") or _text(_object(body, "error"), "message")
+        is_minor = not problem and event.kind.startswith(("Memory", "ToolNeeds", "Execution", "Model"))
+        state: RowState = "failed" if problem else "note"
+        note = problem or ", ".join(filter(None, texts))
+        self._row(event, "other", name[:80], note, depth=1, state=state, is_minor=is_minor)
+
+    # --- rows -----------------------------------------------------------------------------------------------
+
+    @property
+    def _depth(self) -> int:
+        """The level of turns: below a step of a plan that is under way."""
+        return 2 if any(each.kind == "step" for each in self._open.values()) else 1
+
+    def _row(
+        self,
+        event: LoggedEvent,
+        kind: str,
+        title: str,
+        note: str = "",
+        *,
+        depth: int = 0,
+        state: RowState = "note",
+        content: Json = None,
+        is_minor: bool = False,
+    ) -> Row:
+        at_ms = round((event.at - self.started_at).total_seconds() * 1000, 3)
+        shown = _line(note)
+        row = Row(event.sequence, kind, _line(title), shown, depth, at_ms, state=state)
+        row.changed, row.content, row.is_minor = event.sequence, content, is_minor
+        phase = self._phase
+        if depth and not is_minor and phase is not None and phase.is_minor:
+            phase.is_minor, phase.changed = False, event.sequence
+        self.rows.append(row)
+        self._by_id[row.id] = row
+        return row
+
+    def _end(self, row: Row, event: LoggedEvent, state: RowState) -> None:
+        row.state, row.changed, row.end = state, event.sequence, event.sequence
+        if row.took_ms is None:
+            at_ms = (event.at - self.started_at).total_seconds() * 1000
+            row.took_ms = round(max(0.0, at_ms - row.at_ms), 3)
+        self._open.pop(row.id, None)
+
+    def _enter(self, event: LoggedEvent, name: str) -> None:
+        self._leave(event)
+        self._phase = self._row(event, "phase", name, state="running")
+        self._phase.is_minor = True  # until there is something in it
+        self._open[self._phase.id] = self._phase
+
+    def _leave(self, event: LoggedEvent) -> None:
+        if self._phase is not None and self._phase.id in self._open:
+            self._end(self._phase, event, "done")
+
+    def _close_all(self, event: LoggedEvent, note: str) -> None:
+        for row in list(self._open.values()):
+            is_phase = row.kind == "phase" and not note
+            if note:
+                row.note = note
+            self._end(row, event, "done" if is_phase else "failed")
+        self._calls.clear()
+        self._tools.clear()
+
+    def _part(self, name: str, event: LoggedEvent) -> None:
+        self.parts_changed[name] = event.sequence
+
+
+_NO_TOTALS: Mapping[str, Any] = {
+    "model_calls": 0,
+    "tool_calls": 0,
+    "failed_tool_calls": 0,
+    "tokens_in": 0,
+    "tokens_out": 0,
+    "cost_usd": 0.0,
+}
+
+
+def timeline_of(run: LoggedRun, events: Iterable[LoggedEvent]) -> RunTimeline:
+    """Return the timeline of a run with these events, in their order."""
+    made = RunTimeline(run.started_at)
+    for event in events:
+        made.add(event)
+    return made
+
+
+def place_children(timeline: RunTimeline, children: Sequence[LoggedRun]) -> list[JsonObject]:
+    """Return the runs that tools of a run began, each with the row of its tool call.
+
+    That is the call under way when it began; of several, one of a tool with the name of its agent.
+    """
+    placed: list[JsonObject] = []
+    tools = [each for each in timeline.rows if each.kind == "tool"]
+    for child in sorted(children, key=lambda each: each.started_at):
+        at_ms = (child.started_at - timeline.started_at).total_seconds() * 1000
+        around = [
+            each
+            for each in tools
+            if each.at_ms <= at_ms and (not each.end or at_ms <= each.at_ms + (each.took_ms or 0) + 1)
+        ]
+        named = [each for each in around if each.title == child.agent]
+        row = next(reversed(named or around), None)
+        took = child.duration_s
+        placed.append(
+            {
+                "run_id": child.run_id,
+                "agent": child.agent,
+                "status": child.status,
+                "task": _line(child.task),
+                "row": None if row is None else row.id,
+                "at_ms": round(at_ms, 3),
+                "took_ms": None if took is None else round(took * 1000, 3),
+                "tokens": child.tokens,
+                "cost_usd": child.cost_usd,
+            }
+        )
+    return placed
+
+
+# --- two runs side by side --------------------------------------------------------------------------------
+
+_NOT_COMPARED = frozenset({"phase", "other", "pause", "attempt", "start", "context", "person", "failure"})
+"""Kinds of rows that a comparison leaves out."""
+
+
+def compare(one: RunTimeline, other: RunTimeline) -> JsonObject:
+    """Return the steps of two runs in pairs.
+
+    They are one beside the other up to the first that differs, and then as they fit.
+
+    What is compared is what was said, called and returned; times, ids and figures are not.
+    """
+    left = [each for each in one.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
+    right = [each for each in other.rows if each.kind not in _NOT_COMPARED and not each.is_minor]
+    before, after = [each.digest for each in left], [each.digest for each in right]
+    same = next(
+        (at for at, (a, b) in enumerate(zip(before, after, strict=False)) if a != b),
+        min(len(before), len(after)),
+    )
+    pairs: list[Json] = [[left[at].id, right[at].id, True] for at in range(same)]
+    matcher = SequenceMatcher(None, before[same:], after[same:], autojunk=False)
+    for tag, a0, a1, b0, b1 in matcher.get_opcodes():
+        for at in range(max(a1 - a0, b1 - b0)):
+            a, b = a0 + at, b0 + at
+            pair: list[Json] = [
+                left[same + a].id if a < a1 else None,
+                right[same + b].id if b < b1 else None,
+                tag == "equal",
+            ]
+            pairs.append(pair)
+    differs = len(before) != len(after) or same < len(before)
+    return {"pairs": pairs, "first": same if differs else None}
+
+
+# --- the details of a row -----------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class KnownEvents:
+    """The events of a run by their numbers, without the requests to models."""
+
+    by_number: dict[int, LoggedEvent] = field(factory=dict)
+
+    def body(self, number: int) -> JsonObject:
+        """Return the fields of an event; none for one that is not there."""
+        found = self.by_number.get(number)
+        return {} if found is None else found.body
+
+    def about(self, call_id: str, first: int, last: int) -> Iterator[LoggedEvent]:
+        """Yield the events of a tool call between two numbers."""
+        for number in range(first, last + 1):
+            event = self.by_number.get(number)
+            if event is not None and event.body.get("call_id") == call_id:
+                yield event
+
+
+def model_call_details(row: Row, known: KnownEvents, request: JsonObject, before: JsonObject) -> JsonObject:
+    """Return what the model of a call saw and said, with what is new.
+
+    Args:
+        request: of the call; empty where it is not logged.
+        before: of the turn before; empty for none.
+    """
+    begun, ended = known.body(row.id), known.body(row.end)
+    details: dict[str, Json] = {
+        "model": _text(ended, "model") or _text(begun, "model"),
+        "purpose": _text(begun, "purpose"),
+        "response": _object(ended, "response") or None,
+        "error": _text(_object(ended, "error"), "message"),
+        "usage": _object(ended, "usage"),
+        "refused": ended.get("refused"),
+    }
+    if request:
+        rest = {name: value for name, value in request.items() if name not in ("messages", "tools")}
+        changes = message_changes(_list(request, "messages"), _list(before, "messages"))
+        details |= {
+            "request": rest,
+            "tools": [each for each in _list(request, "tools") if isinstance(each, dict)],
+        }
+        details |= changes
+    return details
+
+
+def tool_call_details(row: Row, known: KnownEvents) -> JsonObject:
+    """Return the arguments, the result and the approval of a tool call."""
+    begun, ended = known.body(row.id), known.body(row.end)
+    call_id = _text(begun, "call_id") or _text(ended, "call_id")
+    last = row.end or max(known.by_number, default=row.id)
+    details: dict[str, Json] = {
+        "call_id": call_id,
+        "arguments": begun.get("arguments"),
+        "has_result": bool(row.end),
+        "result": ended.get("result"),
+        "error": _text(ended, "error"),
+        "origin": _text(ended, "origin"),
+    }
+    for event in known.about(call_id, row.id, last):
+        body = event.body
+        if event.kind == "ApprovalRequested":
+            asked = {name: body.get(name) for name in ("risk", "copied", "notice")}
+            details["approval"] = {**asked, "approved": None, "reason": ""}
+            details["arguments"] = body.get("arguments", details["arguments"])
+        elif event.kind == "ApprovalDecided":
+            asked = _object(details, "approval")
+            decided: JsonObject = {"approved": body.get("approved") is True, "reason": _text(body, "reason")}
+            details["approval"] = {**asked, **decided}
+    action = next(_steps_before(row, known, row.title), None)
+    if action is not None:
+        details |= {"repairs": action.get("repairs"), "copied": action.get("copied")}
+    shown = known.body(row.end - 1).get("observation") if row.end else None
+    result = ended.get("result")
+    details["shown"] = shown
+    details["is_shortened"] = isinstance(shown, str) and shown != result and shown != _written(result)
+    return details
+
+
+def _steps_before(row: Row, known: KnownEvents, name: str) -> Iterator[JsonObject]:
+    """Yield the actions that a call of a tool may come from, the last first."""
+    for number in range(row.id - 1, max(0, row.id - 40), -1):
+        event = known.by_number.get(number)
+        if event is not None and event.kind == "ReasoningStepCompleted":
+            action = _text(event.body, "action")
+            if action.startswith(f'{{"tool": {json.dumps(name, ensure_ascii=False)}'):
+                yield event.body
+
+
+def _written(result: Json) -> str:
+    return json.dumps(result, ensure_ascii=False)
+
+
+def message_changes(messages: Sequence[Json], before: Sequence[Json]) -> dict[str, Json]:
+    """Return the messages of a request, each with whether it is new, and those gone."""
+    left = Counter(map(_key, before))
+    shown: list[Json] = []
+    for each in messages:
+        key = _key(each)
+        is_known = left[key] > 0
+        left[key] -= is_known
+        shown.append({"message": each, "is_new": not is_known})
+    gone: list[Json] = []
+    for each in reversed(before):
+        key = _key(each)
+        if left[key] > 0:
+            left[key] -= 1
+            gone.insert(0, each)
+    return {"messages": shown, "gone": gone}
+
+
+def _key(value: Json) -> str:
+    return json.dumps(value, sort_keys=True)
+
+
+def turn_before(timeline: RunTimeline, row: Row) -> Row | None:
+    """Return the turn before a turn: of the same pass where there is one."""
+    earlier = [each for each in timeline.rows if each.kind == row.kind and each.id < row.id]
+    of_pass = [each for each in earlier if each.label == row.label]
+    return next(reversed(of_pass or earlier), None)
+
+
+def recorded_step(timeline: RunTimeline, row: Row, steps: Iterable[tuple[str, str, int]]) -> int | None:
+    """Return the number of the recorded step that a row shows; ``None`` for none.
+
+    The record has steps in the order in which they ended, as the rows of the last attempt have; so the third
+    call of a tool here is its third there.
+
+    Args:
+        steps: the kind of each step, the purpose of its request or its tool, and its number.
+    """
+    if not row.end or row.kind not in ("turn", "question", "tool") or row.state == "running":
+        return None
+    since = max((each.id for each in timeline.rows if each.kind == "attempt"), default=0)
+    if row.id < since:
+        return None
+    kind, name = ("tool", row.title) if row.kind == "tool" else ("model", row.purpose)
+
+    def is_alike(each: Row) -> bool:
+        of_kind = (each.kind == "tool") == (kind == "tool") and each.kind in ("turn", "question", "tool")
+        fits = (each.title if each.kind == "tool" else each.purpose) == name
+        return of_kind and fits and since < each.id and 0 < each.end <= row.end and not each.is_reused
+
+    place = sum(map(is_alike, timeline.rows))
+    numbers = [number for step_kind, step_name, number in steps if (step_kind, step_name) == (kind, name)]
+    return numbers[place - 1] if 0 < place <= len(numbers) and not row.is_reused else None
+
+
+# --- bodies that nobody vouches for -------------------------------------------------------------------------
+
+
+def _text(body: Mapping[str, Any], name: str) -> str:
+    value = body.get(name)
+    return value if isinstance(value, str) else ""
+
+
+def _object(body: Mapping[str, Any], name: str) -> JsonObject:
+    value = body.get(name)
+    return value if isinstance(value, dict) else {}
+
+
+def _list(body: Mapping[str, Any], name: str) -> list[Json]:
+    value = body.get(name)
+    return value if isinstance(value, list) else []
+
+
+def _number(body: Mapping[str, Any], name: str) -> float | None:
+    value = body.get(name)
+    if isinstance(value, bool) or not isinstance(value, int | float) or not abs(value) < 1e15:
+        return None
+    return float(value)
+
+
+def _whole(body: Mapping[str, Any], name: str) -> int | None:
+    value = _number(body, name)
+    return None if value is None else int(value)
+
+
+def _integer(body: Mapping[str, Any], name: str) -> int:
+    return _whole(body, name) or 0
+
+
+def _shown(value: Json) -> str:
+    """Return arguments or a result on one line, as a person writes them."""
+    if isinstance(value, str):
+        return _line(value)
+    if isinstance(value, dict):
+        parts = (f"{name}={_short(each)}" for name, each in list(value.items())[:12])
+        return _line(", ".join(parts))
+    return _short(value) if value is not None else ""
+
+
+def _short(value: Json) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return _line(text[:120])
+
+
+def _line(text: str) -> str:
+    """Return the beginning of a text on one line, without characters that nobody sees."""
+    return one_line(text[:_LONGEST_READ])
+
+
+def _count(number: int, of: str) -> str:
+    return f"{number} {of}" if number == 1 else f"{number} {of}s"
+
+
+def _titled(kind: str) -> str:
+    names = {"search": "Path", "reflect": "Reflection", "select": "Strategy"}
+    return names.get(kind) or kind.capitalize()
+
+
+def _thought_of(given: JsonObject) -> dict[str, Any]:
+    return {
+        "id": _text(given, "id"),
+        "parent": _text(given, "parent") or None,
+        "depth": _integer(given, "depth"),
+        "thought": _text(given, "thought"),
+        "score": _number(given, "score"),
+        "pruned_because": _text(given, "pruned_because"),
+        "finished": given.get("finished") is True,
+    }

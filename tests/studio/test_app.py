@@ -1,0 +1,443 @@
+"""The application of a studio: who may ask, what it says of runs, and what it does with them."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.agent import AgentConfig
+from reactive_agents.core.config import (
+    AuditConfig,
+    CostConfig,
+    DurabilityConfig,
+    MemoryConfig,
+    RunLogConfig,
+)
+from reactive_agents.studio.app import StudioAgent, create_studio, page_files
+from reactive_agents.studio.logged_runs import RunLibrary
+from reactive_agents.studio.records import StudioRecords
+from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call
+from tests.support.servers import asking, events_of
+
+pytestmark = pytest.mark.anyio
+
+TOKEN = "a-token-that-nobody-knows"
+
+
+@tool
+def add(a: int, b: int) -> int:
+    """Add two numbers."""
+    return a + b
+
+
+@tool(requires_approval=True, risk="high")
+def send(text: str) -> str:
+    """Send a letter."""
+    return f"sent {text}"
+
+
+SUM = (call("add", a=1, b=2), answer("It is 3."))
+
+
+def summing(path: Path, *turns: Turn, **options: Any) -> StudioAgent:
+    config = AgentConfig(
+        name="sums",
+        run_log=RunLogConfig(str(path)),
+        durability=DurabilityConfig(str(path), recover=False),
+        **options,
+    )
+    builder = ReactiveAgents.create().with_name("sums").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    builder = builder.with_tools(add, send).with_approval(timeout_s=600.0).with_run_log(path)
+    builder = builder.with_durability(path, recover=False)
+    if config.memory is not None:
+        builder = builder.with_memory(path=config.memory.path)
+    if config.audit is not None:
+        builder = builder.with_audit(config.audit.path)
+    if config.cost is not None:
+        builder = builder.with_cost(path=config.cost.path)
+    return StudioAgent(builder.build(), config)
+
+
+@asynccontextmanager
+async def studio(path: Path, *agents: StudioAgent, **options: Any) -> AsyncIterator[httpx.AsyncClient]:
+    """A client that is signed in."""
+    app = create_studio(RunLibrary(path, read_only=not agents), agents, token=TOKEN, **options)
+    async with asking(app) as client:
+        opened = await client.get(f"/?token={TOKEN}")
+        assert opened.status_code == 303
+        yield client
+
+
+async def started(client: httpx.AsyncClient, task: str = "Add 1 and 2.", **more: Any) -> str:
+    begun = await client.post("/api/runs", json={"agent": "sums", "task": task, **more})
+    assert begun.status_code == 201, begun.text
+    run_id: str = begun.json()["run_id"]
+    return run_id
+
+
+async def ended(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
+    """Return the run when it has ended, by its stream."""
+    events = events_of((await client.get(f"/api/runs/{run_id}/stream")).text)
+    assert events[-1]["event"] == "end"
+    return dict((await client.get(f"/api/runs/{run_id}")).json())
+
+
+async def until_stored(client: httpx.AsyncClient) -> None:
+    """Wait until there is a conversation: it is stored after the last event of its run."""
+    for _ in range(200):
+        if (await client.get("/api/sessions?agent=sums")).json()["sessions"]:
+            return
+        await anyio.sleep(0.02)
+    raise AssertionError("no conversation was stored")
+
+
+# --- who may ask ---------------------------------------------------------------------------------------
+
+
+async def test_nothing_is_shown_without_the_token(tmp_path: Path) -> None:
+    app = create_studio(RunLibrary(tmp_path / "runs.db"), token=TOKEN)
+    async with asking(app) as client:
+        for path in (
+            "/",
+            "/static/main.js",
+            "/api/state",
+            "/api/runs",
+            "/?token=wrong",
+            "/api/state?token=" + TOKEN,
+        ):
+            assert (await client.get(path)).status_code == 401, path
+        cookie = next(iter((await client.get(f"/?token={TOKEN}")).headers.get_list("set-cookie")))
+        assert "HttpOnly" in cookie
+        assert "SameSite=strict" in cookie
+        assert (await client.get("/")).status_code == 200
+        client.cookies.clear()
+        name = cookie.partition("=")[0]
+        client.cookies.set(name, "another-token")
+        assert (await client.get("/api/state")).status_code == 401
+
+
+async def test_pages_of_others_reach_nothing(tmp_path: Path) -> None:
+    async with studio(tmp_path / "runs.db", summing(tmp_path / "runs.db", *SUM)) as client:
+        foreign = await client.get("/api/runs", headers={"host": "evil.example"})
+        assert foreign.status_code == 421
+        task = {"agent": "sums", "task": "Add."}
+        for origin in ("http://evil.example", "null", "http://localhost.evil.example", "http://localhost:81"):
+            refused = await client.post("/api/runs", json=task, headers={"origin": origin})
+            assert refused.status_code == 403, origin
+        form = await client.post(
+            "/api/runs", content=json.dumps(task), headers={"content-type": "text/plain"}
+        )
+        assert form.status_code == 415
+        assert (await client.get("/api/runs")).json() == {"runs": []}
+
+
+async def test_every_response_forbids_what_the_page_does_not_need(tmp_path: Path) -> None:
+    async with studio(tmp_path / "runs.db") as client:
+        for path in ("/", "/static/main.js", "/static/style.css", "/api/state", "/nothing"):
+            headers = (await client.get(path)).headers
+            policy = headers["content-security-policy"]
+            assert policy.startswith("default-src 'none'; script-src 'self';")
+            assert "unsafe" not in policy
+            assert "require-trusted-types-for 'script'" in policy
+            assert headers["x-content-type-options"] == "nosniff"
+            assert headers["referrer-policy"] == "no-referrer"
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "../app.py",
+        "..%2fapp.py",
+        "%2e%2e/app.py",
+        "....//app.py",
+        "/etc/passwd",
+        "main.js%00.css",
+        "page/main.js",
+        "__init__.py",
+    ],
+)
+async def test_no_file_but_those_of_the_page_is_reached(tmp_path: Path, path: str) -> None:
+    async with studio(tmp_path / "runs.db") as client:
+        asked = await client.get(f"/static/{path}")
+        assert asked.status_code in (404, 405), asked.text
+
+
+def test_the_page_makes_no_markup_of_a_text_and_loads_nothing_from_elsewhere() -> None:
+    forbidden = re.compile(
+        r"innerHTML|outerHTML|insertAdjacentHTML|document\.write|createContextualFragment|DOMParser"
+        r"|\beval\(|new Function|srcdoc"
+    )
+    elsewhere = re.compile(rb"https?://(?!www\.w3\.org/)")
+    for name, (content, _) in page_files().items():
+        assert forbidden.search(content.decode()) is None, name
+        assert elsewhere.search(content) is None, name
+    assert b"<script>" not in page_files()["index.html"][0]
+    assert b"style=" not in page_files()["index.html"][0]
+
+
+# --- what it says of runs ------------------------------------------------------------------------------
+
+
+async def test_a_run_is_begun_followed_and_shown(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client, user="ann")
+        shown = await ended(client, run_id)
+        assert (shown["run"]["status"], shown["run"]["user"]) == ("completed", "ann")
+        rows = [(row["kind"], row["title"]) for row in shown["document"]["rows"] if not row["minor"]]
+        assert rows == [
+            ("start", "Task"),
+            ("phase", "reasoning"),
+            ("turn", "Turn 1"),
+            ("tool", "add"),
+            ("turn", "Turn 2"),
+            ("answer", "Answer"),
+            ("end", "Ended: completed"),
+        ]
+        assert shown["document"]["totals"]["model_calls"] == 2
+        (listed,) = (
+            await client.get("/api/runs?text=ADD 1&agent=sums&status=completed&tool=add&user=ann")
+        ).json()["runs"]
+        assert listed["run_id"] == run_id
+        assert (await client.get("/api/runs?user=bob")).json()["runs"] == []
+
+
+async def test_a_turn_shows_what_the_model_saw_said_and_what_is_new(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client)
+        rows = (await ended(client, run_id))["document"]["rows"]
+        turns = [row["id"] for row in rows if row["kind"] == "turn"]
+        first = (await client.get(f"/api/runs/{run_id}/rows/{turns[0]}")).json()
+        second = (await client.get(f"/api/runs/{run_id}/rows/{turns[1]}")).json()
+        assert first["response"]["tool_calls"][0]["arguments"] == {"a": 1, "b": 2}
+        assert all(each["is_new"] for each in first["messages"])
+        new = [each["message"]["tag"] for each in second["messages"] if each["is_new"]]
+        assert new == ["AssistantMessage", "ToolMessage"]
+        assert second["turn_before"] == "Turn 1"
+        (called,) = (row["id"] for row in rows if row["kind"] == "tool")
+        details = (await client.get(f"/api/runs/{run_id}/rows/{called}")).json()
+        assert (details["arguments"], details["result"], details["origin"]) == (
+            {"a": 1, "b": 2},
+            3,
+            "executed",
+        )
+        assert (await client.get(f"/api/runs/{run_id}/rows/9999")).status_code == 404
+        assert (await client.get("/api/runs/none")).status_code == 404
+
+
+async def test_a_stream_goes_on_after_the_event_that_the_page_has(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client)
+        whole = (await ended(client, run_id))["document"]
+        late = events_of(
+            (await client.get(f"/api/runs/{run_id}/stream", headers={"last-event-id": "10"})).text
+        )
+        changed = json.loads(late[0]["data"])["document"]
+        assert late[0]["id"] == str(whole["last"])
+        assert {row["id"] for row in changed["rows"]} < {row["id"] for row in whole["rows"]}
+
+
+# --- what it does --------------------------------------------------------------------------------------
+
+
+async def test_a_call_is_approved_and_another_denied(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    turns = (
+        call("send", text="one"),
+        call("send", text="two"),
+        answer("One letter is sent; two was denied."),
+    )
+    async with studio(path, summing(path, *turns)) as client:
+        run_id = await started(client, "Send one and two.")
+
+        settled = set[str]()
+
+        async def settle(**given: Any) -> Any:
+            new: list[Any] = []
+            while not new:
+                waiting = (await client.get(f"/api/runs/{run_id}")).json()["document"]["waiting"]
+                new = [each for each in waiting if each["id"] not in settled]
+            each = new[0]
+            settled.add(each["id"])
+            body = {"kind": each["kind"], "id": each["id"], **given}
+            assert (await client.post(f"/api/runs/{run_id}/answers", json=body)).status_code == 200
+            again = await client.post(f"/api/runs/{run_id}/answers", json=body)
+            assert again.status_code in (404, 409)
+            return each["request"]["arguments"]["text"]
+
+        assert await settle(approved=True) == "one"
+        assert await settle(approved=False, reason="Not this one.") == "two"
+        shown = await ended(client, run_id)
+        calls = [row for row in shown["document"]["rows"] if row["kind"] == "tool"]
+        assert [row["state"] for row in calls] == ["done", "denied"]
+        details = (await client.get(f"/api/runs/{run_id}/rows/{calls[1]['id']}")).json()
+        assert details["approval"] | {"copied": None} == {
+            "approved": False,
+            "reason": "Not this one.",
+            "risk": "high",
+            "notice": "",
+            "copied": None,
+        }
+
+
+async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    waits = call("send", text="one")
+    async with studio(path, summing(path, waits, waits)) as client:
+        for action, status in (("stop", "partial"), ("cancel", "failed")):
+            run_id = await started(client)
+            can = (await client.get(f"/api/runs/{run_id}")).json()["can"]
+            assert (can["order"], can["stop"], can["answer"]) == (True, True, True)
+            for order in ("pause", "resume", action):
+                done = await client.post(f"/api/runs/{run_id}/orders", json={"action": order})
+                assert done.status_code == 200, done.text
+            assert (await ended(client, run_id))["run"]["status"] == status
+            late = await client.post(f"/api/runs/{run_id}/orders", json={"action": "pause"})
+            assert late.status_code == 409
+
+
+async def test_a_run_is_forked_at_a_step_and_compared_with_its_fork(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM, answer("It is 30."))) as client:
+        run_id = await started(client)
+        shown = await ended(client, run_id)
+        assert (shown["can"]["fork"], shown["can"]["recording"]) == (True, True)
+        (called,) = (row["id"] for row in shown["document"]["rows"] if row["kind"] == "tool")
+        step = (await client.get(f"/api/runs/{run_id}/rows/{called}")).json()["fork_step"]
+        forked = await client.post(f"/api/runs/{run_id}/fork", json={"step": step, "tool_result": 30})
+        assert forked.status_code == 201, forked.text
+        fork = await ended(client, forked.json()["run_id"])
+        assert fork["document"]["answer"] == "It is 30."
+        compared = (await client.get(f"/api/compare/{run_id}/{fork['run']['run_id']}")).json()
+        rows = [{row["id"]: row for row in side["rows"]} for side in compared["runs"]]
+        pair = compared["pairs"][compared["first"]]
+        assert [rows[side][pair[side]]["title"] for side in (0, 1)] == ["add", "add"]
+        turn, _, same = compared["pairs"][0]
+        assert (rows[0][turn]["title"], same) == ("Turn 1", True)
+
+
+async def test_a_run_goes_into_a_file_and_opens_in_another_studio(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client)
+        shown = await ended(client, run_id)
+        file = (await client.get(f"/api/runs/{run_id}/export")).text
+        again = (await client.post("/api/open", json={"text": file})).json()["run_ids"]
+        assert again == [f"{run_id}~2"]
+    async with studio(tmp_path / "others.db") as other:
+        (opened,) = (await other.post("/api/open", json={"text": file})).json()["run_ids"]
+        seen = (await other.get(f"/api/runs/{opened}")).json()
+        assert seen["document"] == shown["document"]
+        assert not seen["can"]["order"]
+        assert "opened from a file" in seen["can"]["reason"]
+        turn = next(row["id"] for row in seen["document"]["rows"] if row["title"] == "Turn 2")
+        assert (await other.get(f"/api/runs/{opened}/rows/{turn}")).json()["messages"][-1]["message"][
+            "content"
+        ] == "3"
+        assert [each["opened"] for each in (await other.get("/api/runs")).json()["runs"]] == [True]
+    assert not (tmp_path / "others.db").exists()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        '{"event": {}}',
+        '{"run": {"run_id": 7}}',
+        '{"run": "../../etc/passwd"}',
+        "[" * 100_000,
+        '{"run": {}}\n{"event": {}}',
+    ],
+)
+async def test_a_file_that_is_none_is_refused(tmp_path: Path, text: str) -> None:
+    async with studio(tmp_path / "runs.db") as client:
+        refused = await client.post("/api/open", json={"text": text})
+        assert refused.status_code == 422
+        assert refused.headers["content-type"] == "application/problem+json"
+
+
+async def test_a_run_is_saved_as_a_recording_that_plays(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client)
+        await ended(client, run_id)
+        (tmp_path / "recording.json").write_text((await client.get(f"/api/runs/{run_id}/recording")).text)
+    player = RecordedRunPlayer(tmp_path / "recording.json")
+    agent = ReactiveAgents.create().with_llm(player).with_reasoning().with_tools(add).build()
+    assert (await agent.run(player.task)).output == "It is 3."
+
+
+async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
+    (tmp_path / "runs.db").write_bytes(b"no database" * 100)
+    async with studio(tmp_path / "runs.db") as client:
+        told = await client.get("/api/runs")
+        assert told.status_code == 422
+        assert "runs.db" in told.json()["detail"]
+
+
+# --- other records -------------------------------------------------------------------------------------
+
+
+async def test_conversations_memory_budgets_and_the_audit_log_are_shown(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    options = {
+        "memory": MemoryConfig(str(tmp_path / "memory.db")),
+        "audit": AuditConfig(str(tmp_path / "audit.db")),
+        "cost": CostConfig(str(tmp_path / "cost.db"), daily_usd=5.0),
+    }
+    async with studio(path, summing(path, *SUM, **options), records=StudioRecords()) as client:
+        task = "My name is Ann, and I live in Vienna. Add 1 and 2."
+        run_id = await started(client, task, session="s-1")
+        await ended(client, run_id)
+        await until_stored(client)
+        (session,) = (await client.get("/api/sessions?agent=sums")).json()["sessions"]
+        assert session["session"] == "s-1"
+        messages = (await client.get("/api/sessions/sums/s-1")).json()["messages"]
+        assert [messages[0]["content"], messages[-1]["content"]] == [task, "It is 3."]
+        assert (await client.get("/api/sessions/sums/new")).json()["messages"] == []
+        entries = (await client.get("/api/memory?agent=sums")).json()["entries"]
+        assert any("Vienna" in each["content"] for each in entries)
+        found = (await client.get("/api/memory?agent=sums&text=vienna")).json()["entries"]
+        forget = {"agent": "sums", "id": found[0]["id"]}
+        assert (await client.post("/api/memory/forget", json=forget)).json() == {"forgotten": 1}
+        left = (await client.get("/api/memory?agent=sums")).json()["entries"]
+        assert len(left) == len(entries) - 1
+        audit = (await client.get("/api/audit?agent=sums")).json()
+        assert audit["valid"]
+        assert audit["entries"][0]["run_id"] == run_id
+        budgets = (await client.get("/api/budgets")).json()
+        assert budgets["by_agent"][0]["runs"] == 1
+        assert budgets["limits"] == [{"agent": "sums", "period": "day", "limit_usd": 5.0, "spent_usd": 0.0}]
+        assert (await client.get("/api/memory?agent=nobody")).status_code == 404
+
+
+async def test_a_tampered_audit_log_is_told(tmp_path: Path) -> None:
+    import sqlite3
+
+    path, audit = tmp_path / "runs.db", tmp_path / "audit.db"
+    async with studio(path, summing(path, *SUM, audit=AuditConfig(str(audit)))) as client:
+        await ended(client, await started(client))
+    with sqlite3.connect(audit) as file:
+        (table,) = file.execute(
+            "SELECT name FROM sqlite_schema WHERE sql LIKE '%hash%' AND type = 'table'"
+        ).fetchone()
+        for (trigger,) in file.execute("SELECT name FROM sqlite_schema WHERE type = 'trigger'").fetchall():
+            file.execute(f'DROP TRIGGER "{trigger}"')
+        file.execute(f"DELETE FROM {table} WHERE rowid = (SELECT min(rowid) FROM {table})")
+    async with studio(path, summing(path, *SUM, audit=AuditConfig(str(audit)))) as client:
+        told = (await client.get("/api/audit?agent=sums")).json()
+        assert told["valid"] is False
+        assert told["problem"]
