@@ -119,9 +119,10 @@ def run(
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
-    """Resume interrupted plans, then process events from standard input.
+    """Process events that wait, then those from standard input.
 
-    Each line is one JSON object. With --json each outcome is printed as one line.
+    Each line is one JSON object. With --json each outcome is printed as one line. An event that is sent again
+    is not processed again: its outcome is printed once more, without the plan.
     """
     failed = rejected = done = 0
 
@@ -137,12 +138,6 @@ def run(
 
     async def work(agent: PersonaAgent) -> output.ExitCode:
         nonlocal rejected
-        resumed = await attempt(agent.persona.resume())
-        if isinstance(resumed, Failure):
-            typer.echo(output.printable(f"error: {resumed.failure().message}"), err=True)
-            return output.ExitCode.FAILED
-        for outcome in resumed.unwrap():
-            report(outcome)
         number = 0
         async with agent.inbox(report) as inbox, lines_of(sys.stdin) as lines:
             async for text in lines:
@@ -153,9 +148,11 @@ def run(
                 if isinstance(read, Success):
                     line = read.unwrap()
                     place = line.domain or next(iter(agent.persona.domains))
-                    problem = _problem_of(
-                        await attempt(inbox.submit(place, event_of(line, agent), wait=True))
-                    )
+                    submitted = await attempt(inbox.submit(place, event_of(line, agent), wait=True))
+                    problem = _problem_of(submitted)
+                    known = submitted.map(lambda found: found.item).value_or(None)
+                    if known is not None and known.status == "done" and known.outcome is not None:
+                        report(known.outcome)  # the source has not seen it
                 else:
                     problem = read.failure().message
                 if problem:

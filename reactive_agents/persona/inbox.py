@@ -137,8 +137,20 @@ class PersonaInbox:
                 item = await self._next(kind)
                 if item is None:
                     return
+                if kind == "event" and item.attempts > 1:  # its process ended: it may be why
+                    await self._work_alone(item, places)
+                    continue
                 self._busy[kind] += 1
                 group.start_soon(self._work, item, places)
+
+    async def _work_alone(self, item: WorkItem, places: anyio.Semaphore) -> None:
+        """Process an event at which a process ended while no other one can be blamed for its end."""
+        while self._busy["event"]:
+            changed = self._changed
+            with anyio.move_on_after(_POLL_S):
+                await changed.wait()
+        self._busy["event"] += 1
+        await self._work(item, places)
 
     async def _next(self, kind: WorkKind) -> WorkItem | None:
         """Return the next item; ``None`` when there will be none."""

@@ -823,7 +823,8 @@ class PersonaStore(PersonaQueue, Protocol):
 
     Every method fails with ``MemoryUnavailable``.
 
-    A write is durable when its effect ends. Nothing of one tenant is returned for another.
+    A write of plans and learnings is durable when its effect ends; notes, state and journal may reach the disk
+    with a later one. Nothing of one tenant is returned for another.
     """
 
     def save_plan(

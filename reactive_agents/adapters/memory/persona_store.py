@@ -1,6 +1,7 @@
 """Records and work of personas in the memory file.
 
-Each write is a durable transaction. Work is held by a lease, as runs are: a process that is gone holds
+What decides is a durable transaction: events, plans, ends. Journal, notes, state and claims outlive the process,
+and reach the disk with the next of those. Work is held by a lease, as runs are: a process that is gone holds
 nothing, and what a process writes after it lost its lease is refused in the same transaction.
 """
 
@@ -24,7 +25,7 @@ from returns.result import Result
 from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
 from reactive_agents.adapters.memory.store import decoded, microseconds
 from reactive_agents.adapters.run_record import BEAT_S, LEASE_S, is_gone, new_holder
-from reactive_agents.adapters.sqlite import DatabasePath, moment_of
+from reactive_agents.adapters.sqlite import DatabasePath, Work, moment_of
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core import personas
@@ -221,7 +222,7 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         clean = self._records.redacted(thought)
-        return await self._database.write("add_thought", lambda file: _add_thought(file, clean))
+        return await self._database.write_soon("add_thought", lambda file: _add_thought(file, clean))
 
     @effect
     async def recall_thoughts(
@@ -249,7 +250,7 @@ class SqlitePersonaStore:
     async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
         """Store the state, replacing what was there. Fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(state)
-        return await self._do(
+        return await self._soon(
             "save_self_state",
             "INSERT OR REPLACE INTO persona_states (persona_id, tenant, domain, context_id, data) "
             "VALUES (?, ?, ?, ?, ?)",
@@ -262,7 +263,7 @@ class SqlitePersonaStore:
         """Append to the journal. Fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(event)
         statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
-        return await self._do("record", statement, event.task_id, to_json(clean, PersonaEvent))
+        return await self._soon("record", statement, event.task_id, to_json(clean, PersonaEvent))
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
@@ -329,7 +330,7 @@ class SqlitePersonaStore:
             now=now,
             until=self._valid_until(),
         )
-        claimed = await self._database.write("claim", work)
+        claimed = await self._database.write_soon("claim", work)
         if claimed.value_or(None) is not None:
             self._hold(holder)
         return claimed
@@ -341,8 +342,9 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         statement = "UPDATE persona_work SET task_id = ? WHERE number = ? AND holder = ?"
-        changed = await self._database.change("begin_task", statement, task_id, claim.number, claim.holder)
-        return changed.map(bool)
+        values = (task_id, claim.number, claim.holder)
+        work: Work[int] = lambda file: file.execute(statement, values).rowcount  # noqa: E731
+        return (await self._database.write_soon("begin_task", work)).map(bool)
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
@@ -523,6 +525,11 @@ class SqlitePersonaStore:
 
     async def _do(self, operation: str, statement: str, *values: object) -> Result[None, MemoryErrors]:
         return (await self._database.change(operation, statement, *values)).map(lambda _: None)
+
+    async def _soon(self, operation: str, statement: str, *values: object) -> Result[None, MemoryErrors]:
+        """Write without waiting for the disk: the next durable write brings it there."""
+        done = await self._database.write_soon(operation, lambda file: file.execute(statement, values))
+        return done.map(lambda _: None)
 
     async def _all(
         self, operation: str, kind: Any, place: str, *values: object
