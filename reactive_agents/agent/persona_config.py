@@ -73,6 +73,25 @@ class InboxOptions(TypedDict, total=False):
     max_contexts: int
 
 
+class DeliveryOptions(TypedDict, total=False):
+    """Fields of ``DeliveryPolicy``."""
+
+    tries: int
+    backoff_s: float
+    fallback: str
+
+
+class LimitOptions(TypedDict, total=False):
+    """Fields of ``DailyLimits``."""
+
+    tenant_events: int | None
+    user_events: int | None
+    room_events: int | None
+    tenant_usd: float | None
+    user_usd: float | None
+    room_usd: float | None
+
+
 class PersonaOptions(TypedDict, total=False):
     """Fields of ``PersonaConfig``."""
 
@@ -95,6 +114,10 @@ class PersonaOptions(TypedDict, total=False):
     learning: personas.LearningPolicy | LearningOptions
     timeouts: personas.PersonaTimeouts | PersonaTimeoutOptions
     inbox: personas.InboxConfig | InboxOptions
+    voice: str
+    transcript: int
+    delivery: personas.DeliveryPolicy | DeliveryOptions
+    limits: personas.DailyLimits | LimitOptions
 
 
 @frozen
@@ -108,7 +131,7 @@ class PersonaConfig:
         tier: ``1`` compares learnings by words; ``2`` by embeddings.
         embedding_model: the embedding model of tier ``2``, as ``provider/model``.
         id: the key of its records; its name by default.
-        role: its instructions, in the prompts for planning and evaluation.
+        role: its instructions, in every prompt.
         model: the model of domains whose agents have none; its key is never written.
         reasoning: without it every event is answered in one step, without plan and evaluation.
         planning_model: the model for planning; the model of the domain by default.
@@ -121,6 +144,10 @@ class PersonaConfig:
         learning: rules for learning.
         timeouts: time limits of steps, planning and evaluation.
         inbox: limits of the inbox.
+        voice: how its answers sound, in the steps whose result is sent.
+        transcript: maximum number of earlier messages of the room that plans and steps are shown.
+        delivery: rules for messages and work that fail.
+        limits: limits of a day.
     """
 
     name: str = field(validator=min_len(1))
@@ -142,6 +169,10 @@ class PersonaConfig:
     learning: personas.LearningPolicy = field(factory=personas.LearningPolicy)
     timeouts: personas.PersonaTimeouts = field(factory=personas.PersonaTimeouts)
     inbox: personas.InboxConfig = field(factory=personas.InboxConfig)
+    voice: str = ""
+    transcript: int = field(default=_defaults.transcript, validator=ge(0))
+    delivery: personas.DeliveryPolicy = field(factory=personas.DeliveryPolicy)
+    limits: personas.DailyLimits = field(factory=personas.DailyLimits)
 
     @property
     def persona_id(self) -> PersonaId:
@@ -165,6 +196,10 @@ class PersonaConfig:
             learning=self.learning,
             timeouts=self.timeouts,
             inbox=self.inbox,
+            voice=self.voice,
+            transcript=self.transcript,
+            delivery=self.delivery,
+            limits=self.limits,
         )
 
 

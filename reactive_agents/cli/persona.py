@@ -15,10 +15,11 @@ from anyio.from_thread import BlockingPortal
 from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
+from reactive_agents.agent.signals import end_on_sigterm_after
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import DecodeError, InboxFull, MemoryErrors, RunCancelled, UnknownDomain
@@ -28,7 +29,8 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.persona_queue import Submission
 from reactive_agents.core.personas import DomainEvent, OutcomeStatus, PersonaOutcome
-from reactive_agents.effects import attempt
+from reactive_agents.effects import attempt, schedule_on_this_loop
+from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.explanation import explain_event
 
 persona = output.command_group("Send events to a persona.", no_args_is_help=True)
@@ -136,28 +138,38 @@ def run(
         else:
             _print_outcome(outcome)
 
+    async def take(text: str, agent: PersonaAgent, inbox: PersonaInbox) -> str:
+        """Submit the event of a line; return the problem, if there is one."""
+        read = read_line(text)
+        if isinstance(read, Failure):
+            return str(read.failure().message)
+        line = read.unwrap()
+        place = line.domain or next(iter(agent.persona.domains))
+        submitted = await attempt(inbox.submit(place, event_of(line, agent), wait=True))
+        known = submitted.map(lambda found: found.item).value_or(None)
+        if known is not None and known.status == "done" and known.outcome is not None:
+            report(known.outcome)  # the source has not seen it
+        return _problem_of(submitted)
+
     async def work(agent: PersonaAgent) -> output.ExitCode:
         nonlocal rejected
-        number = 0
-        async with agent.inbox(report) as inbox, lines_of(sys.stdin) as lines:
-            async for text in lines:
-                number += 1
-                if not text.strip():
-                    continue
-                read = read_line(text)
-                if isinstance(read, Success):
-                    line = read.unwrap()
-                    place = line.domain or next(iter(agent.persona.domains))
-                    submitted = await attempt(inbox.submit(place, event_of(line, agent), wait=True))
-                    problem = _problem_of(submitted)
-                    known = submitted.map(lambda found: found.item).value_or(None)
-                    if known is not None and known.status == "done" and known.outcome is not None:
-                        report(known.outcome)  # the source has not seen it
-                else:
-                    problem = read.failure().message
-                if problem:
-                    rejected += 1
-                    typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
+        number, inbox, reading = 0, agent.inbox(report), anyio.CancelScope()
+        schedule = schedule_on_this_loop()
+
+        def stop() -> None:
+            inbox.drain()
+            reading.cancel()
+
+        with end_on_sigterm_after(lambda: schedule(stop)):
+            async with inbox:
+                with reading:
+                    async with lines_of(sys.stdin) as lines:
+                        async for text in lines:
+                            number += 1
+                            problem = await take(text, agent, inbox) if text.strip() else ""
+                            if problem:
+                                rejected += 1
+                                typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
         if not failed + rejected:
             return output.ExitCode.COMPLETED
         return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED

@@ -15,12 +15,15 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, personas
+from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.events import TaskFailed
+from reactive_agents.core.events import GuardrailTriggered, TaskFailed
+from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.core.persona_queue import Utterance, WorkItem
 from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
@@ -30,6 +33,7 @@ from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.policies.abstentions import ABSTENTION
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.prompts import (
@@ -46,6 +50,7 @@ from reactive_agents.reasoning.structured_output import Question, Structured, as
 
 _T = TypeVar("_T")
 
+OVER_LIMIT = "The limit of US dollars of the day is reached."
 RECALLED_THOUGHTS = 5
 RECALLED_KINDS: tuple[personas.ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 
@@ -79,6 +84,7 @@ class Cycle:
         claim: the item of the queue; ``None`` where the store failed.
         transcript: earlier messages of the room, oldest first.
         thoughts: the notes on the room that its plan and its answer are shown.
+        left_usd: US dollars that it may spend by the limits of the day; ``None`` for no limit.
         step_tokens: tokens of the steps so far.
         step_cost_usd: US dollars of the steps so far.
     """
@@ -93,6 +99,7 @@ class Cycle:
     claim: WorkItem | None = None
     transcript: tuple[Utterance, ...] = ()
     thoughts: tuple[personas.Thought, ...] = ()
+    left_usd: float | None = None
     step_tokens: int = 0
     step_cost_usd: float = 0.0
 
@@ -105,6 +112,63 @@ class Cycle:
     def cost_usd(self) -> float:
         """US dollars so far, of the model calls whose price is known."""
         return self.meter.usage.cost_usd + self.step_cost_usd
+
+    @property
+    def is_over_limit(self) -> bool:
+        """Whether the limits of the day allow no further call."""
+        return self.left_usd is not None and self.cost_usd >= self.left_usd
+
+    async def check(self, text: str, stage: GuardrailStage) -> GuardrailReport:
+        """Return the report of the domain's guardrail; one that fails blocks the text."""
+        guardrail = self.domain.engine.ports.guardrail.value_or(None)
+        if guardrail is None:
+            return GuardrailReport(allowed=True)
+        checked = await call_service(
+            "guardrail.check", guardrail.check, GuardrailReport, text, stage, self.meter
+        )
+        if isinstance(checked, Failure):
+            return GuardrailReport(allowed=False, violation="failed", detail=checked.failure().message)
+        report = checked.unwrap()
+        for each in report.findings:
+            self.events.publish(
+                GuardrailTriggered,
+                stage=stage,
+                category=each.category,
+                action=each.action,
+                score=each.score,
+                start=each.start,
+                end=each.end,
+                detail=each.detail,
+            )
+        return report
+
+    async def read_limits(self) -> str:
+        """Read what the limits of the day leave; return the one that is reached, if any."""
+        limits, room, store = self.settings.limits, self.room, self.services.store
+        event = None if self.claim is None else self.claim.event
+        now = self.services.clock.now()
+        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        whose: dict[str, tuple[int | None, float | None, dict[str, Any]]] = {
+            "tenant": (limits.tenant_events, limits.tenant_usd, {}),
+            "user": (limits.user_events, limits.user_usd, {"user": event.user_id if event else None}),
+            "room": (limits.room_events, limits.room_usd, {"room": room}),
+        }
+        for name, (most_events, most_usd, chosen) in whose.items():
+            if most_events is None and most_usd is None:
+                continue
+            spent = await self.attempt_or(
+                "recall", store.spending(room.persona_id, midnight, tenant=room.tenant, **chosen), None
+            )
+            if spent is None:
+                return f"The limits of a {name} cannot be read."
+            if most_events is not None and spent.events >= most_events:
+                return f"The limit of {most_events} events of a {name} and day is reached."
+            if most_usd is not None:
+                if spent.cost_usd >= most_usd:
+                    return f"The limit of {most_usd:g} US dollars of a {name} and day is reached."
+                left = most_usd - spent.cost_usd
+                self.left_usd = left if self.left_usd is None else min(left, self.left_usd)
+        return ""
 
     async def recall(self) -> None:
         """Read the transcript of the room and the notes on it."""
@@ -171,6 +235,10 @@ class Cycle:
         Args:
             task: the description of the task that the question belongs to.
         """
+        if self.is_over_limit:
+            error = errors.StructuredOutputError(question.purpose, OVER_LIMIT, 0)
+            await self.fail_stage(stage, error)
+            return Failure(error)
         settings, timeouts, engine = self.settings, self.settings.timeouts, self.domain.engine
         model, timeout_s = settings.planning_model, timeouts.planning_s
         if stage == "evaluate":
@@ -201,9 +269,26 @@ class Cycle:
         answered = await attempt(
             ask_structured(evolve(question, model=model, about_answer=True), strategy_input, services)
         )
+        if isinstance(answered, Success):
+            answered = await self._checked(question, answered.unwrap())
         if isinstance(answered, Failure):
             await self.fail_stage(stage, answered.failure())
         return answered
+
+    async def _checked(
+        self, question: Question[_T], answer: Structured[_T]
+    ) -> Result[Structured[_T], errors.StructuredOutputError]:
+        """Return the answer as the guardrail leaves it; a blocked one is none."""
+        report = await self.check(to_json(answer.value), "output")
+        if report.allowed and report.redacted is None:
+            return Success(answer)
+        problem = f"A guardrail blocked it: {report.detail or report.violation}"
+        if report.allowed and report.redacted is not None:
+            read = from_json(report.redacted, type(answer.value))
+            if isinstance(read, Success):
+                return Success(evolve(answer, value=read.unwrap()))
+            problem = "A guardrail redacted it so that it cannot be read."
+        return Failure(errors.StructuredOutputError(question.purpose, problem, answer.attempts))
 
 
 def begin_cycle(
@@ -289,7 +374,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         scope=f"{room.persona_id}/{room.tenant}/{room.domain}/{room.context_id}",
     )
     prompt = step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
-    overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt})
+    overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt, **_budget(cycle)})
     ended, timed_out = await _run_with_timeout(engine, task, run_id, limit, overrides)
     error: errors.StepErrors | None = None
     output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
@@ -320,6 +405,15 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         tokens=tokens,
         cost_usd=cost_usd,
     )
+
+
+def _budget(cycle: Cycle) -> dict[str, BudgetConfig]:
+    """Return the budget of a step: that of the domain, within what the day leaves."""
+    own = cycle.domain.engine.settings.budget
+    if cycle.left_usd is None:
+        return {}
+    left_usd = max(1e-9, cycle.left_usd - cycle.cost_usd)
+    return {"budget": evolve(own, cost_usd=min(left_usd, own.cost_usd or left_usd))}
 
 
 async def _followed(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.LearningEntry, ...]:

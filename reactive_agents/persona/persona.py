@@ -41,6 +41,7 @@ from reactive_agents.core.personas import (
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.cycle import (
+    OVER_LIMIT,
     Cycle,
     OvertakenError,
     PersonaServices,
@@ -55,6 +56,7 @@ from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 DECISION_IMPORTANCE = 0.6
+BLOCKED = "[A message that a guardrail blocked.]"
 _POLL_S = 0.5
 """Seconds after which a worker looks again for work of other processes."""
 
@@ -91,6 +93,9 @@ class Persona:
         self.domains = {domain.name: domain for domain in listed}
         self.reasoning = PersonaReasoningSystem(settings, services)
         self._processing: set[tuple[Room, EventId]] = set()
+        self._taken: dict[
+            tuple[Room, EventId], PersonaOutcome | None
+        ] = {}  # by who waited before in the room
         self._under_way = 0
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
@@ -133,6 +138,7 @@ class Persona:
             return Success(await self._process_in_turn(room, event))
         finally:
             self._processing.discard((room, event.id))
+            self._taken.pop((room, event.id), None)
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
@@ -218,8 +224,16 @@ class Persona:
 
     async def end_event(self, item: WorkItem) -> None:
         """End an event whose outcome was reported."""
-        status: WorkStatus = "dead" if item.attempts > self.settings.delivery.tries else "done"
+        status: WorkStatus = "dead" if self._is_given_up(item) else "done"
         await attempt(self.services.store.end_work(item, status))
+
+    def _is_given_up(self, item: WorkItem) -> bool:
+        """Return whether as many processes ended at an event as its tries.
+
+        The first one does not count: it may have ended for another event that was under way in it. Later
+        tries are made alone.
+        """
+        return item.attempts > self.settings.delivery.tries + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
@@ -234,29 +248,48 @@ class Persona:
                 await cycle.attempt_or("record", FutureResult.from_failure(added.failure()), None)
             return await self._run_cycle(event, cycle)
         if not own.is_open:
-            return _declined(event, room, "It was handled already." if own.status == "done" else own.reason)
-        pause_s = 0.01
+            return _declined(event, room, _HANDLED if own.status == "done" else own.reason)
+        pause_s, key, looked = 0.01, (room, event.id), False
         while True:
             item = (await self.claim("event", room)).value_or(None)
+            if item is not None and item.number == own.number:
+                outcome = await self.work_event(item, event)
+                return (
+                    _declined(event, room, _UNDER_WAY)
+                    if outcome is None
+                    else await self._finish(item, outcome)
+                )
             if item is not None:
-                is_own = item.number == own.number
-                outcome = await self.work_event(item, event if is_own else None)
-                if outcome is None:
-                    return _declined(event, room, _UNDER_WAY)
-                ended = await self._finish(item, outcome, waits=is_own)
-                if is_own:
-                    return ended
+                await self._work_for_another(item)
                 continue
+            taken = self._taken.get(key, _NOT_TAKEN)
+            if isinstance(taken, PersonaOutcome):
+                return taken
             found = await attempt(
                 self.services.store.find_work(WorkFilter(kinds=("event",), **_filter_of(own), limit=1))
             )
             now = next(iter(found.value_or(())), own)
-            if not now.is_open:
-                return _declined(event, room, "It was handled already.")
-            if now.holder:
-                return _declined(event, room, _UNDER_WAY)
+            if (now.holder or not now.is_open) and taken is _NOT_TAKEN:
+                if looked:  # it is not one of this process, which would be here by now
+                    return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
+                looked = True
             await anyio.sleep(pause_s)
             pause_s = min(_POLL_S, pause_s * 2)
+
+    async def _work_for_another(self, item: WorkItem) -> None:
+        """Process an event that comes first in the room, and keep the outcome for who waits for it."""
+        key = (item.room, item.event.id)
+        ended: PersonaOutcome | None = None
+        self._taken[key] = None
+        try:
+            outcome = await self.work_event(item)
+            if outcome is not None:
+                ended = await self._finish(item, outcome, waits=False)
+        finally:
+            if ended is None or key not in self._processing:
+                self._taken.pop(key, None)
+            else:
+                self._taken[key] = ended
 
     async def _finish(self, item: WorkItem, outcome: PersonaOutcome, *, waits: bool = True) -> PersonaOutcome:
         """Deliver and evaluate what an event left in the queue, and end it.
@@ -321,10 +354,11 @@ class Persona:
             found = await cycle.attempt_or("recall", store.plan_of_event(cycle.room, event.id), Nothing)
             earlier = found.value_or(None)
         active = earlier if earlier is not None and earlier.plan.status == "active" else None
-        if claim is not None and claim.attempts > self.settings.delivery.tries:
+        if claim is not None and self._is_given_up(claim):
             return await self._give_up(event, active, cycle)
         await cycle.recall()
         if active is not None:
+            await cycle.read_limits()
             completed = sum(step.status == "completed" for step in active.plan.steps)
             await cycle.publish(
                 persona_events.PersonaPlanResumed, plan_id=active.id, completed_steps=completed
@@ -334,6 +368,8 @@ class Persona:
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
         decision = await self._decide(event, cycle)
+        if decision.engage:
+            event, decision = await self._guarded(event, decision, cycle)
         await cycle.publish(
             persona_events.PersonaEngagementDecided,
             persona_id=self.settings.id,
@@ -378,14 +414,35 @@ class Persona:
             limit=policy.max_events,
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
-        return should_engage(
+        decision = should_engage(
             event, name=self.settings.name, policy=policy, recent=recent, now=self.services.clock.now()
         )
+        if decision.engage:
+            reached = await cycle.read_limits()
+            if reached:
+                return EngagementDecision(engage=False, reason=reached, refused=True)
+        return decision
+
+    async def _guarded(
+        self, event: DomainEvent, decision: EngagementDecision, cycle: Cycle
+    ) -> tuple[DomainEvent, EngagementDecision]:
+        """Return the event as the guardrail leaves it; a blocked one is declined."""
+        report = await cycle.check(event.content, "input")
+        if report.allowed and report.redacted is None:
+            return event, decision
+        event = evolve(event, content=report.redacted or "" if report.allowed else BLOCKED)
+        if cycle.claim is not None:  # later plans of the room are not shown it either
+            stored = self.services.store.replace_content(cycle.claim, event.content)
+            await cycle.attempt_or("record", stored, default=True)
+        if report.allowed:
+            return event, decision
+        reason = f"A guardrail blocked the event: {report.detail or report.violation}"
+        return event, EngagementDecision(engage=False, reason=reason)
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""
         tries = self.settings.delivery.tries
-        reason = f"It was begun {tries} times without progress, and is given up."
+        reason = f"Its process ended {tries + 1} times without progress, and it is given up."
         if plan is not None:
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(
@@ -404,6 +461,9 @@ class Persona:
         abstained = False
         reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
+            if cycle.is_over_limit:
+                status, reason = "failed", OVER_LIMIT
+                break
             expanded = await expand_large_step(plan, step, cycle)
             if expanded is not None:
                 plan = expanded
@@ -534,6 +594,7 @@ class Persona:
             plan = read.map(lambda found: found.value_or(None)).value_or(None)
             if plan is not None:
                 await cycle.recall()
+                await cycle.read_limits()
                 evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
             problem = None if isinstance(evaluated, Success) else evaluated.failure()
             if problem is None:  # evaluated, or its plan was deleted
@@ -552,6 +613,8 @@ class Persona:
 
 
 _UNDER_WAY = "It is being processed already."
+_HANDLED = "It was handled already."
+_NOT_TAKEN = object()
 
 
 async def try_later(item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices) -> None:

@@ -760,6 +760,10 @@ class PersonaQueue(Protocol):
         """Store the task of an event, under which its journal is."""
         ...
 
+    def replace_content(self, claim: WorkItem, content: str) -> Effect[bool, MemoryErrors]:
+        """Replace the content of an event, as a guardrail left it."""
+        ...
+
     def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:
         """Store the end of an event: its plan, messages and evaluation, all of it or none.
 
@@ -823,8 +827,8 @@ class PersonaStore(PersonaQueue, Protocol):
 
     Every method fails with ``MemoryUnavailable``.
 
-    A write of plans and learnings is durable when its effect ends; notes, state and journal may reach the disk
-    with a later one. Nothing of one tenant is returned for another.
+    A write of plans and learnings is durable when its effect ends; notes, state and journal may reach the
+    disk with a later one. Nothing of one tenant is returned for another.
     """
 
     def save_plan(

@@ -559,6 +559,11 @@ class InMemoryPersonaStore:
         return Success(self._change(claim, task_id=task_id))
 
     @fake_effect
+    async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
+        """Replace the content of an event."""
+        return Success(self._change(claim, event=evolve(claim.event, content=content)))
+
+    @fake_effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
         """Store the end of an event with its plan, messages and evaluation."""
         outcome, plan = evolve(end.outcome, plan=None), end.plan

@@ -193,6 +193,26 @@ def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) ->
         assert process.wait(timeout=30) == 130
 
 
+def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> None:
+    file.write_text(f"{file.read_text()}[engagement]\nmax_events = 100\n")
+    command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"]
+    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command_line, **pipes, env=ENVIRONMENT) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        process.stdin.write(thirty_lines())
+        process.stdin.flush()  # and it stays open
+        first = [process.stdout.readline()]
+        process.send_signal(signal.SIGTERM)
+        first += process.stdout.read().splitlines()
+        assert process.wait(timeout=60) == -signal.SIGTERM
+    done = command("persona", "run", file, "--json")
+    outcomes = [json.loads(line) for line in (*first, *done.stdout.splitlines())]
+    assert [each["event_id"] for each in outcomes] == [f"e{number}" for number in range(len(outcomes))]
+    assert {each["status"] for each in outcomes} == {"completed"}
+    assert 0 < len(first) < len(outcomes), "nothing was begun after the signal, and nothing of it is lost"
+
+
 def test_an_interruption_in_json_is_an_error(tmp_path: Path) -> None:
     file = tmp_path / "ada.toml"
     file.write_text(

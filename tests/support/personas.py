@@ -126,14 +126,15 @@ def persona_bench(
     deliver: Deliver | None = None,
     clock: FakeClock | None = None,
     options: dict[str, Any] | None = None,
+    services: dict[str, object] | None = None,
     **settings: Any,
 ) -> PersonaBench:
-    """A persona with one domain, ``chat``, whose engine has the given model and tools."""
+    """A persona with one domain, ``chat``, whose engine has the given model, tools and services."""
     clock = clock or FakeClock(step_s=0.001)
-    engines = bench(llm, tools=tools or FakeTools({}), clock=clock, options=options)
+    engines = bench(llm, tools=tools or FakeTools({}), clock=clock, options=options, **(services or {}))
     ports = engines.engine.ports
     kept = store if store is not None else InMemoryPersonaStore(clock=clock)
-    services = PersonaServices(kept, ports.events, clock, ports.ids)
+    of_persona = PersonaServices(kept, ports.events, clock, ports.ids)
     domain = PersonaDomain("chat", engines.engine, deliver=deliver)
-    persona = Persona(PersonaSettings(**{**SETTINGS, **settings}), [domain], services)
+    persona = Persona(PersonaSettings(**{**SETTINGS, **settings}), [domain], of_persona)
     return PersonaBench(persona, kept, engines.recorder, clock)

@@ -1,8 +1,8 @@
 """Records and work of personas in the memory file.
 
-What decides is a durable transaction: events, plans, ends. Journal, notes, state and claims outlive the process,
-and reach the disk with the next of those. Work is held by a lease, as runs are: a process that is gone holds
-nothing, and what a process writes after it lost its lease is refused in the same transaction.
+What decides is a durable transaction: events, plans, ends. Journal, notes, state and claims outlive the
+process, and reach the disk with the next of those. Work is held by a lease, as runs are: a process that is
+gone holds nothing, and what a process writes after it lost its lease is refused in the same transaction.
 """
 
 from __future__ import annotations
@@ -345,6 +345,14 @@ class SqlitePersonaStore:
         values = (task_id, claim.number, claim.holder)
         work: Work[int] = lambda file: file.execute(statement, values).rowcount  # noqa: E731
         return (await self._database.write_soon("begin_task", work)).map(bool)
+
+    @effect
+    async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
+        """Replace the content of an event. Fails with ``MemoryUnavailable``."""
+        event = self._records.redacted(evolve(claim.event, content=content))
+        statement = "UPDATE persona_work SET event = ? WHERE number = ? AND holder = ?"
+        values = (to_json(event), claim.number, claim.holder)
+        return (await self._database.change("replace_content", statement, *values)).map(bool)
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:

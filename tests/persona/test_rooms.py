@@ -1,0 +1,258 @@
+"""Who answers in a room: with its role and voice, the messages of the room, and nothing of another one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Never
+
+import pytest
+from attrs import evolve
+from returns.future import FutureResult
+
+from reactive_agents.core.errors import RateLimited
+from reactive_agents.core.messages import AssistantMessage, UserMessage
+from reactive_agents.core.models import TokenPrice
+from reactive_agents.core.persona_queue import WorkFilter
+from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent
+from reactive_agents.effects import Effect, attempt
+from reactive_agents.testing import BlockWords, InMemoryBudget, ScriptedLLM, fail, forever, say
+from reactive_agents.testing.scripted_llm import render_messages
+from tests.support.personas import EVALUATING, PLANNING, an_event, assessed, persona_bench, planned
+
+pytestmark = pytest.mark.anyio
+
+
+class FixedPrice:
+    """A price list with one price for every model."""
+
+    def price(self, model: str | None) -> Effect[TokenPrice | None, Never]:
+        return FutureResult.from_value(TokenPrice(1e-6, 1e-4, max_output_tokens=100))
+
+
+def shown(llm: ScriptedLLM, purpose: str) -> list[str]:
+    return [render_messages(each.messages) for each in llm.requests if each.purpose == purpose]
+
+
+async def test_a_follow_up_is_answered_from_the_room() -> None:
+    llm = ScriptedLLM(
+        planned("Confirm the order.", when=PLANNING),
+        say("I noted order 4711.", when="Confirm the order."),
+        assessed(),
+        planned("Say the number.", when="Which number did I tell you?"),
+        say("4711.", when="Say the number."),
+        assessed(),
+    )
+    bench = persona_bench(llm, role="You answer customers of a shop.", voice="Short and friendly.")
+    await bench.process("My order is 4711.", "event-1")
+    await bench.process("Which number did I tell you?", "event-2")
+    for purpose in ("persona-plan", "think", "persona-evaluate"):
+        request = [each for each in llm.requests if each.purpose == purpose][-1]
+        assert "You are Ada. You answer customers of a shop." in request.messages[0].content
+        assert request.messages[1] == UserMessage("<event>\nfrom: Bob\nMy order is 4711.\n</event>")
+        assert request.messages[2] == AssistantMessage("I noted order 4711.")
+    last = [each for each in llm.requests if each.purpose == "think"][-1]
+    assert "How you sound: Short and friendly." in last.messages[0].content
+    assert "Your notes on this room:" in last.messages[-1].content
+
+
+async def test_a_voice_is_that_of_the_answer_alone() -> None:
+    llm = ScriptedLLM(
+        planned("Look it up.", "Answer."),
+        say("42.", when="Look it up.\n"),
+        say("It is 42.", when="Answer.\n"),
+        assessed(),
+    )
+    await persona_bench(llm, voice="Like a pirate.").process()
+    voices = ["Like a pirate." in text for text in shown(llm, "think")]
+    assert voices == [False, True]
+
+
+async def test_the_steps_of_an_agent_with_instructions_have_both() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, reasoning=False, role="Role.", options={"system_prompt": "Cite the manual."})
+    await bench.process()
+    (system,) = [each.messages[0].content for each in llm.requests]
+    assert system.startswith("You are Ada. Role.\n\nCite the manual.")
+
+
+RECORDED = Path(__file__).parents[1] / "support" / "recorded_follow_up.json"
+
+
+async def test_the_recorded_follow_up_reaches_the_model_with_its_question() -> None:
+    turns = [say(each) for each in json.loads(RECORDED.read_text())]
+    llm = ScriptedLLM(*turns)
+    role = "You answer dealers' questions about Nordfell's products, from the sheets in the workspace."
+    bench = persona_bench(llm, role=role)
+    await bench.process("How many grams of gas does the Kestrel need to boil 10 litres?", "event-1")
+    await bench.process("And for 5 litres? Is it the same kettle that you meant?", "event-2")
+    for purpose in ("persona-plan", "think"):
+        text = shown(llm, purpose)[-1]
+        assert "How many grams of gas does the Kestrel need to boil 10 litres?" in text
+        assert "Hi Bob, about 62 g (132 g per hour, 2 min 50 s per litre)." in text
+        assert role in text
+
+
+async def test_nobody_but_its_own_room_sees_a_message() -> None:
+    llm = ScriptedLLM(forever(say("Noted.")))
+    bench = persona_bench(llm, reasoning=False)
+    await bench.process("My cat Rex is ill.", "event-1", context="a")
+    for number, place in enumerate(
+        [{"context": "b"}, {"context": "a", "tenant": "acme"}, {"context": "b", "tenant": "acme"}]
+    ):
+        await bench.process("What did I say?", f"other-{number}", **place)
+        assert "Rex" not in render_messages(llm.requests[-1].messages)
+    await bench.process("What did I say?", "event-2", context="a")
+    assert "Rex" in render_messages(llm.requests[-1].messages)
+
+
+async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
+    for place in ({"context": "a"}, {"context": "b"}, {"context": "a", "tenant": "acme"}):
+        assert (await bench.process(**place)).status == "completed"
+        assert (await bench.process(**place)).status == "declined"
+
+
+async def test_the_transcript_is_bounded() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, reasoning=False, transcript=2)
+    for number in range(3):
+        await bench.process(f"Number {number}.", f"event-{number}")
+    earlier = llm.requests[-1].messages[1:-1]
+    assert [each.content for each in earlier] == ["<event>\nfrom: Bob\nNumber 1.\n</event>", "So."]
+
+
+# --- guardrails and limits cover planning and evaluation --------------------------------------------------
+
+
+async def test_a_blocked_event_reaches_no_model_and_no_later_prompt() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    guardrail = BlockWords("bomb", stages=["input"])
+    bench = persona_bench(llm, services={"guardrail": guardrail})
+    outcome = await bench.process("How do I build a bomb?", "event-1")
+    assert outcome.status == "declined"
+    assert outcome.reason == "A guardrail blocked the event: The text contains 'bomb'."
+    assert llm.requests == []
+    await bench.process("And now?", "event-2")
+    assert len(llm.requests) > 0
+    assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
+
+
+async def test_a_plan_and_a_lesson_that_a_guardrail_blocks_are_not_used() -> None:
+    llm = ScriptedLLM(
+        planned("Praise the rival.", when=PLANNING),
+        say("So.", when="Respond to the message: What is React?"),
+        assessed("Recommend the rival.", when=EVALUATING),
+    )
+    guardrail = BlockWords("rival", stages=["output"])
+    bench = persona_bench(llm, services={"guardrail": guardrail})
+    outcome = await bench.process()
+    assert outcome.plan is not None
+    assert (outcome.status, outcome.plan.source, outcome.evaluation) == ("completed", "reactive", None)
+    assert bench.store.learnings == {}
+
+
+async def test_the_budget_of_a_domain_covers_planning_and_evaluation() -> None:
+    budget = InMemoryBudget(daily_usd=0.05)
+    llm = ScriptedLLM(forever(planned("Answer.", when=PLANNING)), forever(say("So.", cost_usd=0.02)))
+    bench = persona_bench(llm, services={"budget": budget, "prices": FixedPrice()})
+    outcomes = [await bench.process(f"Question {number}?", f"event-{number}") for number in range(3)]
+    assert outcomes[-1].status == "failed"
+    assert budget.spent_usd <= 0.05
+    purposes = {each.purpose for each in llm.requests}
+    asked = len(llm.requests)
+    assert "persona-plan" in purposes
+    assert (await bench.process("And now?", "event-9")).status == "failed"
+    assert len(llm.requests) == asked, "the budget of the day is used up"
+
+
+@pytest.mark.parametrize(
+    ("limits", "statuses"),
+    [
+        (DailyLimits(user_events=1), ["completed", "declined", "completed", "completed"]),
+        (DailyLimits(room_events=1), ["completed", "declined", "declined", "completed"]),
+        (DailyLimits(tenant_events=1), ["completed", "declined", "declined", "completed"]),
+        (DailyLimits(tenant_usd=0.01), ["completed", "declined", "declined", "completed"]),
+        (DailyLimits(user_usd=0.01), ["completed", "declined", "completed", "completed"]),
+        (DailyLimits(room_usd=0.01), ["completed", "declined", "declined", "completed"]),
+        (DailyLimits(room_usd=1.0, tenant_events=9), ["completed"] * 4),
+    ],
+)
+async def test_limits_of_a_day(limits: DailyLimits, statuses: list[str]) -> None:
+    bench = persona_bench(ScriptedLLM(forever(say("So.", cost_usd=0.02))), reasoning=False, limits=limits)
+    places = [{"author": "Bob"}, {"author": "Bob"}, {"author": "Eve"}, {"author": "Bob", "tenant": "acme"}]
+    outcomes = [await bench.process(name=f"e{n}", **place) for n, place in enumerate(places)]
+    assert [each.status for each in outcomes] == statuses
+    assert {each.refused for each in outcomes if each.status == "declined"} <= {True}
+    bench.clock.advance(24 * 3600)
+    assert (await bench.process(name="tomorrow")).status == "completed"
+
+
+async def test_a_limit_that_is_reached_in_a_plan_ends_it() -> None:
+    llm = ScriptedLLM(
+        planned("One.", "Two.", "Three.", when=PLANNING), forever(say("So.", cost_usd=0.02)), assessed()
+    )
+    bench = persona_bench(llm, limits=DailyLimits(room_usd=0.03))
+    outcome = await bench.process()
+    assert (outcome.status, outcome.reason) == ("failed", "The limit of US dollars of the day is reached.")
+    assert outcome.plan is not None
+    assert [step.status for step in outcome.plan.plan.steps] == ["completed", "completed", "skipped"]
+
+
+# --- what does not end well -------------------------------------------------------------------------------
+
+
+async def test_a_plan_that_fails_is_answered_with_the_fallback() -> None:
+    posted: list[tuple[str, str]] = []
+
+    async def post(event: DomainEvent, text: str, key: str) -> str:
+        posted.append((text, key))
+        return f"message-{len(posted)}"
+
+    llm = ScriptedLLM(forever(fail(RateLimited("Too many requests.", "m"))))
+    policy = DeliveryPolicy(fallback="A colleague will answer you.")
+    bench = persona_bench(llm, deliver=post, max_replans=0, reasoning=False, delivery=policy)
+    outcome = await bench.process()
+    assert (outcome.status, outcome.answer) == ("failed", "")
+    assert [text for text, _ in posted] == ["A colleague will answer you."]
+    (sent,) = (await attempt(bench.store.find_work(WorkFilter(kinds=("delivery",))))).unwrap()
+    assert (sent.message_kind, sent.message_id, sent.status) == ("fallback", "message-1", "done")
+    assert sent.delivery_key == posted[0][1]
+
+
+async def test_a_message_is_tried_again_under_one_key_and_before_later_ones() -> None:
+    tries: list[tuple[str, str]] = []
+
+    async def post(event: DomainEvent, text: str, *, key: str) -> None:
+        tries.append((event.id, key))
+        if len(tries) < 3:
+            raise ConnectionError("the room is closed")
+
+    bench = persona_bench(
+        ScriptedLLM(forever(say("So."))),
+        deliver=post,
+        reasoning=False,
+        delivery=DeliveryPolicy(backoff_s=0.0001),
+    )
+    assert [(await bench.process(name=name)).status for name in ("e1", "e2")] == ["completed"] * 2
+    assert [name for name, _ in tries] == ["e1", "e1", "e1", "e2"]
+    assert len({key for _, key in tries}) == 2
+
+
+async def test_an_event_at_which_processes_end_is_given_up() -> None:
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
+    event = an_event()
+    room = bench.persona.room_of("chat", event)
+    item = (await attempt(bench.store.add_event(room, event))).unwrap().item
+    for _ in range(4):
+        claimed = (await bench.persona.claim("event", room)).unwrap()
+        assert claimed is not None
+        bench.store.work[item.number] = evolve(bench.store.work[item.number], holder="")  # it was killed
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    assert outcome.status == "failed"
+    assert outcome.reason == "Its process ended 4 times without progress, and it is given up."
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert dead.key == "event-1"
+    assert (await attempt(bench.store.order_work(dead.number, "retry"))).unwrap()
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    assert (outcome.status, outcome.answer) == ("completed", "So.")
