@@ -144,7 +144,7 @@ class PersonaInbox:
                 group.start_soon(self._work, item, places)
 
     async def _work_alone(self, item: WorkItem, places: anyio.Semaphore) -> None:
-        """Process an event at which a process ended while no other one can be blamed for its end."""
+        """Process an event at which a process ended without any other beside it."""
         while self._busy["event"]:
             changed = self._changed
             with anyio.move_on_after(_POLL_S):

@@ -277,7 +277,7 @@ class Persona:
             pause_s = min(_POLL_S, pause_s * 2)
 
     async def _work_for_another(self, item: WorkItem) -> None:
-        """Process an event that comes first in the room, and keep the outcome for who waits for it."""
+        """Process an event that comes first in the room, for who waits for it."""
         key = (item.room, item.event.id)
         ended: PersonaOutcome | None = None
         self._taken[key] = None
