@@ -26,6 +26,8 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("recorded_runs", "List, show, follow and continue runs."),
     "worker": ("recorded_runs", "Run what is queued, and what was interrupted."),
     "studio": ("studio", "Open a page that shows what runs do, and acts on them."),
+    "serve": ("serve", "Serve agents over HTTP."),
+    "keys": ("serve", "Create, list and revoke the API keys of a server."),
     "models": ("models", "List the model providers, or probe a model."),
     "persona": ("persona", "Send events to a persona."),
     "plan": ("persona_records", "Show a persona's plan and the state of its steps."),

@@ -41,7 +41,7 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
 
 DEFAULT_MODEL = "offline"
-_LONGEST_WAIT_S = 7 * 86_400.0
+LONGEST_WAIT_S = 7 * 86_400.0
 """Seconds that a recorded run waits for an approval from another process."""
 
 EXIT_CODES: dict[ReasoningStatus, output.ExitCode] = {
@@ -310,7 +310,9 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
     return evolve(config, durability=evolve(known, path=runs, recover=False))
 
 
-def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[ReactiveAgent, ConfigErrors]:
+def build_agent(
+    config: AgentConfig, view: View, file: Path | None, desk: DeskOptions | None = None
+) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent; on a terminal, its user is asked for approvals and answers.
 
     Its runs are logged in the user's state directory, unless the configuration names another file or
@@ -320,16 +322,18 @@ def build_agent(config: AgentConfig, view: View, file: Path | None) -> Result[Re
         config: of the agent.
         view: asks the user.
         file: the one of the configuration, which no tool of the agent may write.
+        desk: where requests to people go; by default to the terminal, if there is one.
     """
     if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
         file_of_runs = state_directory(os.environ) / RUN_LOG_FILE
         recorded = config.durability
         beside = str(file_of_runs) if recorded is None or "://" in recorded.path else recorded.path
         config = evolve(config, run_log=RunLogConfig(beside))
-    there = sys.stdin.isatty()
-    desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
-    if config.durability is not None and not there:  # ``runs approve`` and ``runs answer`` may come
-        desk = DeskOptions(True, approval_timeout_s=_LONGEST_WAIT_S)
+    if desk is None:
+        there = sys.stdin.isatty()
+        desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
+        if config.durability is not None and not there:  # ``runs approve`` and ``runs answer`` may come
+            desk = DeskOptions(True, approval_timeout_s=LONGEST_WAIT_S)
     files = () if file is None else (file.resolve(),)
     return assemble_agent(config, AgentComponents(tools=config.tools, desk=desk, config_files=files))
 

@@ -1,0 +1,229 @@
+"""``reactive-agents serve`` and ``keys``: agents over HTTP, and who may use them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated
+
+import anyio
+import typer
+from attrs import evolve, fields
+
+from reactive_agents.adapters.telemetry.console import SilentView
+from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent.description import DeskOptions
+from reactive_agents.cli import output
+from reactive_agents.cli import run as running
+from reactive_agents.core.codec import encode
+from reactive_agents.server.access import ApiKeys, KeyLimits
+from reactive_agents.server.app import create_app
+from reactive_agents.server.process import DrainingServer, bound_socket
+from reactive_agents.server.web import LOOPBACK_HOSTS
+
+KeysOption = Annotated[
+    Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.", show_default=False)
+]
+
+
+def serve(
+    configs: Annotated[
+        list[Path], typer.Argument(metavar="AGENT…", help="Configurations of agents.", show_default=False)
+    ],
+    host: Annotated[
+        str,
+        output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default."),
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one."),
+    ] = 8_000,
+    keys_file: Annotated[
+        Path | None,
+        output.option(
+            "--keys",
+            metavar="FILE",
+            help="The API keys that are admitted. Without it anybody on this machine is, and nobody else.",
+        ),
+    ] = None,
+    runs: Annotated[
+        str | None,
+        output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, so that they go on."),
+    ] = None,
+    queue: Annotated[
+        str | None, output.option("--queue", metavar="NAME", help="Put runs into a queue, for workers.")
+    ] = None,
+    no_work: Annotated[
+        bool, output.option("--no-work", help="Leave the queue to workers in other processes.")
+    ] = False,
+    allow_hosts: Annotated[
+        list[str] | None,
+        output.option(
+            "--allow-host", metavar="NAME", help="A name that clients use; any with --keys. Repeatable."
+        ),
+    ] = None,
+    origins: Annotated[
+        list[str] | None,
+        output.option(
+            "--origin", metavar="URL", help="A web page that may send requests (CORS). Repeatable."
+        ),
+    ] = None,
+    drain: Annotated[
+        float,
+        output.option("--drain", metavar="SECONDS", min=0, help="For runs, on SIGTERM; 30 by default."),
+    ] = 30.0,
+    allow_tools_from: output.AllowedModules = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Serve agents over HTTP."""
+    if keys_file is None and host not in LOOPBACK_HOSTS:
+        raise typer.BadParameter("an address that others reach needs --keys.", param_hint="--host")
+    keys = None if keys_file is None else ApiKeys(keys_file)
+    if keys is not None and not keys.is_readable:
+        raise typer.BadParameter(
+            "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
+        )
+    agents = [_agent(each, runs, allow_tools_from, as_json=as_json) for each in configs]
+    try:
+        app = create_app(
+            agents,
+            keys=keys,
+            hosts=allow_hosts,
+            origins=tuple(origins or ()),
+            queue=queue,
+            work=not no_work,
+            drain_s=0.0,
+        )
+        listening = bound_socket(host, port)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    if as_json:
+        output.print_json({"address": address, "agents": [each.name for each in agents]})
+    else:
+        typer.echo(f"Serving {', '.join(each.name for each in agents)} on {address}", err=True)
+    sys.stdout.flush()
+    server = DrainingServer(app, service=app.state.service, drain_s=drain)
+    with listening:
+        anyio.run(server.serve, [listening])
+
+
+def _agent(path: Path, runs: str | None, allow_tools_from: str | None, *, as_json: bool) -> ReactiveAgent:
+    read = running.read_config_file(path, allow_tools_from)
+    config = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=as_json)
+    adjusted = running.durable(running.adjusted(config), runs)
+    if adjusted.durability is not None:  # a server goes on with what it was doing
+        adjusted = evolve(adjusted, durability=evolve(adjusted.durability, recover=True))
+    desk = DeskOptions(True, approval_timeout_s=running.LONGEST_WAIT_S)
+    built = running.build_agent(adjusted, SilentView(), path, desk)
+    return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+
+
+# --- keys -----------------------------------------------------------------------------------------------
+
+keys = output.command_group("Create, list and revoke the API keys of a server.", no_args_is_help=True)
+
+
+@keys.command()
+def create(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="For people.", show_default=False)],
+    file: KeysOption,
+    user: Annotated[
+        str | None, output.option("--user", "-u", metavar="USER", help="The user whose key it is.")
+    ] = None,
+    any_user: Annotated[
+        bool, output.option("--any-user", help="A key of a program that acts for all users.")
+    ] = False,
+    agents: Annotated[
+        list[str] | None,
+        output.option("--agent", "-a", metavar="AGENT", help="An agent that it may use; all by default."),
+    ] = None,
+    days: Annotated[
+        float | None, output.option("--days", metavar="N", help="Days after which it ends; never by default.")
+    ] = None,
+    limits: Annotated[
+        list[str] | None,
+        output.option("--limit", metavar="NAME=N", help="A limit, such as runs=5. Repeatable."),
+    ] = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Create a key and print it, this once."""
+    if (user is None) is not any_user:
+        raise typer.BadParameter("give --user or --any-user.", param_hint="--user")
+    chosen = _limits(limits or [])
+    expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
+    with _readable(file):
+        key, stored = ApiKeys(file).create(name, agents=agents, user=user, expires_at=expires, limits=chosen)
+    if as_json:
+        output.print_json({"key": key, "id": stored.id})
+    else:
+        typer.echo(key)
+
+
+@keys.command("list")
+def list_keys(file: KeysOption, as_json: output.JsonOption = False) -> None:
+    """List the keys, without the keys themselves."""
+    with _readable(file):
+        found = ApiKeys(file).list()
+    if as_json:
+        output.print_json([encode(evolve(each, digest="")) for each in found])
+        return
+    now = datetime.now(UTC)
+    rows = [
+        (
+            each.id,
+            each.name,
+            "any" if each.user is None else each.user,
+            "all" if each.agents is None else ", ".join(each.agents),
+            f"{each.created_at:%Y-%m-%d}",
+            "valid" if each.holds(now) else "revoked" if each.revoked_at else "expired",
+        )
+        for each in found
+    ]
+    output.print_table(("id", "name", "user", "agents", "created", "state"), rows)
+
+
+@keys.command()
+def revoke(
+    key_id: Annotated[str, typer.Argument(metavar="ID", help="Of the key.", show_default=False)],
+    file: KeysOption,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Revoke a key: it ends with the next request."""
+    with _readable(file):
+        found = ApiKeys(file).revoke(key_id)
+    if not found:
+        raise typer.BadParameter(f"there is no key {key_id!r}.", param_hint="ID")
+    if as_json:
+        output.print_json({"revoked": key_id})
+    else:
+        typer.echo(output.printable(f"Revoked {key_id}."))
+
+
+@contextmanager
+def _readable(file: Path) -> Iterator[None]:
+    """Report a file of keys that cannot be read or written."""
+    try:
+        yield
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error), param_hint="--keys") from None
+
+
+def _limits(given: list[str]) -> KeyLimits:
+    known = [each.name for each in fields(KeyLimits)]
+    chosen: dict[str, float] = {}
+    for text in given:
+        name, _, value = text.partition("=")
+        try:
+            number = float(value) if name.endswith("_s") else int(value)
+        except ValueError:
+            number = 0
+        if name not in known or not 0 < number < float("inf"):
+            expected = f"a number above 0 for one of {', '.join(known)}"
+            raise typer.BadParameter(f"got {text!r}, expected {expected}.", param_hint="--limit")
+        chosen[name] = number
+    return KeyLimits(**chosen)  # type: ignore[arg-type]

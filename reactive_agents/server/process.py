@@ -1,0 +1,133 @@
+"""The process of a server: uvicorn that lets runs end before it does.
+
+On SIGTERM uvicorn closes its sockets at once and waits for connections. Here runs come first: while those
+under way end, their streams, answers and approvals go on, and a proxy learns from ``/readyz`` that no new
+ones are taken. A second signal ends the wait. What does not end in time is interrupted where it is durable,
+so that another process continues it, and cancelled otherwise.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from types import FrameType
+from typing import Any
+
+import uvicorn
+from starlette.types import ASGIApp
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from reactive_agents.server.runs import AgentService
+
+REQUEST_S = 10.0
+"""Seconds in which the head of a request has to come."""
+MOST_CONNECTIONS = 10_000
+_LAST_ANSWERS_S = 5
+
+
+class TimedProtocol(H11Protocol):
+    """The protocol of a connection, which is closed when no request comes in time.
+
+    Attributes:
+        request_s: seconds in which the head of a request has to come.
+    """
+
+    request_s = REQUEST_S
+    _waiting: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Begin a connection."""
+        super().connection_made(transport)
+        self._time_next_request()
+
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the client."""
+        super().data_received(data)
+        self._time_next_request()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """End the connection."""
+        super().connection_lost(exc)
+        if self._waiting is not None:
+            self._waiting.cancel()
+
+    def _time_next_request(self) -> None:
+        if not self._awaits_request():
+            if self._waiting is not None:
+                self._waiting.cancel()
+                self._waiting = None
+        elif self._waiting is None:
+            self._waiting = self.loop.call_later(self.request_s, self._give_up)
+
+    def _awaits_request(self) -> bool:
+        return self.cycle is None or self.cycle.response_complete
+
+    def _give_up(self) -> None:
+        self._waiting = None
+        if self._awaits_request():
+            self.transport.close()
+
+
+class DrainingServer(uvicorn.Server):
+    """A server that lets runs end before it closes its connections.
+
+    Args:
+        app: the application.
+        service: whose runs are waited for; ``None`` for none.
+        drain_s: seconds that they have.
+    """
+
+    def __init__(
+        self, app: ASGIApp, *, service: AgentService | None = None, drain_s: float = 30.0, **options: Any
+    ) -> None:
+        given: dict[str, Any] = {
+            "http": TimedProtocol,
+            "ws": "none",
+            "log_level": "warning",
+            "access_log": False,
+            "proxy_headers": False,
+            "server_header": False,
+            "limit_concurrency": MOST_CONNECTIONS,
+            "timeout_graceful_shutdown": _LAST_ANSWERS_S,
+        }
+        super().__init__(uvicorn.Config(app, **given | options))
+        self._service = service
+        self._drain_s = drain_s
+        self._second_signal = asyncio.Event()
+        self._loop: asyncio.AbstractEventLoop | None = None
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """Take a signal: the first one begins the end, the second one hurries it."""
+        self.hurry() if self.should_exit else super().handle_exit(sig, frame)
+
+    def hurry(self) -> None:
+        """Wait for the runs under way no longer."""
+        if self._loop is not None:
+            self._loop.call_soon_threadsafe(self._second_signal.set)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Open the application and its sockets."""
+        self._loop = asyncio.get_running_loop()
+        await super().startup(sockets)
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Wait for the runs under way, then close what is open."""
+        if self._service is not None:
+            draining = asyncio.create_task(self._service.drain(self._drain_s))
+            hurrying = asyncio.create_task(self._second_signal.wait())
+            await asyncio.wait({draining, hurrying}, return_when=asyncio.FIRST_COMPLETED)
+            for each in (draining, hurrying):
+                each.cancel()
+            await asyncio.wait({draining, hurrying})
+            await self._service.drain(0)
+        await super().shutdown(sockets)
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """Return a socket that listens on an address.
+
+    Raises:
+        OSError: the address is in use, or not one of this machine.
+    """
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    return socket.create_server((host, port), family=family, backlog=2_048)

@@ -1,0 +1,59 @@
+"""``reactive-agents serve`` and ``keys``, without a server: that is in ``tests/system``."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from reactive_agents.server import ApiKeys
+from tests.support.command_line import command
+
+
+def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
+    path = tmp_path / "keys.json"
+    made = command(
+        "keys", "create", "Ada", "--user", "ada", "-a", "clerk", "--limit", "runs=3", "--keys", path
+    )
+    assert made.exit_code == 0
+    found = ApiKeys(path).find(made.stdout.strip())
+    assert found is not None
+    assert (found.user, found.agents, found.limits.runs) == ("ada", frozenset({"clerk"}), 3)
+    listed = json.loads(command("keys", "list", "--keys", path, "--json").stdout)
+    assert [(each["name"], each["user"], each["digest"]) for each in listed] == [("Ada", "ada", "")]
+    assert made.stdout.strip().rpartition("_")[2] not in command("keys", "list", "--keys", path).stdout
+    assert command("keys", "revoke", found.key, "--keys", path).exit_code == 0
+    assert ApiKeys(path).find(made.stdout.strip()) is None
+    assert "revoked" in command("keys", "list", "--keys", path).stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("keys", "create", "x"), "--user or --any-user"),
+        (("keys", "create", "x", "--user", "a", "--any-user"), "--user or --any-user"),
+        (("keys", "create", "x", "--any-user", "--limit", "runs=0"), "above 0"),
+        (("keys", "create", "x", "--any-user", "--limit", "cats=1"), "requests_per_minute"),
+        (("keys", "create", "x", "--any-user", "--limit", "run_s=inf"), "above 0"),
+        (("keys", "revoke", "nobody"), "there is no key"),
+        (("serve", "agent.toml", "--host", "0.0.0.0"), "needs --keys"),
+        (("serve", "agent.toml", "--missing"), "No such option"),
+    ],
+    ids=lambda given: " ".join(map(str, given)) if isinstance(given, tuple) else None,
+)
+def test_wrong_use_is_explained(arguments: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    file = () if arguments[0] == "serve" else ("--keys", tmp_path / "keys.json")
+    done = command(*arguments, *file)
+    assert done.exit_code == 2
+    assert says in " ".join(done.stderr.replace("│", " ").split())
+
+
+def test_a_server_needs_its_keys_and_its_agents(tmp_path: Path) -> None:
+    missing = command("serve", tmp_path / "agent.toml", "--keys", tmp_path / "keys.json", "--host", "0.0.0.0")
+    assert missing.exit_code == 2
+    assert "keys create" in missing.stderr
+    assert command("serve", tmp_path / "agent.toml").exit_code == 2
+    (tmp_path / "agent.toml").write_text('name = "a b"\n')
+    named = command("serve", tmp_path / "agent.toml")
+    assert (named.exit_code, "cannot be served" in named.stderr) == (2, True)

@@ -1,0 +1,136 @@
+"""The process of a server: slow clients, and its end while runs are under way."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from typing import Any
+
+import anyio
+import httpx
+import pytest
+from attrs import define, field
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.server import create_app
+from reactive_agents.server.process import DrainingServer, TimedProtocol, bound_socket
+from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support.servers import events_of
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+
+@define(eq=False)
+class Process:
+    """A server in this process, with a run whose tool waits."""
+
+    client: httpx.AsyncClient
+    server: DrainingServer
+    ended: asyncio.Task[None]
+    app: Any
+    go: anyio.Event = field(factory=anyio.Event)
+
+    def signal(self) -> None:
+        """Send it a signal to end."""
+        self.server.handle_exit(signal.SIGTERM, None)
+        self.server._captured_signals.clear()  # which it would raise again in this process
+
+
+@asynccontextmanager
+async def process(**options: Any) -> AsyncIterator[Process]:
+    go = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go.wait()
+        return "waited"
+
+    model = ScriptedLLM(call("wait"), answer("Done."))
+    app = create_app(
+        ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(wait).build(), drain_s=0
+    )
+    with bound_socket("127.0.0.1", 0) as listening:
+        server = DrainingServer(app, service=app.state.service, **options)
+        ended = asyncio.create_task(server.serve([listening]))
+        await until(lambda: server.started)
+        address = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        async with httpx.AsyncClient(base_url=address) as client:
+            yield Process(client, server, ended, app, go)
+            server.should_exit = True
+            server.hurry()
+            await ended
+
+
+async def test_runs_under_way_end_before_the_server_does() -> None:
+    async with process() as found:
+        client = found.client
+        run = (await client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        async with client.stream("GET", f"/v1/runs/{run}/events") as stream:
+            found.signal()
+            await until(lambda: found.app.state.service.is_draining)
+            assert (await client.get("/readyz")).status_code == 503
+            assert (await client.post("/v1/runs", json={"task": "More."})).status_code == 503
+            assert (await client.get(f"/v1/runs/{run}")).json()["status"] == "running"
+            found.go.set()
+            text = "".join([each async for each in stream.aiter_text()])
+        await found.ended
+    assert events_of(text)[-1]["event"] == "run"
+    assert '"output":"Done."' in events_of(text)[-1]["data"]
+
+
+@pytest.mark.parametrize("how", ["the time is over", "a second signal"])
+async def test_runs_that_do_not_end_are_cancelled(how: str) -> None:
+    async with process(drain_s=3_600 if how == "a second signal" else 0) as found:
+        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        async with found.client.stream("GET", f"/v1/runs/{run}/events") as stream:
+            found.signal()
+            if how == "a second signal":
+                await until(lambda: found.app.state.service.is_draining)
+                found.signal()
+            text = "".join([each async for each in stream.aiter_text()])
+        await found.ended
+    assert '"status":"cancelled"' in events_of(text)[-1]["data"]
+
+
+class Impatient(TimedProtocol):
+    """A protocol that does not wait long for the head of a request."""
+
+    request_s = 0.1
+
+
+@pytest.mark.parametrize(
+    ("sent", "answered"),
+    [
+        (b"", b""),
+        (b"GET /healthz HTTP/1.1\r\nHost: local", b""),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"HTTP/1.1 200 OK"),
+        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /readyz HT", b"HTTP/1.1 200 OK"),
+    ],
+    ids=["nothing", "half a head", "one request", "one request and half a head"],
+)
+async def test_a_connection_without_a_request_is_closed(sent: bytes, answered: bytes) -> None:
+    received = b""
+    async with (
+        process(http=Impatient, timeout_keep_alive=1) as found,
+        await anyio.connect_tcp("127.0.0.1", found.client.base_url.port or 0) as connection,
+    ):
+        if sent:
+            await connection.send(sent)
+        with suppress(anyio.EndOfStream):
+            while True:
+                received += await connection.receive()
+    assert received.startswith(answered)
+    assert received.count(b"HTTP/1.1") == bool(answered)
+
+
+async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:
+    async with process(http=Impatient) as found:
+        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        short = await found.client.get(f"/v1/runs/{run}", params={"wait_s": 0.3})
+        assert short.json()["status"] == "running"
+        found.go.set()
+        assert (await found.client.get(f"/v1/runs/{run}?wait_s=60")).json()["output"] == "Done."
