@@ -4,6 +4,7 @@ BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 DEVELOPMENT := $(VENV)/.installed-dev
 AUDIT := .venv-audit
+AUDIT_OPTIONS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
@@ -73,15 +74,16 @@ types: $(DEVELOPMENT) ## Check types
 lock: $(DEVELOPMENT) ## Write the versions and hashes of the development environment to requirements-dev.lock
 	$(BIN)/python -m tests.lock_file
 
-audit: $(AUDIT)/.installed ## Write build/sbom.json, and compare the lock with known vulnerabilities; OFFLINE=yes compares nothing
+audit: $(AUDIT)/.installed ## Write build/sbom.json, and compare the lock with known vulnerabilities; OFFLINE=yes takes a list of 2021
 	mkdir -p build
 	$(AUDIT)/bin/cyclonedx-py requirements requirements-dev.lock --pyproject pyproject.toml -o build/sbom.json
 ifdef OFFLINE
-	@echo "NOT COMPARED with known vulnerabilities, as OFFLINE=yes asks: build/sbom.json alone was written."
+	@echo "NOT COMPARED with the database of vulnerabilities, as OFFLINE=yes asks, but with a list of 2021:"
+	$(AUDIT)/bin/python tests/known_vulnerabilities.py requirements-dev.lock
 else
 	@rm -f build/vulnerabilities.json; status=0; \
 	$(AUDIT)/bin/pip-audit --strict --progress-spinner off --disable-pip --require-hashes \
-	    --format json --output build/vulnerabilities.json -r requirements-dev.lock || status=$$?; \
+	    $(AUDIT_OPTIONS) --format json --output build/vulnerabilities.json -r requirements-dev.lock || status=$$?; \
 	if ! test -s build/vulnerabilities.json; then \
 	    echo "NOT COMPARED: no answer of the database of vulnerabilities (pip-audit ended with $$status)." >&2; \
 	    exit 2; \
@@ -91,7 +93,7 @@ endif
 
 $(AUDIT)/.installed: $(DEVELOPMENT)
 	test -x $(AUDIT)/bin/python || $(PYTHON) -m venv $(AUDIT)
-	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom
+	$(AUDIT)/bin/python -m pip install --quiet --disable-pip-version-check pip-audit cyclonedx-bom safety-db packaging
 	@touch $@
 
 collections: $(DEVELOPMENT) ## Measure the check for prompt injection on public collections, which are downloaded into build/

@@ -71,7 +71,11 @@ def audit(folder: Path, pip_audit: str, *options: str) -> subprocess.CompletedPr
     tools = folder / "tools"
     (tools / "bin").mkdir(parents=True)
     (tools / ".installed").touch()
-    for name, script in (("pip-audit", pip_audit), ("cyclonedx-py", "exit 0")):
+    for name, script in (
+        ("pip-audit", pip_audit),
+        ("cyclonedx-py", "exit 0"),
+        ("python", 'echo "compared: $2"'),
+    ):
         tool = tools / "bin" / name
         tool.write_text(f"#!/bin/sh\n{script}\n")
         tool.chmod(0o755)
@@ -102,3 +106,4 @@ def test_an_audit_that_compared_nothing_never_passes(
 def test_an_audit_without_the_network_says_what_it_leaves_out(tmp_path: Path) -> None:
     done = audit(tmp_path, "exit 1", "OFFLINE=yes")
     assert (done.returncode, "NOT COMPARED" in done.stdout) == (0, True)
+    assert "compared: requirements-dev.lock" in done.stdout
