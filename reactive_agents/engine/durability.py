@@ -181,6 +181,7 @@ class RunJournal:
         self.lenient = lenient
         self.reader: RunRecord | None = None
         self._order: RunOrder = ""
+        self._doubts: dict[ApprovalId, str] = {}
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
         for each in entries:  # what comes after the step of a fork is done once more
@@ -391,13 +392,14 @@ class RunJournal:
         question = f"{key}?"
         told = Success(ToolResult(made.call.id, made.call.name, error=IN_DOUBT))
         answer = self._entries.get(f"{question}=")
-        if answer is None and self.in_doubt != "tell":
-            request = _doubt_request(self.call_key(key), made)
-            body: JsonObject = {**_question_of(request), "kind": "doubt"}
+        request = _doubt_request(self.call_key(key), made)
+        if self.in_doubt == "ask" and made.approver is not None:
+            self._doubts[request.approval_id] = question
+            await attempt(made.approver.decide(request))  # by way of ``ask``, which records the answer
+            answer = await self._fetched(f"{question}=")
+        elif answer is None and self.in_doubt != "tell":
             if question not in self._entries:
-                await self.keep(question, "question", body, durable=True)
-            if self.in_doubt == "ask" and made.approver is not None:
-                await self._wait_for_decision(question, made.approver, request)
+                await self.keep(question, "question", _question_of(request, "doubt"), durable=True)
             answer = await self._fetched(f"{question}=")
             if answer is None and self.in_doubt == "fail":
                 self._tell(key, made, "stopped")
@@ -435,13 +437,15 @@ class RunJournal:
             expected: the class of the answer.
             live: asks in this process.
         """
-        key = f"{_branch_of(self).name('q')}?"
+        doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
+        key = doubt or f"{_branch_of(self).name('q')}?"
         known = self._entries.get(f"{key}=")
         if known is None:
             if self.record is None:
                 raise ReplayEnded(self.run_id, key)
             if key not in self._entries:
-                await self.keep(key, "question", _question_of(request), durable=True)
+                kind = None if doubt is None else "doubt"
+                await self.keep(key, "question", _question_of(request, kind), durable=True)
             outcome: list[Result[_A, errors.ServiceFailed]] = []
             async with self._answered(f"{key}=") as scope:
                 outcome.append(await live())
@@ -453,15 +457,10 @@ class RunJournal:
             known = await self._fetched(f"{key}=")
         assert known is not None
         self._arrive(known.at)
-        return Success(_decoded(_loaded(known), expected))
-
-    async def _wait_for_decision(self, question: str, approver: Approver, request: ApprovalRequest) -> None:
-        async with self._answered(f"{question}=") as scope:
-            decided = await attempt(approver.decide(request))
-            scope.cancel()
-            if isinstance(decided, Success):
-                given = decided.unwrap()
-                await self._answer(f"{question}=", {"approved": given.approved, "reason": given.reason})
+        body = _loaded(known)
+        if doubt is not None and "value" in body:
+            body = {"approved": False, "reason": "Its result was given."}
+        return Success(_decoded(body, expected))
 
     @asynccontextmanager
     async def _answered(self, key: str) -> AsyncIterator[anyio.CancelScope]:
@@ -1033,9 +1032,9 @@ def _decoded(data: Json, kind: Any) -> Any:
     return read.unwrap()
 
 
-def _question_of(request: Any) -> JsonObject:
+def _question_of(request: Any, kind: str | None = None) -> JsonObject:
     kinds = {ApprovalRequest: "approval", QuestionRequest: "question", ExternalCallRequest: "call"}
-    return {"kind": kinds.get(type(request), "approval"), "request": encode(request)}
+    return {"kind": kind or kinds.get(type(request), "approval"), "request": encode(request)}
 
 
 def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:

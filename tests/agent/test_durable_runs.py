@@ -15,7 +15,7 @@ import pytest
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, tool
 from reactive_agents.core.errors import RunInterrupted, RunRefused
-from reactive_agents.core.events import RunContinued, TaskCompleted, ToolCallInDoubt
+from reactive_agents.core.events import ApprovalRequested, RunContinued, TaskCompleted, ToolCallInDoubt
 from reactive_agents.core.ids import RunId
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
 
@@ -149,6 +149,66 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
             await stopped.run("Pay.", run_id="order-1")
         assert isinstance(refused.value.error, RunInterrupted)
     assert bank.numbers == [1]
+
+
+@pytest.mark.parametrize(
+    ("settle", "paid", "told"),
+    [
+        (lambda runs: runs.approve("order-1"), [1, 2], "paid 2"),
+        (lambda runs: runs.deny("order-1"), [1], "may have taken effect"),
+        (lambda runs: runs.answer("order-1", "receipt 17"), [1], "receipt 17"),
+    ],
+)
+async def test_a_doubt_is_asked_about_over_a_restart_and_settled_by_another_process(
+    tmp_path: Path, settle: Any, paid: list[int], told: str
+) -> None:
+    path, bank = tmp_path / "r.db", Bank(hangs_at=2)
+    await interrupted(path, bank, in_doubt="ask")
+    bank.hangs_at = 0
+
+    def asking(llm: ScriptedLLM) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(tool(bank.pay))
+        described = described.with_approval(timeout_s=60)
+        return described.with_durability(path, recover=False, in_doubt="ask").build()
+
+    for _ in range(2):  # two processes that ask, and end before anybody answers
+        asked, first = anyio.Event(), asking(ScriptedLLM())
+        first.subscribe(lambda event, asked=asked: isinstance(event, ApprovalRequested) and asked.set())
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda one=first: one.run("Pay.", run_id="order-1"))
+            await asked.wait()
+            group.cancel_scope.cancel()
+    assert bank.numbers == [1]
+    other = agent(path, bank, ScriptedLLM())
+    (question,) = await other.runs.questions()
+    assert (question.kind, question.request["arguments"]) == ("doubt", {"number": 2})
+    await settle(other.runs)
+    llm = ScriptedLLM(*[answer("It is settled.")] * 2)
+    last = asking(llm)
+    events = EventRecorder()
+    last.subscribe(events)
+    assert (await last.run("Pay.", run_id="order-1")).output == "It is settled."
+    assert bank.numbers == paid
+    assert told in llm.requests[0].messages[-1].content
+    assert events.of(ApprovalRequested) == []  # it is not asked again
+    assert len(events.of(ToolCallInDoubt)) == 1
+
+
+async def test_a_doubt_is_settled_while_the_run_waits_for_it(tmp_path: Path) -> None:
+    path, bank, asked = tmp_path / "r.db", Bank(hangs_at=2), anyio.Event()
+    await interrupted(path, bank, in_doubt="ask")
+    bank.hangs_at = 0
+    described = (
+        ReactiveAgents.create().with_reasoning().with_tools(tool(bank.pay)).with_approval(timeout_s=60)
+    )
+    described = described.with_llm(ScriptedLLM(answer("It is paid.")))
+    waiting = described.with_durability(path, recover=False, in_doubt="ask").build()
+    waiting.subscribe(lambda event: asked.set() if isinstance(event, ApprovalRequested) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: waiting.run("Pay.", run_id="order-1"))
+        await asked.wait()
+        await agent(path, bank, ScriptedLLM()).runs.approve("order-1")
+    assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
 
 
 async def test_parallel_calls_are_each_done_once(tmp_path: Path) -> None:
