@@ -614,22 +614,19 @@ def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> Run
 
 
 def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    row = file.execute(
-        "SELECT id, origin_entries, wanted, (SELECT max(number) FROM run_entries WHERE run = runs.id)"
-        " FROM runs WHERE holder = ?",
-        (holder,),
-    ).fetchone()
-    if row is None:
-        return None
-    run, shared, wanted, last = row
-    number = shared if last is None else last
+    """Add entries of the run that is held; one statement each, which a server is sent once."""
+    order: RunOrder | None = None
     for entry in entries:
-        number += 1
-        file.execute(
-            "INSERT INTO run_entries VALUES (?, ?, ?, ?, ?, ?)",
-            (run, number, entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body),
-        )
-    return wanted  # type: ignore[no-any-return]
+        row = file.execute(
+            "INSERT INTO run_entries (run, number, key, kind, at_us, body) SELECT runs.id,"
+            " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries),"
+            " ?, ?, ?, ? FROM runs WHERE holder = ? RETURNING (SELECT wanted FROM runs WHERE id = run)",
+            (entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body, holder),
+        ).fetchone()
+        if row is None:
+            return None
+        (order,) = row
+    return order
 
 
 def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:

@@ -481,7 +481,7 @@ class MeteredLLM:
             return await self._complete(request)
         key, known = self._record.find_answer(request)
         if known is not None:
-            self._account(request, known, self._clock.monotonic())
+            self._account(request, known, self._clock.monotonic(), self._tell_of(request))
             return known
         answer = await self._complete(self._record.prepared(request))
         await self._record.keep_answer(key, request, answer)
@@ -520,7 +520,7 @@ class MeteredLLM:
         if self._record is not None:
             key, known = self._record.find_answer(request)
             if known is not None:
-                self._account(request, known, self._clock.monotonic())
+                self._account(request, known, self._clock.monotonic(), self._tell_of(request))
                 yield known.map(StreamCompleted)
                 return
             request = self._record.prepared(request)

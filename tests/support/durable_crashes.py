@@ -12,6 +12,7 @@ import signal
 import sqlite3
 import sys
 import threading
+from collections import Counter
 from collections.abc import AsyncIterator
 from contextlib import closing
 from pathlib import Path
@@ -34,7 +35,7 @@ from reactive_agents.effects import attempt, effect
 from tests.support.models import RuledLLM, Said
 from tests.support.sensible import sensible
 
-RECORD, EFFECTS, ASKED = "runs.db", "effects", "asked"
+RECORD, LOG, EFFECTS, ASKED = "runs.db", "log.db", "effects", "asked"
 RUN_ID = "order-4711"
 
 
@@ -146,6 +147,7 @@ def paying_agent(
             .with_reasoning()
             .with_tools(agent_tool(inner))
         )
+    payer = payer.with_run_log(folder / LOG)
     agent = payer.with_durability(folder / RECORD, in_doubt=in_doubt, recover=False).build()
     agent.container.memory.record.override(Object(killed_record(folder, boundary)))
     return agent
@@ -193,11 +195,18 @@ def strategy_agent(folder: Path, boundary: Boundaries, strategy: str) -> Reactiv
         .with_sessions(folder / "sessions.db")
         .with_cost(folder / "cost.db")
         .with_audit(folder / "audit.db")
+        .with_run_log(folder / LOG)
         .with_durability(folder / RECORD, recover=False)
         .build()
     )
     agent.container.memory.record.override(Object(killed_record(folder, boundary)))
     return agent
+
+
+def logged(folder: Path) -> Counter[tuple[str, str]]:
+    """Return how many events of each kind about each subject the run log has."""
+    with closing(sqlite3.connect(folder / LOG)) as file:
+        return Counter(file.execute("SELECT kind, subject FROM run_events").fetchall())
 
 
 def stored(folder: Path) -> list[int]:
@@ -242,6 +251,7 @@ def run_once(folder: Path, steps: int, kind: str, kill_at: int | None) -> int:
                         ]
                     )
                 )
+                await agent.aclose()
 
             anyio.run(run)
             os.write(writing, str(boundary.passed).encode())
@@ -271,7 +281,9 @@ def main(folder: Path, steps: int, kinds: list[str], every: int) -> None:
         whole.mkdir()
         boundaries = run_once(whole, steps, kind, None)
         expected = json.loads((whole / "result").read_text())
+        assert {"TaskStarted", "ModelCallCompleted", "TaskCompleted"} <= {kind for kind, _ in logged(whole)}
         counts = {"kind": kind, "kills": 0, "resumed": 0, "repeated": 0, "in_doubt": 0, "paid_twice": 0}
+        counts["events_lost"] = 0
         for kill_at in range(1, boundaries + 1, every):
             place = folder / f"{kind}-{kill_at}"
             place.mkdir()
@@ -281,6 +293,10 @@ def main(folder: Path, steps: int, kinds: list[str], every: int) -> None:
             run_once(place, steps, kind, None)
             result = json.loads((place / "result").read_text())
             counts["resumed"] += result[0] == "completed" and result[1] == expected[1]
+            lost = logged(whole) - logged(place)
+            if lost:
+                print(kill_at, dict(lost), file=sys.stderr)
+            counts["events_lost"] += lost.total()
             effects = lines(place / EFFECTS)
             keys = {each.split()[1] for each in effects}
             if kind in STRATEGIES:
