@@ -614,7 +614,7 @@ def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> Run
 
 
 def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add entries of the run that is held; one statement each, which a server is sent once."""
+    """Add entries of the run that is held, in one statement each."""
     order: RunOrder | None = None
     for entry in entries:
         row = file.execute(

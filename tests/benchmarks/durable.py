@@ -1,9 +1,9 @@
 """The cost of a durable step beside the same number of bare commits to the same database.
 
 ``python -m tests.benchmarks.durable [FOLDER]``: rounds in pairs, one after the other, since a machine that
-others use is slower at one time than at another. For each round the record's time is compared with that of the
-bare commits right after it; the smallest and the median ratio are printed, and the commits and write calls that
-were counted, which no load changes.
+others use is slower at one time than at another. For each round the record's time is compared with that of
+the bare commits right after it; the smallest and the median ratio are printed, and the commits and write
+calls that were counted, which no load changes.
 """
 
 from __future__ import annotations
