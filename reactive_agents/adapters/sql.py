@@ -16,12 +16,12 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from returns.result import Result
 
 from reactive_agents.adapters import sqlite
+from reactive_agents.core.config import is_postgres as is_postgres
+from reactive_agents.core.config import shown_place as shown_place
 
 _E = TypeVar("_E")
 _E_co = TypeVar("_E_co", covariant=True)
 _T = TypeVar("_T")
-
-_WHERE = ("host", "hostaddr", "port", "dbname")
 
 ALL_ROWS = 2**62
 """A ``LIMIT`` that limits nothing."""
@@ -106,26 +106,6 @@ class Database(Protocol[_E_co]):
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...
-
-
-def is_postgres(place: sqlite.DatabasePath) -> bool:
-    """Return whether a place is the address of a Postgres database."""
-    return isinstance(place, str) and place.startswith(("postgres://", "postgresql://"))
-
-
-def shown_place(place: sqlite.DatabasePath) -> str:
-    """Return a place as it may be shown: an address without user and password.
-
-    >>> shown_place("postgresql://agents:secret@db.example:5432/agents?sslmode=require")
-    'postgresql://db.example:5432/agents'
-    """
-    if not is_postgres(place):
-        return os.fspath(place)
-    rest = str(place).partition("://")[2]
-    before, at, after = rest.partition("@")
-    server, _, query = (after if at and "/" not in before else rest).partition("?")
-    where = [each for each in query.split("&") if each.partition("=")[0] in _WHERE]
-    return f"postgresql://{'…' if '@' in server else '?'.join(filter(None, (server, '&'.join(where))))}"
 
 
 def is_there(place: sqlite.DatabasePath) -> bool:

@@ -19,7 +19,7 @@ from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
-from reactive_agents.agent.validation import wrong_path
+from reactive_agents.agent.validation import wrong_path, wrong_place
 from reactive_agents.containers import RuntimeContainer, ToolSettings
 from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
@@ -319,7 +319,7 @@ def _check_paths(config: AgentConfig) -> Result[None, InvalidConfig]:
         "run_log.path": config.run_log,
     }
     for option, store in stores.items():
-        wrong = None if store is None else wrong_path(option, store.path)
+        wrong = None if store is None else wrong_place(option, store.path)
         if wrong is not None:
             return Failure(wrong)
     return Success(None)

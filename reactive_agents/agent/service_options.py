@@ -22,7 +22,7 @@ from reactive_agents.agent.validation import (
     wrong_embedder,
     wrong_functions,
     wrong_object,
-    wrong_path,
+    wrong_place,
     wrong_value,
 )
 from reactive_agents.core import config
@@ -67,7 +67,8 @@ class ServiceOptions(AgentDescription):
         a run without both leaves behind is the agent's own, and reaches everybody.
 
         Args:
-            path: an SQLite file, made when it is not there; by default the memory ends with the agent.
+            path: an SQLite file, made when it is not there, or the address of a Postgres database;
+                by default the memory ends with the agent.
             tier: ``1`` is keyword search, ``2`` hybrid search, which needs one of the next two.
             token_budget: maximum tokens of recalled memories in a prompt, 1 or more.
             embedding_model: by name, such as ``openai/text-embedding-3-small``.
@@ -80,7 +81,7 @@ class ServiceOptions(AgentDescription):
             anonymous: a run without user and session makes and is shown memories of the agent itself
                 (``agent``); with ``nothing`` it neither recalls nor leaves any.
         """
-        wrong = wrong_path("memory.path", path) or wrong_embedder("memory.embedder", embedder)
+        wrong = wrong_place("memory.path", path) or wrong_embedder("memory.embedder", embedder)
         if wrong is not None:
             return self._with_problem(wrong)
         options = {
@@ -101,9 +102,9 @@ class ServiceOptions(AgentDescription):
         Other processes see them there. Without this they end with the agent.
 
         Args:
-            path: an SQLite file, made when it is not there.
+            path: an SQLite file, made when it is not there, or the address of a Postgres database.
         """
-        wrong = wrong_path("sessions.path", path)
+        wrong = wrong_place("sessions.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(config.SessionsConfig, "sessions", path=os.fspath(path))
@@ -133,7 +134,7 @@ class ServiceOptions(AgentDescription):
             engine: what hands queued runs to workers: the ``record`` itself, or ``dbos``, which needs the
                 extra ``durable``.
         """
-        wrong = wrong_path("durability.path", path)
+        wrong = wrong_place("durability.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(
@@ -154,12 +155,13 @@ class ServiceOptions(AgentDescription):
         there. Secrets are redacted, tasks and answers are not left out.
 
         Args:
-            path: an SQLite file, made when it is not there; it may be that of another store, as of
+            path: an SQLite file, made when it is not there, or the address of a Postgres database;
+                it may be that of another store, as of
                 ``with_durability``.
             keep_days: days after which a run is deleted, above 0; ``None`` for never.
             keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
         """
-        wrong = wrong_path("run_log.path", path)
+        wrong = wrong_place("run_log.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(
@@ -311,13 +313,14 @@ class ServiceOptions(AgentDescription):
         A call whose approval cannot be written does not run.
 
         Args:
-            path: an SQLite file, made when it is not there; by default the log ends with the agent.
+            path: an SQLite file, made when it is not there, or the address of a Postgres database;
+                by default the log ends with the agent.
             signing_key: private Ed25519 key of 32 bytes; needs the extra ``sign``.
             on_failure: a run that cannot be recorded is an event and a warning in the log (``report``), or
                 does not begin, and fails when its last entry cannot be written (``stop``). Each run then has
                 an entry ``start`` too.
         """
-        wrong = wrong_path("audit.path", path)
+        wrong = wrong_place("audit.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         switched_on = self._switched_on(config.AuditConfig, "audit", path=os.fspath(path))
@@ -340,7 +343,8 @@ class ServiceOptions(AgentDescription):
         whose price is not known, and one while the budget cannot be read.
 
         Args:
-            path: an SQLite file, made when it is not there; all that share it share its budgets. By default
+            path: an SQLite file, made when it is not there, or the address of a Postgres database;
+                all that share it share its budgets. By default
                 the account ends with the agent.
             tiers: models with the complexity that each is trusted with, the cheapest first.
             run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit, as with the others.
@@ -350,7 +354,7 @@ class ServiceOptions(AgentDescription):
             on_failure: usage that cannot be recorded is an event and a warning in the log (``report``), or
                 also fails the run (``stop``).
         """
-        wrong = wrong_path("cost.path", path)
+        wrong = wrong_place("cost.path", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._switched_on(

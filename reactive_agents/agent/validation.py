@@ -16,7 +16,7 @@ from typing_extensions import TypedDict
 
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode
-from reactive_agents.core.config import CompactionMethod
+from reactive_agents.core.config import CompactionMethod, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.plans import PlanMode
 
@@ -229,9 +229,17 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
     return None
 
 
+def wrong_place(option: str, value: object) -> InvalidConfig | None:
+    """Return a problem unless a value is a path, or the address of a Postgres database."""
+    return None if is_postgres(value) else wrong_path(option, value)
+
+
 def wrong_path(option: str, value: object) -> InvalidConfig | None:
     """Return a problem unless a value is a path that a file system can have."""
     path = os.fspath(value) if isinstance(value, str | os.PathLike) else None
+    if isinstance(path, str) and path.startswith(("postgres:/", "postgresql:/")):
+        given = "an address" if is_postgres(value) else "an address as a Path, which changes it"
+        return InvalidConfig(option, given, "a path" if is_postgres(value) else "an address as a str")
     if isinstance(path, str) and path.strip() and "\0" not in path:
         if path.startswith("~") and os.path.expanduser(path) == path:
             return InvalidConfig(option, abbreviated(value), "a path in the home of a user that is known")

@@ -19,6 +19,7 @@ from reactive_agents.adapters.governance.audit_log import (
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
+from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import AuditErrors
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject
@@ -28,8 +29,21 @@ _KEY = re.compile(r"[0-9a-fA-F]{64}")
 
 audit = output.command_group("Verify or read an audit log.", no_args_is_help=True)
 
+
+def _log_place(text: str) -> str:
+    if is_postgres(text) or Path(text).is_file():
+        return text
+    raise typer.BadParameter(f"File {text!r} does not exist.")
+
+
 LogFile = Annotated[
-    Path, typer.Argument(help="The log's SQLite file.", exists=True, dir_okay=False, show_default=False)
+    str,
+    typer.Argument(
+        help="The log: an SQLite file, or the address of a Postgres database.",
+        metavar="FILE_OR_URL",
+        parser=_log_place,
+        show_default=False,
+    ),
 ]
 
 

@@ -85,7 +85,7 @@ def chat(
         read_config_file(config, allow_tools_from)
         .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
         .bind(lambda known: with_mcp_servers(known, mcp or ()))
-        .map(lambda known: _with_file(known, str(sessions) if sessions is not None else None))
+        .map(lambda known: _with_file(known, sessions))
         .bind(lambda known: build_agent(known, view, config))
     )
     built = with_files("", file or ()).bind(lambda _: built_agent)

@@ -21,6 +21,7 @@ from reactive_agents.adapters.governance.cost_tracker import (
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
+from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import InvalidConfig, ServiceFailed
 from reactive_agents.core.json import JsonObject
 
@@ -42,8 +43,11 @@ def cost(
         CostGrouping, typer.Option("--by", "-b", help="The field to group by.")
     ] = CostGrouping.model,
     path: Annotated[
-        Path, typer.Option("--path", "-p", metavar="FILE", help="The cost database, as given to with_cost.")
-    ] = Path("cost.db"),
+        str,
+        typer.Option(
+            "--path", "-p", metavar="FILE_OR_URL", help="The file or address, as given to with_cost."
+        ),
+    ] = "cost.db",
     since: Annotated[
         datetime | None,
         output.option(
@@ -60,7 +64,7 @@ def cost(
     grouping: Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
     asked = output.ask_store(
-        lambda: SqliteCostTracker(path, clock=SystemClock()),
+        lambda: SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
         lambda tracker: tracker.totals(grouping, since=since),
     )
     totals = output.value_or_exit(asked, output.ExitCode.FAILED, as_json=as_json)
@@ -79,15 +83,17 @@ def cost(
             typer.echo(output.printable(_line(total)))
 
 
-def _check_database(path: Path) -> Result[None, InvalidConfig | ServiceFailed]:
+def _check_database(path: str) -> Result[None, InvalidConfig | ServiceFailed]:
     """Fail when the file is missing or is no cost database; it is not changed."""
     expected = "the path of a cost database, as with_cost writes it"
-    if not path.is_file():
-        return Failure(InvalidConfig("--path", repr(str(path)), f"{expected}; there is no such file"))
+    if is_postgres(path):
+        return Success(None)  # it is opened to be read, and is not changed by that
+    if not Path(path).is_file():
+        return Failure(InvalidConfig("--path", repr(path), f"{expected}; there is no such file"))
     held = is_cost_database(path)
     if isinstance(held, Failure):
         return Failure(held.failure())
-    return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(str(path)), expected))
+    return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(path), expected))
 
 
 def _row(total: SpendingTotal) -> tuple[str, ...]:

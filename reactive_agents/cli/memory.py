@@ -11,12 +11,13 @@ from typing import Annotated, TypeVar, cast
 
 import typer
 
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.memory.store import ALL_KINDS
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
+from reactive_agents.core.config import is_postgres, shown_place
 from reactive_agents.core.errors import InvalidConfig, MemoryErrors, MemoryUnavailable, RecordNotFound
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import (
@@ -55,7 +56,15 @@ def _days(text: str) -> float:
     raise typer.BadParameter(f"got {text!r}, expected a number of days from 0 to 36500.")
 
 
-PathOption = Annotated[Path, typer.Option("--path", "-p", metavar="FILE", help="The memory file.")]
+PathOption = Annotated[
+    str,
+    typer.Option(
+        "--path",
+        "-p",
+        metavar="FILE_OR_URL",
+        help="The memory: a file, or the address of a Postgres database.",
+    ),
+]
 AgentOption = Annotated[
     str | None, output.option("--agent", "-a", metavar="NAME", help="Only the entries of this agent.")
 ]
@@ -149,7 +158,7 @@ def forget(
     Plans stay.
     """
     selections, description = _selections(entry_ids or [], agent, older_than, user)
-    if not yes and not _confirmed(f"Forget {description} in {str(path)!r}?"):
+    if not yes and not _confirmed(f"Forget {description} in {shown_place(path)!r}?"):
         typer.echo("Nothing was forgotten.", err=True)
         raise typer.Exit(output.ExitCode.FAILED)
     deleted = sum(
@@ -162,7 +171,7 @@ def forget(
         typer.echo(f"{deleted} forgotten.")
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:
-        typer.echo(output.printable(f"{missing} of the ids are not in {str(path)!r}."), err=True)
+        typer.echo(output.printable(f"{missing} of the ids are not in {shown_place(path)!r}."), err=True)
         raise typer.Exit(output.ExitCode.FAILED)
 
 
@@ -183,22 +192,23 @@ def export(path: PathOption, agent: AgentOption = None, kind: KindOption = None)
 
 
 def _ask(
-    path: Path,
+    path: str,
     question: Callable[[MemoryArchive], Effect[_T, MemoryErrors]],
     *,
     as_json: bool = False,
     read_only: bool = True,
 ) -> _T:
     """Return the archive's answer; exit when the file is missing or cannot be used."""
-    if not path.is_file():
-        missing = InvalidConfig("--path", repr(str(path)), "a memory file that exists")
+    if not is_postgres(path) and not Path(path).is_file():
+        missing = InvalidConfig("--path", repr(path), "a memory file that exists")
         raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=as_json)
-    if path.stat().st_size == 0:  # opening it for writing would make it a memory file
-        empty = MemoryUnavailable(f"The memory file {str(path)!r} cannot be used: it is empty.", "open")
+    # opening an empty file for writing would make it a memory file
+    if not is_postgres(path) and Path(path).stat().st_size == 0:
+        empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")
         raise output.fail(empty, output.ExitCode.FAILED, as_json=as_json)
 
     answer = output.ask_store(
-        lambda: MemoryDatabase(path, read_only=read_only),
+        lambda: open_memory_store(path, read_only=read_only),
         lambda database: question(MemoryArchive(database, SystemClock())),
     )
     return output.value_or_exit(answer, output.ExitCode.FAILED, as_json=as_json)

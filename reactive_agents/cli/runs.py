@@ -31,9 +31,12 @@ _POLL_S = 0.2
 runs = output.command_group("List, show, follow and continue runs.", no_args_is_help=True)
 
 RunsOption = Annotated[
-    Path | None,
+    str | None,
     output.option(
-        "--runs", metavar="FILE", help="The run log; by default the one in the user's state directory."
+        "--runs",
+        metavar="FILE_OR_URL",
+        help="The run log: a file, by default one in the user's state directory, or the address of a Postgres"
+        " database.",
     ),
 ]
 RunArgument = Annotated[
@@ -192,7 +195,7 @@ def export(
 
 
 def _ask(
-    file: Path | None,
+    file: str | None,
     question: Callable[[SqliteRunLog], Effect[_T, RunLogFailed] | Awaitable[Result[_T, RunLogFailed]]],
     *,
     as_json: bool,
@@ -201,7 +204,7 @@ def _ask(
     return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
-def _find_run(file: Path | None, run: str, *, as_json: bool) -> LoggedRun:
+def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:
     found = _ask(file, lambda log: log.run(RunId(run)), as_json=as_json)
     if found is None:
         missing = RunLogFailed(f"There is no run {run!r} in the log, or several begin like that.", "run")
@@ -210,7 +213,7 @@ def _find_run(file: Path | None, run: str, *, as_json: bool) -> LoggedRun:
 
 
 def _run_and_events(
-    file: Path | None, run: str, *, as_json: bool, after: int = 0
+    file: str | None, run: str, *, as_json: bool, after: int = 0
 ) -> tuple[LoggedRun, tuple[LoggedEvent, ...]]:
     found = _find_run(file, run, as_json=as_json)
     return found, _ask(file, lambda log: log.events(found.run_id, after), as_json=as_json)

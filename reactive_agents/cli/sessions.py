@@ -10,6 +10,7 @@ from typing import Annotated, TypeVar
 import typer
 
 from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.adapters.sql import is_there
 from reactive_agents.adapters.system import SystemClock, state_directory
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
@@ -24,11 +25,12 @@ _T = TypeVar("_T")
 sessions = output.command_group("List, show and delete conversations.", no_args_is_help=True)
 
 SessionsOption = Annotated[
-    Path | None,
+    str | None,
     output.option(
         "--sessions",
-        metavar="FILE",
-        help="The file of the conversations; by default one in the user's state directory.",
+        metavar="FILE_OR_URL",
+        help="The conversations: a file, by default one in the user's state directory, or the address of a"
+        " Postgres database.",
     ),
 ]
 UserOption = Annotated[
@@ -101,14 +103,14 @@ def delete(
 
 
 def _ask(
-    file: Path | None,
+    file: str | None,
     question: Callable[[SqliteSessions], Effect[_T, SessionErrors]],
     *,
     as_json: bool,
     read_only: bool = True,
 ) -> _T:
-    path = file or default_sessions_file()
-    if not path.exists():
+    path = file or str(default_sessions_file())
+    if not is_there(path):
         missing = SessionUnavailable(f"The sessions file '{path}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 

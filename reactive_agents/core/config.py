@@ -6,8 +6,9 @@ A value out of its range raises ``ValueError`` at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from os import PathLike, fspath
 from types import MappingProxyType
-from typing import Final, Literal, TypeAlias, get_args
+from typing import Any, Final, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
@@ -30,12 +31,41 @@ IN_PROCESS = ":memory:"
 """The path of a database that is kept in no file, and ends with its service."""
 
 
+_WHERE = ("host", "hostaddr", "port", "dbname")
+
+
+def is_postgres(place: object) -> bool:
+    """Return whether the place of a store is the address of a Postgres database."""
+    return isinstance(place, str) and place.startswith(("postgres://", "postgresql://"))
+
+
+def shown_place(place: str | PathLike[str]) -> str:
+    """Return a place as it may be shown: an address without user and password.
+
+    >>> shown_place("postgresql://agents:secret@db.example:5432/agents?sslmode=require")
+    'postgresql://db.example:5432/agents'
+    """
+    if not is_postgres(place):
+        return fspath(place)
+    rest = str(place).partition("://")[2]
+    before, at, after = rest.partition("@")
+    server, _, query = (after if at and "/" not in before else rest).partition("?")
+    where = [each for each in query.split("&") if each.partition("=")[0] in _WHERE]
+    return f"postgresql://{'…' if '@' in server else '?'.join(filter(None, (server, '&'.join(where))))}"
+
+
+def _place(**options: Any) -> Any:
+    """Return the field of a place, which is not shown with its password."""
+    return field(validator=min_len(1), repr=lambda place: repr(shown_place(place)), **options)
+
+
 @frozen
 class MemoryConfig:
     """Memory across runs.
 
     Attributes:
-        path: an SQLite file, created if needed; ``:memory:`` for a memory that ends with the agent.
+        path: an SQLite file, created if needed, or the address of a Postgres database; ``:memory:`` for a
+            memory that ends with the agent.
         tier: ``1`` is keyword search, ``2`` hybrid search with embeddings.
         token_budget: maximum tokens of recalled memory in a prompt, 1 or more.
         embedding_model: the embedding model of tier ``2``, as ``provider/model``.
@@ -46,7 +76,7 @@ class MemoryConfig:
             (``agent``), which reach everybody; ``nothing``: it neither recalls nor leaves any.
     """
 
-    path: str = field(default=IN_PROCESS, validator=min_len(1))
+    path: str = _place(default=IN_PROCESS)
     tier: MemoryTier = "1"
     token_budget: int = field(default=1_000, validator=_positive)
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
@@ -60,10 +90,11 @@ class SessionsConfig:
     """Where the conversations of an agent are kept.
 
     Attributes:
-        path: an SQLite file, created if needed; ``:memory:`` for sessions that end with the agent.
+        path: an SQLite file, created if needed, or the address of a Postgres database; ``:memory:`` for
+            sessions that end with the agent.
     """
 
-    path: str = field(default=IN_PROCESS, validator=min_len(1))
+    path: str = _place(default=IN_PROCESS)
 
 
 @frozen
@@ -71,12 +102,12 @@ class RunLogConfig:
     """Where the events of runs are kept, to be read afterwards.
 
     Attributes:
-        path: an SQLite file, created if needed.
+        path: an SQLite file, created if needed, or the address of a Postgres database.
         keep_days: days after which a run is deleted, above 0; ``None`` for never.
         keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
     """
 
-    path: str = field(validator=min_len(1))
+    path: str = _place()
     keep_days: float | None = field(
         default=30.0,
         validator=optional(_days),  # type: ignore[arg-type]  # attrs takes the type of the default
@@ -95,7 +126,7 @@ class DurabilityConfig:
     """Runs that outlive their process.
 
     Attributes:
-        path: an SQLite file, created if needed, or the URL of a Postgres database.
+        path: an SQLite file, created if needed, or the address of a Postgres database.
         in_doubt: what is done about a tool call that was under way when its process ended, where neither the
             tool is idempotent nor its probe knows: ``tell`` the model, ``ask`` the approver, or ``fail``,
             which stops the run until a person settles the call.
@@ -104,7 +135,7 @@ class DurabilityConfig:
             ``durable``.
     """
 
-    path: str = field(validator=min_len(1))
+    path: str = _place()
     in_doubt: InDoubt = "tell"
     recover: bool = True
     engine: QueueEngineName = "record"
@@ -222,7 +253,8 @@ class CostConfig:
     """Usage and cost tracking, budgets, and model routing.
 
     Attributes:
-        path: an SQLite file, made when it is not there; ``:memory:`` for one that ends with the agent.
+        path: an SQLite file, made when it is not there, or the address of a Postgres database; ``:memory:``
+            for one that ends with the agent.
         tiers: models, the cheapest first; empty leaves the agent's own model.
         run_usd: US dollars that a run may spend, 0 or more; ``None`` for no limit.
         daily_usd: US dollars for a day of UTC, of all that share the file; likewise.
@@ -230,7 +262,7 @@ class CostConfig:
         warn_at: shares of a limit to warn at, above 0 and up to 1.
     """
 
-    path: str = field(default=IN_PROCESS, validator=min_len(1))
+    path: str = _place(default=IN_PROCESS)
     tiers: tuple[ModelTier, ...] = ()
     run_usd: float | None = field(default=None, validator=optional(_dollars))
     daily_usd: float | None = field(default=None, validator=optional(_dollars))
@@ -248,10 +280,11 @@ class AuditConfig:
     """An append-only log of runs.
 
     Attributes:
-        path: an SQLite file, made when it is not there; ``:memory:`` for a log that ends with the agent.
+        path: an SQLite file, made when it is not there, or the address of a Postgres database; ``:memory:``
+            for a log that ends with the agent.
     """
 
-    path: str = field(default=IN_PROCESS, validator=min_len(1))
+    path: str = _place(default=IN_PROCESS)
 
 
 # --- Configuration of agents, reasoning and models ---

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from returns.result import Failure
 
+from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.sql import is_postgres, shown_place
 from reactive_agents.core.errors import ServiceFailed
@@ -63,3 +65,28 @@ async def test_a_server_that_is_not_there_is_a_failure_without_the_password(
     assert "hush" not in error.message + caplog.text
     assert "hush" not in budget.place
     assert [record.levelname for record in caplog.records] == ["WARNING"]
+
+
+def test_no_configuration_shows_a_password() -> None:
+    address = "postgresql://agents:hush@db.example/agents"
+    builder = ReactiveAgents.create().with_memory(address).with_sessions(address).with_audit(address)
+    config = builder.with_cost(address).with_durability(address).with_run_log(address).config
+    assert repr(config).count("postgresql://db.example/agents") == 6
+    assert "hush" not in repr(config)
+    assert config.memory is not None
+    assert config.memory.path == address
+
+
+@pytest.mark.parametrize(
+    ("build", "problem"),
+    [
+        (lambda made: made.with_response_cache("postgresql://h/d"), "got an address, expected a path"),
+        (lambda made: made.with_memory(Path("postgresql://h/d")), "expected an address as a str"),
+    ],
+    ids=["file alone", "path"],
+)
+def test_an_address_is_refused_where_a_file_is_meant(
+    build: Callable[[ReactiveAgents], ReactiveAgents], problem: str
+) -> None:
+    with pytest.raises(AgentError, match=problem):
+        build(ReactiveAgents.create()).build()

