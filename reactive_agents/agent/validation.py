@@ -230,7 +230,7 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 
 def wrong_place(option: str, value: object) -> InvalidConfig | None:
-    """Return a problem unless a value is a path, or the address of a Postgres database."""
+    """Return a problem unless a value is a path or an address of Postgres."""
     return None if is_postgres(value) else wrong_path(option, value)
 
 
