@@ -6,7 +6,6 @@ A value out of its range raises ``ValueError`` at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from os import PathLike, fspath
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
@@ -39,14 +38,14 @@ def is_postgres(place: object) -> bool:
     return isinstance(place, str) and place.startswith(("postgres://", "postgresql://"))
 
 
-def shown_place(place: str | PathLike[str]) -> str:
+def shown_place(place: object) -> str:
     """Return a place as it may be shown: an address without user and password.
 
     >>> shown_place("postgresql://agents:secret@db.example:5432/agents?sslmode=require")
     'postgresql://db.example:5432/agents'
     """
     if not is_postgres(place):
-        return fspath(place)
+        return str(place)
     rest = str(place).partition("://")[2]
     before, at, after = rest.partition("@")
     server, _, query = (after if at and "/" not in before else rest).partition("?")
