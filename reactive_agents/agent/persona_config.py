@@ -55,6 +55,7 @@ class LearningOptions(TypedDict, total=False):
     merge_above_cosine: float
     half_life_days: float
     drop_below: float
+    sharing: personas.LearningSharing
 
 
 class PersonaTimeoutOptions(TypedDict, total=False):

@@ -26,6 +26,7 @@ from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 from reactive_agents.persona.explanation import explain as explain_journal
 from reactive_agents.persona.explanation import mermaid, svg
+from reactive_agents.persona.reasoning_system import is_waiting
 
 _T = TypeVar("_T")
 
@@ -376,6 +377,64 @@ def override(
     _print_learning(changed, as_json=query.as_json)
 
 
+@learnings.command()
+def review(
+    context: typer.Context,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """List the learnings that wait to be approved for every room.
+
+    Each has words of the one room that it is used in until then.
+    """
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
+    found = [each for each in query.run(lambda known: known.learnings()) if is_waiting(each)]
+    if query.as_json:
+        output.print_json(encode(found))
+        return
+    rows = [(each.id, each.tenant, each.domain, each.room or "", each.pattern) for each in found]
+    output.print_table(("id", "tenant", "domain", "room", "pattern"), rows)
+
+
+@learnings.command()
+def approve(
+    context: typer.Context,
+    learning: LearningArgument,
+    pattern: Annotated[
+        str | None, output.option("--pattern", metavar="TEXT", help="Its general wording.")
+    ] = None,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Use a learning in every room of its tenant.
+
+    Without --pattern its names, numbers and quotations are taken out.
+    """
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
+    changed = query.run(
+        lambda known: known.review_learning(LearningId(learning), pattern=pattern), read_only=False
+    )
+    _print_learning(changed, as_json=query.as_json)
+
+
+@learnings.command()
+def keep(
+    context: typer.Context,
+    learning: LearningArgument,
+    persona: PersonaOption = None,
+    memory: MemoryOption = None,
+    as_json: output.JsonOption = False,
+) -> None:
+    """Keep a learning in its room, and propose it no more."""
+    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
+    changed = query.run(
+        lambda known: known.review_learning(LearningId(learning), shared=False), read_only=False
+    )
+    _print_learning(changed, as_json=query.as_json)
+
+
 def _print_learning(learning: LearningEntry, *, as_json: bool) -> None:
     if as_json:
         output.print_json(encode(learning))
@@ -385,6 +444,7 @@ def _print_learning(learning: LearningEntry, *, as_json: bool) -> None:
         ("domain", learning.domain),
         ("pattern", learning.pattern),
         ("context", learning.context),
+        ("used in", "every room" if learning.room is None else f"room {learning.room}"),
         ("confidence", f"{learning.confidence:.2f}{' (set by hand)' if learning.pinned else ''}"),
         ("worked", str(learning.success_count)),
         ("failed", str(learning.failure_count)),

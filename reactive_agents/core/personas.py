@@ -27,7 +27,12 @@ ThoughtKind: TypeAlias = Literal["observation", "decision", "self-reflection"]
 PlanSource: TypeAlias = Literal["model", "reused", "template", "reactive"]
 """The origin of a plan: the model, an earlier plan, a template; ``reactive`` is a single step."""
 
-LearningChange: TypeAlias = Literal["created", "confirmed", "weakened", "dropped"]
+LearningChange: TypeAlias = Literal["created", "confirmed", "weakened", "dropped", "shared"]
+"""``shared``: from now on it is used in every room of its tenant."""
+
+LearningSharing: TypeAlias = Literal["general", "reviewed", "room"]
+"""``general``: a lesson without anything of its room is used in every room of the tenant; ``reviewed``: one
+that a person has approved; ``room``: none."""
 
 _fraction = and_(ge(0.0), le(1.0))
 
@@ -461,6 +466,7 @@ class LearningPolicy:
             differ: restated sentences are near 0.9 with most, and near 0.8 with some.
         half_life_days: days without use after which a learning has lost half of its confidence.
         drop_below: 0 to 1; a learning with a lower confidence is deleted with the next outcome.
+        sharing: which lessons are used in other rooms of the tenant.
     """
 
     enabled: bool = True
@@ -470,6 +476,7 @@ class LearningPolicy:
     merge_above_cosine: float = field(default=0.85, validator=_fraction)
     half_life_days: float = field(default=90.0, validator=gt(0.0))
     drop_below: float = field(default=0.2, validator=_fraction)
+    sharing: LearningSharing = "general"
 
 
 @frozen

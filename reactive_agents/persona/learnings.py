@@ -131,7 +131,9 @@ def learn_from(
             above=measure.same_above,
             similarity=measure.similarity,
         )
-    affected = [each for each in known if each.id in plan.follows]
+    if similar is not None and similar.rejected:  # a person has deleted it
+        lesson, similar = "", None
+    affected = [each for each in known if each.id in plan.follows and not each.rejected]
     if not affected and similar is not None and evaluation.meets_criteria:
         affected = [similar]
     after = {each.id: _after(each, plan, evaluation) for each in affected}
@@ -164,7 +166,12 @@ def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -
 
 
 def _should_drop(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:
-    """Return whether a learning failed too often or was not used for too long."""
+    """Return whether a learning failed too often or was not used for too long.
+
+    What a person has set stays, and so does what a person has deleted: it would be learned again.
+    """
+    if learning.pinned or learning.rejected:
+        return False
     return present_confidence(learning, now, policy) < policy.drop_below
 
 
@@ -183,6 +190,8 @@ def _new(lesson: str, plan: PersonaPlan, evaluation: Evaluation, new_id: Learnin
         first_seen_at=evaluation.evaluated_at,
         last_used_at=evaluation.evaluated_at,
         use_count=1,
+        tenant=plan.event.tenant,
+        room=plan.context_id,
     )
 
 

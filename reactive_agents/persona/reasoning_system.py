@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import anyio
 from attrs import evolve
 from returns.maybe import Maybe
@@ -14,7 +16,14 @@ from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaO
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought
-from reactive_agents.persona.learnings import choose_measure, confidence_of, learn_from, present_confidence
+from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
+from reactive_agents.persona.learnings import (
+    LearningUpdate,
+    choose_measure,
+    confidence_of,
+    learn_from,
+    present_confidence,
+)
 from reactive_agents.persona.plan_changes import answer_of, evaluation_of, evaluation_shape
 from reactive_agents.persona.planning import FormulatedPlan, formulate_plan
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
@@ -54,9 +63,10 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
     settings, services = cycle.settings, cycle.services
     room = plan.room
     listed = services.store.list_learnings(settings.id, domain=room.domain, tenant=room.tenant)
-    known = await cycle.attempt_or("learn", listed, None)
-    if known is None:
+    stored = await cycle.attempt_or("learn", listed, None)
+    if stored is None:
         return
+    known = [each for each in stored if each.room in (None, room.context_id)]
     patterns = [each.pattern for each in known] if evaluation.pattern else []
     measure = await choose_measure(evaluation.pattern, patterns, cycle)
     updates = learn_from(
@@ -67,13 +77,72 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
         policy=settings.learning,
         measure=measure,
     )
-    for update in updates:
+    for update in (*updates, *await _shared(plan, known, updates, cycle)):
         learning = update.learning
         if update.change == "dropped":
             await cycle.attempt_or("learn", services.store.delete_learning(learning.id), False)
         else:
             await cycle.attempt_or("learn", services.store.save_learning(learning), None)
         await cycle.publish(PersonaLearningChanged, learning=learning, change=update.change)
+
+
+async def _shared(
+    plan: personas.PersonaPlan,
+    known: Sequence[personas.LearningEntry],
+    updates: Sequence[LearningUpdate],
+    cycle: Cycle,
+) -> tuple[LearningUpdate, ...]:
+    """Return the new learning for every room of the tenant, when it is general.
+
+    An older one is not judged again: what it was drawn from may be out of sight by now.
+    """
+    created = [each.learning for each in updates if each.change == "created"]
+    if cycle.settings.learning.sharing != "general" or not created:
+        return ()
+    words = await _words_of(plan, known, cycle)
+    return tuple(
+        LearningUpdate(shared_learning(each, words), "shared")
+        for each in created
+        if is_general(each.pattern, words)
+    )
+
+
+def is_waiting(learning: personas.LearningEntry) -> bool:
+    """Return whether it may still be approved for every room of its tenant."""
+    return learning.room is not None and not learning.reviewed and not learning.rejected
+
+
+def shared_learning(learning: personas.LearningEntry, words: RoomWords) -> personas.LearningEntry:
+    """Return a learning for every room, without what is of its own."""
+    return evolve(
+        learning, room=None, context=learning.context if is_general(learning.context, words) else ""
+    )
+
+
+_PHRASES = (
+    "Plan for. Planned by the model in attempt(s), with learned pattern(s). "
+    "Reuses plan, whose task is similar. "
+    "Step failed in the plan for. Learned."
+)
+"""Words that notes on a room have from this package."""
+
+
+async def _words_of(
+    plan: personas.PersonaPlan, learnings: Sequence[personas.LearningEntry], cycle: Cycle
+) -> RoomWords:
+    """Return the words by which a lesson of the plan's room is judged."""
+    settings, domain, event = cycle.settings, cycle.domain, plan.event
+    others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
+    earlier = (*(each.content for each in cycle.transcript), *(each.content for each in cycle.thoughts))
+    learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
+    said = (event.content, *earlier, *learned)
+    speakers = (event.author, event.user, *(each.author for each in cycle.transcript))
+    templates = (
+        text for each in domain.templates for text in (each.goal, *(one.action for one in each.steps))
+    )
+    tools = (name.replace("-", " ").replace("_", " ") for name in domain.tool_names())
+    own = (settings.role, settings.voice, domain.name, domain.engine.settings.system_prompt)
+    return room_words(said, speakers, elsewhere=others, known=(*own, *tools, *templates, _PHRASES))
 
 
 # --- the reasoning system -------------------------------------------------------------------------------
@@ -172,7 +241,8 @@ class PersonaReasoningSystem:
         now, policy = self._services.clock.now(), self.settings.learning
 
         def trusted(known: tuple[personas.LearningEntry, ...]) -> tuple[personas.LearningEntry, ...]:
-            present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
+            kept = [each for each in known if not each.rejected]
+            present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in kept]
             present.sort(key=lambda each: (-each.confidence, -each.use_count))
             return tuple(each for each in present if each.confidence >= min_confidence)
 
@@ -180,13 +250,48 @@ class PersonaReasoningSystem:
 
     @effect
     async def delete_learning(self, learning_id: LearningId) -> Result[None, RecordNotFound | MemoryErrors]:
-        """Delete a learning. Fails with ``RecordNotFound``, or with ``MemoryUnavailable``."""
+        """Delete a learning: it is not used or learned again.
+
+        Its text stays in the records, to recognise it. Fails with ``RecordNotFound``, or with
+        ``MemoryUnavailable``.
+        """
+        changed = await self._change_learning(learning_id, lambda known: evolve(known, rejected=True))
+        return changed.map(lambda _: None)
+
+    @effect
+    async def review_learning(
+        self, learning_id: LearningId, *, pattern: str | None = None, shared: bool = True
+    ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
+        """Approve a learning for every room of its tenant, or keep it in its room.
+
+        Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
+
+        Args:
+            pattern: its general wording; by default names, numbers and quotations are taken out.
+            shared: ``False`` keeps it in its room; it is not proposed again.
+        """
+        nothing = room_words((), (), elsewhere=(), known=(self.settings.role, self.settings.voice))
+
+        def reviewed(known: personas.LearningEntry) -> personas.LearningEntry:
+            if not shared:
+                return evolve(known, reviewed=True)
+            general = general_form(known.pattern, nothing) if pattern is None else pattern
+            return evolve(known, reviewed=True, room=None, pattern=general, context="")
+
+        return await self._change_learning(learning_id, reviewed)
+
+    async def _change_learning(
+        self,
+        learning_id: LearningId,
+        change: Callable[[personas.LearningEntry], personas.LearningEntry],
+    ) -> Result[personas.LearningEntry, RecordNotFound | MemoryErrors]:
         async with self._changing:
             found = await self._own_learning(learning_id)
             if isinstance(found, Failure):
                 return found
-            deleted = await attempt(self._services.store.delete_learning(learning_id))
-            return deleted.map(lambda _: None)
+            changed = change(found.unwrap())
+            saved = await attempt(self._services.store.save_learning(changed))
+            return saved.map(lambda _: changed)
 
     @effect
     async def override_learning(
@@ -206,21 +311,18 @@ class PersonaReasoningSystem:
         Raises:
             ValueError: ``confidence`` is out of its range.
         """
-        async with self._changing:
-            found = await self._own_learning(learning_id)
-            if isinstance(found, Failure):
-                return found
-            known = found.unwrap()
+
+        def overridden(known: personas.LearningEntry) -> personas.LearningEntry:
             pinned = confidence is not None or pattern is not None
             kept = known.confidence if pinned else confidence_of(known.success_count, known.failure_count)
-            changed = evolve(
+            return evolve(
                 known,
                 pattern=known.pattern if pattern is None else pattern,
                 confidence=kept if confidence is None else confidence,
                 pinned=pinned,
             )
-            saved = await attempt(self._services.store.save_learning(changed))
-            return saved.map(lambda _: changed)
+
+        return await self._change_learning(learning_id, overridden)
 
     async def _own_learning(
         self, learning_id: LearningId
@@ -229,6 +331,6 @@ class PersonaReasoningSystem:
         if isinstance(found, Failure):
             return Failure(found.failure())
         learning = found.unwrap().value_or(None)
-        if learning is None or learning.persona_id != self.settings.id:
+        if learning is None or learning.persona_id != self.settings.id or learning.rejected:
             return Failure(RecordNotFound("learning", learning_id))
         return Success(learning)

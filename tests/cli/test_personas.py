@@ -367,6 +367,24 @@ def test_options_of_learnings_may_follow_the_subcommand(memory: tuple[Path, Pers
     assert (nowhere.exit_code, "memory: got 'nowhere.db'" in nowhere.stderr) == (2, True)
 
 
+def test_a_learning_with_words_of_its_room_waits_for_a_person(tmp_path: Path) -> None:
+    path = tmp_path / "memory.db"
+    lived(
+        path, ScriptedLLM(planned("Answer."), say("So.", when="Answer."), assessed("Tell Bob of React 18."))
+    )
+    place = ("--persona", "ada", "--memory", path)
+    name, _, domain, room, pattern = command("learnings", "review", *place).stdout.rstrip("\n").split("\t")
+    assert (domain, room, pattern) == ("chat", "general", "Tell Bob of React 18.")
+    approved = command("learnings", "approve", name, *place).stdout
+    assert "pattern: Tell [name] of [name] [number]\n" in approved
+    assert "used in: every room\n" in approved
+    assert command("learnings", "review", *place).stdout == ""
+    worded = command("learnings", "approve", name, "--pattern", "Name the version.", *place, "--json").stdout
+    assert (json.loads(worded)["pattern"], json.loads(worded)["room"]) == ("Name the version.", None)
+    kept = command("learnings", "keep", name, *place, "--json").stdout
+    assert json.loads(kept)["reviewed"] is True
+
+
 def test_a_terminal_gets_a_table(memory: tuple[Path, PersonaOutcome]) -> None:
     arguments = ("learnings", "--persona", "ada", "--memory", memory[0])
     shown = command(*arguments, stdout=Terminal(), COLUMNS="120").stdout

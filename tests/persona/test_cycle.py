@@ -153,7 +153,7 @@ async def test_five_similar_questions_make_one_learning_that_the_next_plan_is_sh
     assert len(set(learning.learned_from)) == 5
     await bench.process("Which rules do hooks have?", "event-6")
     shown = prompts(llm, PLANNING)[-1]
-    assert f"1. {lessons[0]} (confidence 0.86, succeeded in 5 of 5 tasks, learned in 5 task(s))" in shown
+    assert f"1. {lessons[0]} (confidence 0.86, succeeded in 5 of 5 tasks, learned in this room)" in shown
     changes = [event.change for event in bench.recorder.of(PersonaLearningChanged)]
     assert changes == ["created", *["confirmed"] * 5]
 

@@ -262,6 +262,18 @@ def _queue_of_plans(file: sqlite3.Connection) -> None:
             file.execute(insert, ("delivery", *place, *of_answer))
 
 
+def _rooms_of_learnings(file: sqlite3.Connection) -> None:
+    """Give each learning the room of the task that it was first learned from."""
+    rooms = {}
+    for context, data in file.execute("SELECT context_id, data FROM persona_plans").fetchall():
+        rooms[json.loads(data)["task"]["id"]] = context
+    for number, data in file.execute("SELECT seq, data FROM persona_learnings").fetchall():
+        learning = json.loads(data)
+        tasks = learning.get("learned_from") or [""]
+        changed = json.dumps({**learning, "room": rooms.get(tasks[0], "")})
+        file.execute("UPDATE persona_learnings SET data = ? WHERE seq = ?", (changed, number))
+
+
 _PERSONA_WORK = (
     "ALTER TABLE persona_plans ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
     "DROP INDEX persona_plans_by_event",
@@ -313,6 +325,7 @@ _PERSONA_WORK = (
     'CREATE INDEX persona_work_by_user ON persona_work (persona_id, tenant, "user", updated_at)',
     "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
     _queue_of_plans,
+    _rooms_of_learnings,
 )
 
 _IN_POSTGRES = (

@@ -38,6 +38,9 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
+CRASH_PAUSE_S = 1.0
+"""Seconds before work is begun again at which two processes ended; each later time four times as long."""
+
 _log = logging.getLogger("reactive_agents")
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
@@ -711,10 +714,15 @@ def _claim(
     ).fetchall()
     for (head,) in heads:
         row = file.execute(
-            "SELECT due, holder, lease_until FROM persona_work WHERE number = ?", (head,)
+            "SELECT due, holder, lease_until, attempts, updated_at FROM persona_work WHERE number = ?",
+            (head,),
         ).fetchone()
-        due, held_by, lease_until = row
-        if due > now or (held_by and lease_until >= now and not is_gone(held_by)):
+        due, held_by, lease_until, attempts, begun = row
+        if held_by and lease_until >= now and not is_gone(held_by):
+            continue
+        if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
+            due = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
+        if due > now:
             continue
         file.execute(
             "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + 1, updated_at = ? "
@@ -862,12 +870,12 @@ def _waiting(
     domains: Sequence[personas.Domain] | None = None,
 ) -> int:
     places = "" if domains is None else f" AND domain IN ({', '.join('?' * len(domains))})"
-    (count,) = file.execute(
-        f"SELECT count(*) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} "
-        f"AND holder = ''{places}",
+    rows = file.execute(
+        f"SELECT holder, count(*) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN}{places} "
+        "GROUP BY holder",
         (persona_id, kind, *(domains or ())),
-    ).fetchone()
-    return int(count)
+    ).fetchall()
+    return sum(count for holder, count in rows if not holder or is_gone(holder))
 
 
 def _transcript(

@@ -1,0 +1,103 @@
+"""Whether a lesson may leave the room that it was learned in.
+
+A lesson that is used in every room of a tenant has no word that is of its own room alone, no name, no number
+and no quotation. Rooms are compared by their words and nothing else, so that this holds in every language: a
+word that one room has used, and no other, stays there until a person has approved the lesson. Words of the
+persona's own instructions and tools are known everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from attrs import field, frozen
+
+_WORD = re.compile(r"[^\W\d_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W\d_]+)*")
+_NUMBER = re.compile(r"[^\s\w]?\w*\d[\w.,:/%-]*")
+_ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*")
+_QUOTATION = re.compile(
+    '["\u201c\u201d\u201e\u00ab\u00bb`\u300c\u300e][^"\u201c\u201d\u201e\u00ab\u00bb`\u300d\u300f]*'
+    "[\"\u201c\u201d\u00ab\u00bb`\u300d\u300f]?|(?<!\\w)['\u2018\u2019][^'\u2018\u2019]*['\u2018\u2019](?!\\w)"
+)
+_SENTENCE_END = re.compile(r"(?:^|[.!?:]\s+|\n\s*)\W*$")
+_STEM = 5
+"""Characters from the beginning by which a word is one of its room: other forms of a word are that word."""
+
+
+@frozen
+class RoomWords:
+    """The words by which a lesson of one room is judged, in lower case.
+
+    Attributes:
+        own: beginnings of the words that were used in the room, and of the names of who spoke.
+        names: words of the room that begin with a capital within a sentence, and the names of who spoke.
+        elsewhere: words of other rooms.
+        known: words of the persona's instructions, tools and templates.
+    """
+
+    own: frozenset[str]
+    names: frozenset[str]
+    elsewhere: frozenset[str] = field(repr=False)
+    known: frozenset[str] = field(repr=False)
+
+
+def room_words(
+    said: Iterable[str], speakers: Iterable[str], *, elsewhere: Iterable[str], known: Iterable[str]
+) -> RoomWords:
+    """Return the words of a room.
+
+    Args:
+        said: texts of the room.
+        speakers: names and ids of who spoke there.
+        elsewhere: texts of other rooms.
+        known: instructions, names of tools and other texts of the program.
+    """
+    texts, people = tuple(said), _words(speakers)
+    names = frozenset(name.casefold() for text in texts for name in _names(text))
+    own = frozenset(word[:_STEM] for word in _words(texts) | people)
+    return RoomWords(own, names | people, _words(elsewhere), _words(known))
+
+
+def general_form(lesson: str, words: RoomWords) -> str:
+    """Return a lesson without quotations, addresses, numbers and names.
+
+    It is general when nothing had to be replaced.
+    """
+    text = _QUOTATION.sub("[quotation]", lesson)
+    text = _ADDRESS.sub("[address]", text)
+    text = _NUMBER.sub("[number]", text)
+    placeholders = ("quotation", "address", "number")
+
+    def shown(found: re.Match[str]) -> str:
+        word, folded = found[0], found[0].casefold()
+        if word in placeholders and text[found.start() - 1 : found.start()] == "[":
+            return word
+        if folded in words.known:
+            return word
+        is_name = folded in words.names or (word[0].isupper() and not _begins(text, found.start()))
+        is_private = folded[:_STEM] in words.own and folded not in words.elsewhere
+        return "[name]" if is_name or is_private else word
+
+    return _WORD.sub(shown, text)
+
+
+def is_general(lesson: str, words: RoomWords) -> bool:
+    """Return whether a lesson may be used in other rooms."""
+    return general_form(lesson, words) == lesson
+
+
+def _names(text: str) -> list[str]:
+    return [
+        found[0]
+        for found in _WORD.finditer(text)
+        if found[0][0].isupper() and not _begins(text, found.start())
+    ]
+
+
+def _begins(text: str, start: int) -> bool:
+    return _SENTENCE_END.search(text[:start]) is not None
+
+
+def _words(texts: Iterable[str]) -> frozenset[str]:
+    return frozenset(word.casefold() for text in texts for word in _WORD.findall(text))
