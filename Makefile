@@ -10,6 +10,8 @@ PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
 MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
+# the tests start many processes: where none may keep what it compiled, each compiles the package again
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help install install-dev demo studio test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean

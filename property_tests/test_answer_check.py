@@ -64,7 +64,7 @@ TOOLS = {"get_price": "Get the price of an item.", "search": "Search the web.", 
 
 
 @given(texts, seens)
-@examples(400)
+@examples(150)
 def test_every_text_is_judged_without_an_error(text: str, seen: Seen) -> None:
     figures = unsupported_figures(text, seen)
     assert len(set(figures)) == len(figures)
@@ -74,14 +74,14 @@ def test_every_text_is_judged_without_an_error(text: str, seen: Seen) -> None:
 
 
 @given(st.lists(numbers, min_size=1, max_size=5), texts, seens)
-@examples(200)
+@examples(100)
 def test_a_figure_that_stands_in_a_result_is_supported(figures: list[str], around: str, seen: Seen) -> None:
     result = f"{around} | {' | '.join(figures)} |"
     assert unsupported_figures(" and ".join(figures), Seen(seen.task, (*seen.results, result))) == ()
 
 
 @given(texts, seens, texts)
-@examples(300)
+@examples(120)
 def test_more_results_never_make_a_figure_unsupported(text: str, seen: Seen, more: str) -> None:
     before = unsupported_figures(text, seen)
     after = unsupported_figures(text, Seen(seen.task, (*seen.results, more)))
@@ -89,7 +89,7 @@ def test_more_results_never_make_a_figure_unsupported(text: str, seen: Seen, mor
 
 
 @given(st.sampled_from(["?", ":", "…", "..."]), texts, seens)
-@examples(200)
+@examples(100)
 def test_what_ends_open_is_never_an_answer_at_once(end: str, text: str, seen: Seen) -> None:
     assert judge_text(text + end, TOOLS, seen) == "announcement"
     assert not ends_with_evidence(text + end, seen)
@@ -237,7 +237,7 @@ def test_an_answer_in_any_spelling_of_its_tool_is_delivered(spelling: str, deliv
 
 
 @given(texts, st.lists(calls, max_size=4))
-@examples(300)
+@examples(120)
 def test_every_text_is_looked_through_for_calls_without_an_error(
     text: str, tools: list[tuple[str, dict[str, Any]]]
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from property_tests.test_redaction import STARTS, keys, secrets, surroundings
 from reactive_agents.core.redaction import Redactor, StreamRedactor
+from tests.support.profiles import examples
 
 cuts = st.lists(st.integers(0, 400), max_size=30)
 plain = st.text(string.ascii_letters + " .,\n", max_size=60) | st.sampled_from(STARTS)
@@ -66,6 +67,7 @@ class Counting(StreamRedactor):
         return super()._safe_cut(text)
 
 
+@examples(20)
 @given(
     letters=st.sampled_from(["a", "a-", "sk-", "a/b+", "AKIA", "-----BEGIN ", "eyJhbGciOi."]),
     size=st.integers(1, 40),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Iterator
 
@@ -31,6 +32,12 @@ def without_backoff() -> Iterator[None]:
     """Calls of models are made again at once."""
     with stamina.set_testing(True, attempts=9, cap=True):
         yield
+
+
+def pytest_collection_finish() -> None:
+    """Let no later garbage collection look through the modules and the thousands of tests."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

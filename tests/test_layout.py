@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,12 @@ PACKAGE = ROOT / "reactive_agents"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 SourceCheck = Callable[[Path], None]
+
+
+@cache
+def parsed(source: Path) -> ast.Module:
+    """Return the syntax tree of a file."""
+    return ast.parse(source.read_text(encoding="utf-8"))
 
 
 def check_each(subtests: pytest.Subtests, sources: Iterable[Path], check: SourceCheck) -> None:
@@ -58,7 +65,7 @@ def test_modules_of_the_inner_packages_import_in_no_circle() -> None:
     }
 
     def imported(path: Path) -> Iterator[str]:  # also what is imported for types alone
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        for node in ast.walk(parsed(path)):
             if isinstance(node, ast.ImportFrom) and node.module:
                 full = (f"{node.module}.{alias.name}" for alias in node.names)
                 yield from {name if name in names else node.module for name in full}
@@ -73,11 +80,10 @@ def test_modules_of_the_inner_packages_import_in_no_circle() -> None:
 def test_modules_are_few_and_little_of_them_is_imports() -> None:
     lines = imports = 0
     for source in SOURCES:
-        text = source.read_text(encoding="utf-8")
-        lines += len(text.splitlines())
+        lines += len(source.read_text(encoding="utf-8").splitlines())
         imports += sum(
             (node.end_lineno or node.lineno) - node.lineno + 1
-            for node in ast.walk(ast.parse(text))
+            for node in ast.walk(parsed(source))
             if isinstance(node, ast.Import | ast.ImportFrom)
         )
     assert len(SOURCES) < 320
@@ -88,7 +94,7 @@ def test_modules_are_few_and_little_of_them_is_imports() -> None:
 
 def test_what_is_public_has_a_docstring(subtests: pytest.Subtests) -> None:
     def check(source: Path) -> None:
-        module = ast.parse(source.read_text(encoding="utf-8"))
+        module = parsed(source)
         if module.body:
             assert ast.get_docstring(module), "the module has no docstring"
         without = [each.name for each in public_definitions(module) if not has_docstring(each)]
@@ -194,7 +200,7 @@ IMPURE = {
 
 def test_the_pure_packages_use_no_clock_no_randomness_and_no_files(subtests: pytest.Subtests) -> None:
     def check(source: Path) -> None:
-        module = ast.parse(source.read_text(encoding="utf-8"))
+        module = parsed(source)
         # time limits are kept in one place; whether a cancellation is the task's own, only asyncio knows
         allowed = {"asyncio", "time"} if source.name == "effects.py" else set()
         assert imported(module) & IMPURE == allowed

@@ -6,10 +6,10 @@ import ast
 import re
 from collections import defaultdict
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent.parent / "reactive_agents"
-MODULES = {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
 LONGEST_FIRST_LINE = 80
 GERUNDS_OF_THE_FIELD = {
     "chunking",
@@ -25,9 +25,20 @@ GERUNDS_OF_THE_FIELD = {
 }
 
 
-def docstrings() -> Iterator[tuple[str, str]]:
+@cache
+def modules() -> dict[Path, ast.Module]:
+    """The syntax trees of the package."""
+    return {path: ast.parse(path.read_text(encoding="utf-8")) for path in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def docstrings() -> tuple[tuple[str, str], ...]:
     """Every docstring of the package, with its file and line."""
-    for path, module in MODULES.items():
+    return tuple(_docstrings())
+
+
+def _docstrings() -> Iterator[tuple[str, str]]:
+    for path, module in modules().items():
         for node in ast.walk(module):
             if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
                 text = ast.get_docstring(node)
@@ -38,7 +49,7 @@ def docstrings() -> Iterator[tuple[str, str]]:
 
 def test_no_two_public_classes_have_one_name() -> None:
     places: defaultdict[str, list[str]] = defaultdict(list)
-    for path, module in MODULES.items():
+    for path, module in modules().items():
         for node in module.body:
             if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
                 places[node.name].append(str(path.relative_to(PACKAGE)))
@@ -46,11 +57,11 @@ def test_no_two_public_classes_have_one_name() -> None:
 
 
 def test_no_module_has_the_name_of_a_package_beside_it() -> None:
-    assert [path for path in MODULES if path.with_suffix("").is_dir()] == []
+    assert [path for path in modules() if path.with_suffix("").is_dir()] == []
 
 
 def test_modules_are_nouns() -> None:
-    gerunds = [path.stem for path in MODULES if re.fullmatch("[a-z]+ing", path.stem)]
+    gerunds = [path.stem for path in modules() if re.fullmatch("[a-z]+ing", path.stem)]
     assert set(gerunds) <= GERUNDS_OF_THE_FIELD
 
 
@@ -65,9 +76,9 @@ def test_the_first_line_of_a_docstring_is_short() -> None:
 
 def test_each_package_begins_with_why_it_is_as_it_is() -> None:
     """The main module of each package: its ``__init__``, or the module that says so for it."""
-    packages = [path for path in MODULES if path.name == "__init__.py" and path.parent.parent == PACKAGE]
+    packages = [path for path in modules() if path.name == "__init__.py" and path.parent.parent == PACKAGE]
     assert len(packages) > 10
     for path in packages:
         main = [path, *path.parent.glob("*.py")]
-        texts = [ast.get_docstring(MODULES[each]) or "" for each in main]
+        texts = [ast.get_docstring(modules()[each]) or "" for each in main]
         assert any(len(text.splitlines()) >= 5 for text in texts), path

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 import tracemalloc
+from collections.abc import Callable
 from statistics import median
 from types import FrameType
 
@@ -22,42 +23,39 @@ from reactive_agents.testing import EventRecorder, ScriptedLLM
 pytestmark = pytest.mark.anyio
 
 EARLY, LATE, SAMPLE = 100, 2_000, 40
+COMPARED = (range(EARLY - SAMPLE, EARLY), range(LATE - SAMPLE, LATE))
 
 
 class Measured(ScriptedLLM):
-    """Calls a tool with new arguments each turn, and notes what each turn took.
+    """Calls a tool with new arguments each turn, and notes what each turn took that is compared.
 
-    Attributes:
-        calls: functions called up to each turn, also those of the interpreter.
-        peaks: for each turn, the most bytes that were allocated on top of those at its beginning.
+    Args:
+        watch: begins or ends to watch the turns; the others are as fast as they are.
+        figure: what was seen since the last time.
     """
 
-    def __init__(self, turns: int) -> None:
+    def __init__(self, watch: Callable[[bool], None], figure: Callable[[], int]) -> None:
         super().__init__()
-        self.turns = turns
-        self.count = 0
-        self.calls: list[int] = []
-        self.peaks: list[int] = []
+        self.turn = 0
+        self.taken: list[list[int]] = [[], []]
+        self._watch = watch
+        self._figure = figure
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        turn = len(self.calls)
-        self.calls.append(self.count)
-        if tracemalloc.is_tracing():
-            now, peak = tracemalloc.get_traced_memory()
-            self.peaks.append(peak - self._began if turn else 0)
-            tracemalloc.reset_peak()
-            self._began = now
+        for turns, taken in zip(COMPARED, self.taken, strict=True):
+            if self.turn - 1 in turns:
+                taken.append(self._figure())
+            if self.turn in (turns.start, turns.stop):
+                self._watch(self.turn == turns.start)
+                self._figure()
+        self.turn += 1
         read = 20 * len(request.messages)
         usage = Usage(read, 10, read + 10)
-        if turn == self.turns:
+        if self.turn > LATE:
             return Success(ModelResponse("done", self.model, usage=usage))
-        made = ToolCall(CallId(f"call-{turn}"), "look", {"at": turn})
+        made = ToolCall(CallId(f"call-{self.turn}"), "look", {"at": self.turn})
         return Success(ModelResponse("", self.model, (made,), usage=usage))
-
-    def note(self, frame: FrameType, event: str, argument: object) -> None:
-        """Count a call, as a profiler."""
-        self.count += event in ("call", "c_call")
 
 
 async def run(model: Measured, hooks: bool) -> None:
@@ -66,7 +64,7 @@ async def run(model: Measured, hooks: bool) -> None:
         return f"seen {at}"
 
     builder = ReactiveAgents.create().with_llm(model).with_tools(look).with_reasoning()
-    builder = builder.with_context_profile("local").with_max_iterations(model.turns + 1)
+    builder = builder.with_context_profile("local").with_max_iterations(LATE + 1)
     seen: list[int] = []
 
     def watch(context: ExecutionContext) -> None:
@@ -81,28 +79,42 @@ async def run(model: Measured, hooks: bool) -> None:
     assert (await agent.run("Look everywhere.")).output == "done"
 
 
-def typical(figures: list[int], at: int) -> float:
-    """Return what most of the turns around one took: some compact the transcript, or let a table grow."""
-    return median(figures[at - SAMPLE : at])
+def assert_the_same(model: Measured, most: float) -> None:
+    """Compare what most turns took: some compact the transcript, or let a table grow."""
+    early, late = model.taken
+    assert len(early) == len(late) == SAMPLE
+    assert 0 < median(late) <= most * median(early)
 
 
 @pytest.mark.parametrize("hooks", [False, True])
 async def test_a_late_step_calls_as_many_functions_as_an_early_one(hooks: bool) -> None:
-    model = Measured(LATE)
-    sys.setprofile(model.note)
-    try:
-        await run(model, hooks)
-    finally:
-        sys.setprofile(None)
-    each = [later - earlier for earlier, later in zip(model.calls, model.calls[1:], strict=False)]
-    assert typical(each, LATE) <= 1.1 * typical(each, EARLY)
+    calls = 0
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls
+        calls += event in ("call", "c_call")
+
+    def figure() -> int:
+        nonlocal calls
+        seen, calls = calls, 0
+        return seen
+
+    model = Measured(lambda begins: sys.setprofile(note if begins else None), figure)
+    await run(model, hooks)
+    assert_the_same(model, 1.1)
 
 
 async def test_a_late_step_copies_no_more_than_an_early_one() -> None:
-    model = Measured(LATE)
-    tracemalloc.start()
-    try:
-        await run(model, hooks=False)
-    finally:
-        tracemalloc.stop()
-    assert typical(model.peaks, LATE) <= 1.3 * typical(model.peaks, EARLY)
+    """Compares, for each turn, the most bytes that were allocated on top of those at its beginning."""
+    began = 0
+
+    def figure() -> int:
+        nonlocal began
+        now, peak = tracemalloc.get_traced_memory()
+        most, began = peak - began, now
+        tracemalloc.reset_peak()
+        return most
+
+    model = Measured(lambda begins: tracemalloc.start() if begins else tracemalloc.stop(), figure)
+    await run(model, hooks=False)
+    assert_the_same(model, 1.3)

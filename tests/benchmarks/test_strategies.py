@@ -11,12 +11,25 @@ from hypothesis import strategies as st
 
 from tests.benchmarks.strategies.__main__ import DOCS, contest
 from tests.benchmarks.strategies.contest import compete, entrants
-from tests.benchmarks.strategies.game import as_numbers, is_won, play, puzzles, read_steps, steps, winnable
+from tests.benchmarks.strategies.game import (
+    Numbers,
+    as_numbers,
+    is_won,
+    play,
+    puzzles,
+    read_steps,
+    steps,
+    winnable,
+)
 from tests.benchmarks.strategies.player import Skill, first_wrong
 from tests.benchmarks.strategies.report import plot, table
 
 pytestmark = pytest.mark.anyio
-GAMES = puzzles(12)
+
+
+@pytest.fixture(scope="module")
+def games() -> tuple[Numbers, ...]:
+    return puzzles(12)
 
 
 @given(st.lists(st.integers(1, 13), min_size=2, max_size=3))
@@ -29,7 +42,7 @@ def test_a_game_is_winnable_when_one_of_its_steps_leaves_it_so(values: list[int]
         assert read_steps(f"First {step}.") == (step,)
 
 
-def test_only_three_possible_steps_to_24_win() -> None:
+def test_only_three_possible_steps_to_24_win(games: tuple[Numbers, ...]) -> None:
     numbers = as_numbers([4, 7, 8, 8])
     assert is_won(numbers, "8 / 8 = 1\n7 - 1 = 6\n4 * 6 = 24")
     assert not is_won(numbers, "8 / 8 = 1\n7 - 1 = 6")
@@ -37,20 +50,20 @@ def test_only_three_possible_steps_to_24_win() -> None:
     assert not is_won(numbers, "9 / 8 = 9/8")
     assert play(numbers, read_steps("8 / 7 = 8/7")) == as_numbers([4, 8, Fraction(8, 7)])
     assert first_wrong(numbers, read_steps("8 / 8 = 1\n7 * 4 = 28\n28 + 1 = 29")) == 2
-    assert len(set(GAMES)) == len(GAMES)
-    assert all(map(winnable, GAMES))
+    assert len(set(games)) == len(games)
+    assert all(map(winnable, games))
 
 
 @pytest.mark.parametrize("with_check", [False, True])
-async def test_a_model_without_fault_wins_every_game(with_check: bool) -> None:
+async def test_a_model_without_fault_wins_every_game(games: tuple[Numbers, ...], with_check: bool) -> None:
     perfect = Skill(1.0, critic=1.0, noise=0.0)
     for entrant in entrants():
-        standing = await compete(entrant, perfect, GAMES[:3], with_check=with_check)
+        standing = await compete(entrant, perfect, games[:3], with_check=with_check)
         assert (standing.won, standing.entrant) == (1.0, entrant.name)
 
 
-async def test_judgement_pays() -> None:
-    standings = await contest(GAMES, (0.7,), with_check=False)
+async def test_judgement_pays(games: tuple[Numbers, ...]) -> None:
+    standings = await contest(games, (0.7,), with_check=False)
     won = {each.entrant: each.won for each in standings}
     calls = {each.entrant: each.calls for each in standings}
     assert won["tree-of-thought"] > won["direct, best of 8 by majority"]
@@ -63,9 +76,9 @@ async def test_judgement_pays() -> None:
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == len(entrants())
 
 
-async def test_the_same_game_ends_the_same_way() -> None:
+async def test_the_same_game_ends_the_same_way(games: tuple[Numbers, ...]) -> None:
     for entrant in entrants():
-        first, second = [await compete(entrant, Skill(0.6), GAMES[:2]) for _ in range(2)]
+        first, second = [await compete(entrant, Skill(0.6), games[:2]) for _ in range(2)]
         assert first == second
 
 

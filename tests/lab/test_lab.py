@@ -61,8 +61,8 @@ def test_every_kind_of_slip_happens() -> None:
     ]
 
     def happens(kind: str) -> bool:
-        tasks = [(family, family.task(0)) for family in chosen]
-        return kind in run_tasks(tasks, of_one_kind(kind, 1.0)).slips
+        profile = of_one_kind(kind, 1.0)
+        return any(kind in run_tasks([(family, family.task(0))], profile).slips for family in chosen)
 
     never = [kind for kind in SLIPS if not happens(kind)]
     assert never == []
@@ -70,7 +70,7 @@ def test_every_kind_of_slip_happens() -> None:
 
 def test_a_seed_repeats_a_run() -> None:
     def run() -> object:
-        return run_tasks([(family, family.task(0)) for family in FAMILIES], WEAK, seed=7).outcomes
+        return run_tasks([(family, family.task(0)) for family in FAMILIES[::3]], WEAK, seed=7).outcomes
 
     assert run() == run()
 
