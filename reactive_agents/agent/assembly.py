@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from attrs import evolve, frozen
-from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model
@@ -21,7 +20,7 @@ from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import alike, described_tool, find_tool, imported, wrong_tool_deps
 from reactive_agents.agent.validation import wrong_path, wrong_place
 from reactive_agents.containers import RuntimeContainer, ToolSettings
-from reactive_agents.containers.composition import EMPTY, OptionalService, Providers, Singleton
+from reactive_agents.containers.composition import EMPTY, Object, OptionalService, Providers, Singleton
 from reactive_agents.containers.governance import check_deliverables, check_signing_key, governance_services
 from reactive_agents.containers.layers import CoreLayer, find_model_profile, with_response_cache
 from reactive_agents.containers.memory import (

@@ -61,6 +61,7 @@ from reactive_agents.effects import Effect
 from reactive_agents.engine import HookHandler, HookTiming, LifecycleHook, LifecyclePhase
 from reactive_agents.engine.hooks import wrong_hook
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
+from reactive_agents.lazy_imports import uncollected
 from reactive_agents.ports import LLM
 from reactive_agents.reasoning import ReasoningController, Strategy
 
@@ -665,7 +666,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        from reactive_agents.agent.assembly import assemble_agent  # with the container library
+        with uncollected():
+            from reactive_agents.agent.assembly import assemble_agent  # with the container library
 
         return assemble_agent(self.config, self.components)
 

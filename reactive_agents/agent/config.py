@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections.abc import Collection, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-import tomli_w
 from attrs import evolve, field, fields, frozen
 from returns.result import Failure, Result, Success
 
@@ -79,6 +77,8 @@ class AgentConfig(RunSettings):
 
     def to_toml(self) -> str:
         """Return the configuration as a TOML document."""
+        import tomli_w  # few programs write a configuration
+
         return tomli_w.dumps(self._document())
 
     def save(self, path: str | Path) -> None:
@@ -164,6 +164,8 @@ def _decoded(source: object, kind: type[T]) -> Result[T, ConfigErrors]:
         return Failure(InvalidConfig("config", repr(str(path)), f"a readable text file ({error})"))
     if path.suffix == ".json":
         return from_json(text, kind)
+    import tomllib
+
     try:
         document = tomllib.loads(text)
     except (ValueError, RecursionError) as error:

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
 
 from attrs import evolve, field, frozen
-from dependency_injector.providers import Object, Provider
 from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
@@ -28,7 +27,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_path, wrong_text
-from reactive_agents.containers.composition import Lifetimes, Singleton
+from reactive_agents.containers.composition import Lifetimes, Object, Provider, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.memory import open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer

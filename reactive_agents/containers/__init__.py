@@ -6,8 +6,12 @@ The only package that sees both a port and its adapter. Each layer is one small 
 
 from __future__ import annotations
 
-from reactive_agents.containers.composition import LateOverrideError
-from reactive_agents.containers.layers import ToolSettings
-from reactive_agents.containers.runtime import RuntimeContainer, create_runtime
+from reactive_agents.lazy_imports import import_injector
+
+import_injector()  # before the modules below import it
+
+from reactive_agents.containers.composition import LateOverrideError  # noqa: E402
+from reactive_agents.containers.layers import ToolSettings  # noqa: E402
+from reactive_agents.containers.runtime import RuntimeContainer, create_runtime  # noqa: E402
 
 __all__ = ["LateOverrideError", "RuntimeContainer", "ToolSettings", "create_runtime"]

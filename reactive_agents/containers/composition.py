@@ -21,6 +21,8 @@ from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
 from dependency_injector import containers, providers
+from dependency_injector.providers import Object as Object  # also for modules outside of this package,
+from dependency_injector.providers import Provider as Provider  # which import dependency-injector by it
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 

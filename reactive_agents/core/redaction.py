@@ -97,7 +97,7 @@ class Redactor:
 
     @cached_property
     def _special(self) -> tuple[SecretPattern, ...]:
-        """Patterns beside the common ones, compiled with the first text, as it is slow."""
+        """Patterns beside the common ones, made with the first text."""
         return (*(pattern_of(value, kind) for value, kind in self._values), *self._own)
 
     def redact(self, text: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import html
 import json
 import re
 from collections.abc import Callable, Iterator
@@ -23,7 +22,7 @@ class SecretPattern(NamedTuple):
 
     Attributes:
         kind: names it in what stands in its place.
-        pattern: matches it; when there is a group ``secret``, that is the secret, else the whole match.
+        look: matches it; when there is a group ``secret``, that is the secret, else the whole match.
         is_secret: a second look at a match, for patterns that also match harmless text.
         signs: folded texts, one of which is in every folded text that has a match; none when nothing of the
             kind is known.
@@ -31,10 +30,20 @@ class SecretPattern(NamedTuple):
     """
 
     kind: str
-    pattern: re.Pattern[str]
+    look: str | re.Pattern[str]
     is_secret: _Judge = _always
     signs: tuple[str, ...] = ()
     disguisable: bool = False
+
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The regular expression, compiled when it is first used."""
+        return _compiled(self.look)
+
+
+@lru_cache(maxsize=1024)
+def _compiled(look: str | re.Pattern[str]) -> re.Pattern[str]:
+    return re.compile(look)
 
 
 _DOTS = {ord("ı"): "i", 0x307: None}
@@ -257,7 +266,7 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
 )  # fmt: skip
 
 PATTERNS = tuple(
-    SecretPattern(kind, re.compile(look), judge, tuple(signs.split())) for kind, look, judge, signs in _LOOKS
+    SecretPattern(kind, look, judge, tuple(signs.split())) for kind, look, judge, signs in _LOOKS
 )
 _ALL_SIGNS = {sign for each in PATTERNS for sign in each.signs}
 _SIGNS = tuple(sorted(sign for sign in _ALL_SIGNS if not any(each in sign for each in _ALL_SIGNS - {sign})))
@@ -334,10 +343,10 @@ def pattern_of(secret: str, kind: str) -> SecretPattern:
     writers. Forms in base64, compressed or encrypted are not found.
     """
     if len(secret) <= _MOST_FLEXIBLE and not _AMBIGUOUS.search(secret):
-        pattern = re.compile(_SEAM.join(map(_any_form, secret)))
-        return SecretPattern(kind, pattern, signs=(folded(secret),), disguisable=True)
+        look = _SEAM.join(map(_any_form, secret))
+        return SecretPattern(kind, look, signs=(folded(secret),), disguisable=True)
     forms = sorted(set(_whole_forms(secret)), key=lambda form: (-len(form), form))
-    return SecretPattern(kind, re.compile("|".join(map(re.escape, forms))), signs=tuple(map(folded, forms)))
+    return SecretPattern(kind, "|".join(map(re.escape, forms)), signs=tuple(map(folded, forms)))
 
 
 def _any_form(char: str) -> str:
@@ -347,6 +356,8 @@ def _any_form(char: str) -> str:
     escaped = "".join(
         rf"\\\\{{0,3}}u{_hex(units[at])}{_hex(units[at + 1])}" for at in range(0, len(units), 2)
     )
+    import html  # few secrets are looked for by their value
+
     forms = [re.escape(char), percent, escaped]
     if char == "/":
         forms.append(r"\\\\{0,3}/")
@@ -360,6 +371,8 @@ def _hex(octet: int) -> str:
 
 
 def _whole_forms(secret: str) -> Iterator[str]:
+    import html
+
     whole = [secret, secret.strip()]
     lines = [line.strip() for line in secret.splitlines()]
     for form in (*whole, *(line for line in lines if len(line) >= _SHORTEST_LINE)):

@@ -1,21 +1,76 @@
-"""What a process imports until the first answer of the offline model."""
+"""What a process imports until the first answer of the offline model, and what only when it is used."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
-PROGRAM = """
+import pytest
+
+HEAVY = (
+    *("dependency_injector.wiring", "fastapi", "litellm", "mcp", "opentelemetry", "pydantic", "regex"),
+    *("rich", "sqlite3", "starlette", "typer", "werkzeug", "yaml", "reactive_agents.persona"),
+)
+MOST_MODULES = 470
+"""A number to go down: what takes the time of a start is mostly that of its modules."""
+
+FIRST_ANSWER = f"""
 import sys
 from reactive_agents import ReactiveAgents
 
 agent = ReactiveAgents.create().with_model("offline").with_reasoning().build()
 assert agent.run_sync("What is 17 * 23?").status
-heavy = {"litellm", "mcp", "regex", "rich", "sqlite3", "typer", "reactive_agents.persona"}
-assert not heavy & set(sys.modules), heavy & set(sys.modules)
+assert [name for name in {HEAVY} if name in sys.modules] == []
+assert len(sys.modules) < {MOST_MODULES}, len(sys.modules)
+"""
+
+INJECTOR = """
+import gc, sys
+import reactive_agents.containers
+from dependency_injector import containers, providers
+
+assert gc.isenabled()
+config = providers.Configuration()
+config.from_yaml(sys.argv[1])
+assert config.place() == "here"
+
+from pydantic_settings import BaseSettings
+
+class Settings(BaseSettings):
+    place: str = "there"
+
+config.from_pydantic(Settings())
+assert config.place() == "there"
+try:
+    config.from_pydantic(object())
+except Exception as error:
+    assert "Unable to recognize settings" in str(error)
+else:
+    raise AssertionError
+
+import yaml
+from dependency_injector.wiring import Provide, inject
+
+assert yaml.safe_load("a: 1") == yaml.load("a: 1", providers.YamlLoader) == {"a": 1}
+
+class Container(containers.DeclarativeContainer):
+    value = providers.Object(5)
+
+@inject
+def injected(value: int = Provide[Container.value]) -> int:
+    return value
+
+container = Container()
+container.wire(modules=[__name__])
+assert injected() == 5
+container.unwire()
 """
 
 
-def test_the_first_answer_imports_only_what_it_needs() -> None:
-    done = subprocess.run([sys.executable, "-c", PROGRAM], capture_output=True, text=True)
+@pytest.mark.parametrize("program", [FIRST_ANSWER, INJECTOR], ids=["the first answer", "dependency-injector"])
+def test_what_is_not_needed_is_imported_when_it_is(program: str, tmp_path: Path) -> None:
+    settings = tmp_path / "settings.yml"
+    settings.write_text("place: here\n")
+    done = subprocess.run([sys.executable, "-c", program, settings], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

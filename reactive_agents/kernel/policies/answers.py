@@ -42,7 +42,6 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
-from reactive_agents.kernel.open_items import open_items
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.policies.limits import turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
@@ -266,6 +265,8 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     asked = [text for call in calls for text in _texts_asked(call, context)]
     if not asked:
         return ()
+    from reactive_agents.kernel.open_items import open_items  # its expressions take a while to compile
+
     return open_items(context.input.asked, asked, "\n".join((*calls, *_results(state))))
 
 
