@@ -40,7 +40,10 @@ def lazy_names(package: str, homes: Mapping[str, str]) -> Callable[[str], Any]:
 
 @contextmanager
 def uncollected() -> Iterator[None]:
-    """Collect no garbage within the block: an import makes many objects, and nearly all of them stay."""
+    """Collect no garbage within the block.
+
+    An import makes many objects, and nearly all of them stay.
+    """
     enabled = gc.isenabled()
     gc.disable()
     try:
