@@ -27,6 +27,7 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "worker": ("recorded_runs", "Run what is queued, and what was interrupted."),
     "studio": ("studio", "Open a page that shows what runs do, and acts on them."),
     "serve": ("serve", "Serve agents over HTTP."),
+    "mcp": ("serve", "Serve agents as the tools of an MCP server."),
     "keys": ("serve", "Create, list and revoke the API keys of a server."),
     "models": ("models", "List the model providers, or probe a model."),
     "persona": ("persona", "Send events to a persona."),

@@ -1,13 +1,13 @@
-"""``reactive-agents serve`` and ``keys``: agents over HTTP, and who may use them."""
+"""``reactive-agents serve``, ``mcp`` and ``keys``: agents for others."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Sequence
+from contextlib import AsyncExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import anyio
 import typer
@@ -16,43 +16,49 @@ from attrs import evolve, fields
 from reactive_agents.adapters.telemetry.console import SilentView
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
+from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.core.codec import encode
 from reactive_agents.server.access import ApiKeys, KeyLimits
-from reactive_agents.server.app import create_app
+from reactive_agents.server.app import create_app, named_agents
 from reactive_agents.server.process import DrainingServer, bound_socket
+from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import LOOPBACK_HOSTS
 
 KeysOption = Annotated[
     Path, typer.Option("--keys", metavar="FILE", help="The file of the keys.", show_default=False)
 ]
+AgentArguments = Annotated[
+    list[Path], typer.Argument(metavar="AGENT…", help="Configurations of agents.", show_default=False)
+]
+HostOption = Annotated[
+    str, output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+]
+PortOption = Annotated[
+    int, output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one.")
+]
+AdmittedOption = Annotated[
+    Path | None,
+    output.option(
+        "--keys",
+        metavar="FILE",
+        help="The API keys that are admitted. Without it anybody on this machine is, and nobody else.",
+    ),
+]
+RunsOption = Annotated[
+    str | None,
+    output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, so that they go on."),
+]
+_DRAIN_S = 30.0
 
 
 def serve(
-    configs: Annotated[
-        list[Path], typer.Argument(metavar="AGENT…", help="Configurations of agents.", show_default=False)
-    ],
-    host: Annotated[
-        str,
-        output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default."),
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one."),
-    ] = 8_000,
-    keys_file: Annotated[
-        Path | None,
-        output.option(
-            "--keys",
-            metavar="FILE",
-            help="The API keys that are admitted. Without it anybody on this machine is, and nobody else.",
-        ),
-    ] = None,
-    runs: Annotated[
-        str | None,
-        output.option("--runs", metavar="FILE_OR_URL", help="Record the runs here, so that they go on."),
-    ] = None,
+    configs: AgentArguments,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8_000,
+    keys_file: AdmittedOption = None,
+    runs: RunsOption = None,
     queue: Annotated[
         str | None, output.option("--queue", metavar="NAME", help="Put runs into a queue, for workers.")
     ] = None,
@@ -74,11 +80,75 @@ def serve(
     drain: Annotated[
         float,
         output.option("--drain", metavar="SECONDS", min=0, help="For runs, on SIGTERM; 30 by default."),
-    ] = 30.0,
+    ] = _DRAIN_S,
     allow_tools_from: output.AllowedModules = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Serve agents over HTTP."""
+    _listen(
+        configs,
+        host,
+        port,
+        keys_file,
+        runs,
+        allow_tools_from,
+        as_json=as_json,
+        drain_s=drain,
+        hosts=allow_hosts,
+        origins=tuple(origins or ()),
+        queue=queue,
+        work=not no_work,
+    )
+
+
+def mcp(
+    configs: AgentArguments,
+    http: Annotated[
+        bool, output.option("--http", help="Over streamable HTTP at /mcp, in place of standard streams.")
+    ] = False,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8_000,
+    keys_file: AdmittedOption = None,
+    runs: RunsOption = None,
+    allow_tools_from: output.AllowedModules = None,
+) -> None:
+    """Serve agents as the tools of an MCP server."""
+    if http:
+        _listen(configs, host, port, keys_file, runs, allow_tools_from, protocols=("mcp",))
+        return
+    agents = [_agent(each, runs, allow_tools_from, as_json=False) for each in configs]
+    try:
+        anyio.run(_serve_streams, agents)
+    except ValueError as error:
+        raise typer.BadParameter(str(error)) from None
+
+
+async def _serve_streams(agents: Sequence[ReactiveAgent]) -> None:
+    from reactive_agents.server.mcp import serve_stdio
+
+    service = AgentService(named_agents(agents))
+    async with AsyncExitStack() as stack:
+        for agent in agents:
+            await stack.enter_async_context(agent)
+        with cancel_on_sigterm():
+            try:
+                await serve_stdio(service)
+            finally:
+                await service.drain(0)
+
+
+def _listen(
+    configs: Sequence[Path],
+    host: str,
+    port: int,
+    keys_file: Path | None,
+    runs: str | None,
+    allow_tools_from: str | None,
+    *,
+    as_json: bool = False,
+    drain_s: float = _DRAIN_S,
+    **options: Any,
+) -> None:
     if keys_file is None and host not in LOOPBACK_HOSTS:
         raise typer.BadParameter("an address that others reach needs --keys.", param_hint="--host")
     keys = None if keys_file is None else ApiKeys(keys_file)
@@ -88,15 +158,7 @@ def serve(
         )
     agents = [_agent(each, runs, allow_tools_from, as_json=as_json) for each in configs]
     try:
-        app = create_app(
-            agents,
-            keys=keys,
-            hosts=allow_hosts,
-            origins=tuple(origins or ()),
-            queue=queue,
-            work=not no_work,
-            drain_s=0.0,
-        )
+        app = create_app(agents, keys=keys, drain_s=0.0, **options)
         listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
@@ -107,7 +169,7 @@ def serve(
     else:
         typer.echo(f"Serving {', '.join(each.name for each in agents)} on {address}", err=True)
     sys.stdout.flush()
-    server = DrainingServer(app, service=app.state.service, drain_s=drain)
+    server = DrainingServer(app, service=app.state.service, drain_s=drain_s)
     with listening:
         anyio.run(server.serve, [listening])
 

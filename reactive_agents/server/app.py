@@ -84,7 +84,7 @@ def create_app(
     Raises:
         ValueError: an agent cannot be served, or an option is wrong.
     """
-    served = _by_name(agents)
+    served = named_agents(agents)
     if keys is not None and authenticate is not None:
         raise ValueError("keys and authenticate: give one of them.")
     if keys is not None and not isinstance(keys, ApiKeys):
@@ -148,7 +148,12 @@ def create_app(
     return app
 
 
-def _by_name(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
+def named_agents(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
+    """Return agents by the names that they are served under.
+
+    Raises:
+        ValueError: a name cannot be served, or two agents have it, or there is none.
+    """
     if isinstance(agents, ReactiveAgent):
         agents = (agents,)
     named = agents.items() if isinstance(agents, Mapping) else [(each.name, each) for each in agents]

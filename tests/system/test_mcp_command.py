@@ -1,0 +1,68 @@
+"""``reactive-agents mcp``: agents as tools of the client that starts the process, or over HTTP."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mcp.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
+
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+AGENT = """name = "clerk"
+tools = ["calculator"]
+[model]
+model = "offline"
+[reasoning]
+default_strategy = "reactive"
+"""
+
+
+@pytest.fixture
+def anyio_backend() -> str:
+    return "asyncio"
+
+
+@pytest.fixture
+def agent(tmp_path: Path) -> Path:
+    path = tmp_path / "clerk.toml"
+    path.write_text(AGENT)
+    return path
+
+
+async def test_a_client_starts_it_and_gives_a_task(agent: Path) -> None:
+    command = ["-m", "reactive_agents", "mcp", str(agent)]
+    server = StdioServerParameters(command=sys.executable, args=command)
+    told: list[str | None] = []
+
+    async def on_progress(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+
+    async with Client(stdio_client(server)) as client:
+        (tool,) = (await client.list_tools()).tools
+        result = await client.call_tool("clerk", {"task": "What is 17 * 23?"}, progress_callback=on_progress)
+    assert tool.name == "clerk"
+    assert "391" in result.structured_content["output"]
+    assert "calculator" in " ".join(map(str, told))
+
+
+async def test_it_listens_and_ends_on_sigterm(agent: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "reactive_agents", "mcp", str(agent), "--http", "--port", "0"]
+    with log.open("wb") as written, subprocess.Popen(command, stderr=written) as process:  # noqa: ASYNC220
+        try:
+            await until(lambda: b"Serving clerk on http" in log.read_bytes())
+            address = log.read_text().split(" on ")[1].split()[0]
+            async with Client(f"{address}/mcp") as client:
+                result = await client.call_tool("clerk", {"task": "What is 17 * 23?"})
+            process.send_signal(signal.SIGTERM)
+            ended = process.wait()
+        finally:
+            process.kill()
+    assert "391" in result.structured_content["output"]
+    assert ended == -signal.SIGTERM  # uvicorn ends by the signal, after its work
