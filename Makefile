@@ -14,7 +14,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo studio test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean
+.PHONY: help install install-dev demo studio screenshots test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -44,6 +44,9 @@ demo: $(INSTALLED) ## Let an agent answer a question about the documents in docs
 
 studio: $(DEVELOPMENT) ## Open the studio on a recorded example of each strategy; no key, no network
 	$(BIN)/python -m tests.support.studio_runs
+
+screenshots: $(DEVELOPMENT) ## Write the pictures of docs/studio.md again; needs Chromium
+	$(BIN)/python -m tests.support.studio_pictures
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
 	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)

@@ -99,7 +99,9 @@ def studio(
     place = f"[{shown}]" if ":" in shown else shown
     address = f"http://{place}:{listening.getsockname()[1]}/?token={token}"
     typer.echo(f"Studio: {address}")
-    typer.echo("Whoever has this address can read the runs and start new ones. Ctrl-C ends it.", err=True)
+    typer.echo(
+        "Every person with this address can read the runs and start new ones. Ctrl-C ends it.", err=True
+    )
     if browser:
         webbrowser.open(address)
     config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2)

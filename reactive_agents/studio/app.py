@@ -1,8 +1,8 @@
 """The application of a studio: its page, and what the page asks.
 
 It is made of the parts of ``server``: the border that checks host and origin, problem details, event streams
-and the runs of a process. Whoever has the token of the address is the person at the machine; there is nobody
-else.
+and the runs of a process. The owner of the token in the address is the person at the machine; there are no
+other users.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _POLL_S, _PAUSE_S, _PAUSES, _SILENCE_S = 0.25, 0.04, 75, 15.0
 _DRAIN_S = 5.0
 _LONGEST_LIVE = 40_000
 _STRANGER = """\
-This studio belongs to somebody else, or was started again.
+This studio belongs to another person, or was started again.
 Open the address that the command printed.
 """
 
@@ -191,7 +191,7 @@ def create_studio(
 
 
 class OwnerOnly:
-    """Middleware that answers whoever has the token.
+    """Middleware that refuses requests without the token.
 
     It is in the address once, and in a cookie from then on.
 
@@ -418,7 +418,7 @@ class _Pages:
             document["turn_before"] = None if earlier is None else earlier.title
         elif row.kind == "tool":
             document |= run_document.tool_call_details(row, known.events)
-        elif row.kind in ("policy", "answer", "plan", "step", "strategy", "phase", "other"):
+        elif row.kind in ("policy", "answer", "result", "plan", "step", "strategy", "phase", "other"):
             document["body"] = known.events.body(row.id)
         if row.kind in ("turn", "question", "tool"):
             document["fork_step"] = await self._recorded_step(known, row)

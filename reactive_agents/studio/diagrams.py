@@ -62,12 +62,8 @@ class Diagram:
         return {
             "boxes": [
                 {
-                    "id": each.id,
-                    "title": each.title,
-                    "note": each.note,
-                    "state": each.state,
-                    "x": each.x,
-                    "y": each.y,
+                    **{name: getattr(each, name) for name in ("id", "title", "note", "state", "x", "y")},
+                    "lines": list(title_lines(each.title)),
                 }
                 for each in self.boxes
             ],

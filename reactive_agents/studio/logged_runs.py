@@ -1,6 +1,6 @@
 """The runs that a studio shows: of a run log, and from files.
 
-The timeline of a run is kept while somebody looks at it, and is given only the events that are new.
+The timeline of a run is kept for the next request, and is given only the events that are new.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ class RunLibrary:
             return known
         after = known.timeline.last
         new = await _read(self._log.events(run.run_id, after, with_requests=False))
-        if known.timeline.last == after:  # nobody else has read them meanwhile
+        if known.timeline.last == after:  # another request has not read them meanwhile
             known.add(new)
         known.children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
         return known

@@ -5,8 +5,8 @@ the attempts of reflexion as they stand, what waits for people, and the totals. 
 so that a run under way costs as much as what is new of it; what an event changes has its number, so that a
 page that has the document up to some event is sent the rest alone.
 
-The events may come from a file of somebody else. Nothing here trusts their bodies: whatever is missing or of
-another type is taken as absent, and no event makes it fail.
+The events may come from the file of another person. Nothing here trusts their bodies: whatever is missing or
+of another type is taken as absent, and no event makes it fail.
 """
 
 from __future__ import annotations
@@ -269,17 +269,20 @@ class RunTimeline:
     # --- reasoning ----------------------------------------------------------------------------------------
 
     def _StrategySelected(self, event: LoggedEvent, body: JsonObject) -> None:
-        is_first = not self.strategy
-        self.strategy = _text(body, "strategy")
-        row = self._row(event, "strategy", self.strategy, _text(body, "reason"), depth=1, is_minor=is_first)
-        row.content = self.strategy
+        self.strategy, reason = _text(body, "strategy"), _text(body, "reason")
+        if self._phase is None or self._phase.title != "reasoning":
+            phase = self._enter(event, "reasoning")
+            phase.note = _line(f"{self.strategy}, {reason}")
+        else:  # the one before has given up, or chosen another one
+            self._row(event, "strategy", self.strategy, reason, depth=1, content=self.strategy)
 
     def _ReasoningStepCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
         label, thought, action = _text(body, "kernel_pass"), _text(body, "thought"), _text(body, "action")
         turn, kind = self._thought, label.rpartition(":")[2]
         if kind in ("critique", "reflect", "search", "plan", "select"):
             if thought:
-                self._row(event, kind, _titled(kind), thought, depth=1, content=thought)
+                is_minor = kind == "plan"  # the plan has a row of its own
+                self._row(event, kind, _titled(kind), thought, depth=1, content=thought, is_minor=is_minor)
             if kind == "critique":
                 self._critique(event, thought)
             return
@@ -299,8 +302,11 @@ class RunTimeline:
 
     def _FinalAnswerProduced(self, event: LoggedEvent, body: JsonObject) -> None:
         text, status = _text(body, "answer"), _text(body, "status")
-        self.answer = text or self.answer
-        row = self._row(event, "answer", "Answer", text, depth=1, content=[status, text])
+        if self._depth > 1:
+            row = self._row(event, "result", "Result of the step", text, depth=2, content=[status, text])
+        else:
+            self.answer = text or self.answer
+            row = self._row(event, "answer", "Answer", text, depth=1, content=[status, text])
         row.label = _text(body, "terminated_by")
         if self.strategy == "reflexion" or _text(body, "strategy") == "reflexion":
             number = len(self.attempts) + 1
@@ -409,9 +415,10 @@ class RunTimeline:
 
     def _tool(self, event: LoggedEvent, body: JsonObject) -> Row:
         name, arguments = _text(body, "tool_name"), body.get("arguments")
-        row = self._row(event, "tool", name, _shown(arguments), depth=self._depth + 1, state="running")
-        row.content = [arguments]
         turn = self._thought
+        depth = self._depth + (turn is not None)
+        row = self._row(event, "tool", name, _shown(arguments), depth=depth, state="running")
+        row.content = [arguments]
         row.label = "" if turn is None else turn.label
         self._tools[_text(body, "call_id")] = row
         self._open[row.id] = row
@@ -548,6 +555,7 @@ class RunTimeline:
             row.content = title
             self._steps[name] = row
             self._open[row.id] = row
+            self._thought = None
         elif row is not None and row.id in self._open:
             self._end(row, event, "done" if status == "completed" else "failed")
             row.note = _line(error) or row.note
@@ -667,11 +675,12 @@ class RunTimeline:
             row.took_ms = round(max(0.0, at_ms - row.at_ms), 3)
         self._open.pop(row.id, None)
 
-    def _enter(self, event: LoggedEvent, name: str) -> None:
+    def _enter(self, event: LoggedEvent, name: str) -> Row:
         self._leave(event)
-        self._phase = self._row(event, "phase", name, state="running")
-        self._phase.is_minor = True  # until there is something in it
-        self._open[self._phase.id] = self._phase
+        phase = self._phase = self._row(event, "phase", name, state="running")
+        phase.is_minor = True  # until there is something in it
+        self._open[phase.id] = phase
+        return phase
 
     def _leave(self, event: LoggedEvent) -> None:
         if self._phase is not None and self._phase.id in self._open:
@@ -927,7 +936,7 @@ def recorded_step(timeline: RunTimeline, row: Row, steps: Iterable[tuple[str, st
     return numbers[place - 1] if 0 < place <= len(numbers) and not row.is_reused else None
 
 
-# --- bodies that nobody vouches for -------------------------------------------------------------------------
+# --- untrusted bodies -------------------------------------------------------------------------------------
 
 
 def _text(body: Mapping[str, Any], name: str) -> str:
@@ -977,7 +986,7 @@ def _short(value: Json) -> str:
 
 
 def _line(text: str) -> str:
-    """Return the beginning of a text on one line, without characters that nobody sees."""
+    """Return the beginning of a text on one line, without invisible characters."""
     return one_line(text[:_LONGEST_READ])
 
 

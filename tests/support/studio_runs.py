@@ -328,14 +328,13 @@ def _result(run_id: RunId, at: datetime) -> Any:
     )
 
 
-def waiting_agent(path: Path, folder: Path) -> ReactiveAgents:
+def waiting_agent(path: Path) -> ReactiveAgents:
     """Return an agent whose tool needs approval, for a run that somebody watches."""
     script = (
         took(call("price", product="Kestrel"), 0.3, 800, 40),
         took(call("place_order", product="Kestrel", cartons=2), 0.3, 900, 50),
         took(answer("The order 4471 of 2 cartons is placed."), 0.3, 1000, 30),
     )
-    del folder
     return builder(path, "buyer", *script).with_tools(place_order).with_reasoning()
 
 

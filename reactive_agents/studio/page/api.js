@@ -8,7 +8,7 @@ export class Problem extends Error {
 }
 
 async function answered(response) {
-  if (response.ok) return response.headers.get("content-type")?.includes("json") ? response.json() : response.text();
+  if (response.ok) return /^application\/json\b/.test(response.headers.get("content-type") ?? "") ? response.json() : response.text();
   let detail = `The studio answered with status ${response.status}.`;
   try {
     detail = (await response.json()).detail ?? detail;

@@ -7,7 +7,7 @@ const PROSE = { class: "text prose" };
 
 export function detail(known, { run, can }) {
   const { row } = known;
-  const made = { turn, question: turn, tool, answer, policy, step: plain, end: ended }[row.kind] ?? plain;
+  const made = { turn, question: turn, tool, answer, result: answer, policy, step: plain, end: ended }[row.kind] ?? plain;
   return h("div", { class: "detail" },
     h("div", { class: "detail-head" },
       h("h2", {}, row.title), row.state !== "note" && status(row.state),

@@ -9,7 +9,7 @@ import { save } from "./start.js";
 
 const ROW_HEIGHT = 34;
 const MARKS = {
-  turn: "◆", question: "◇", tool: "⚒", policy: "⚑", plan: "▤", step: "▸", tree: "⑂", answer: "✓", end: "■", start: "●",
+  turn: "◆", question: "◇", tool: "⚒", policy: "⚑", plan: "▤", step: "▸", tree: "⑂", answer: "✓", result: "✓", end: "■", start: "●",
   critique: "✎", reflect: "✎", search: "⑂", strategy: "◎", failure: "!", person: "?", pause: "‖", agent: "→", phase: "", context: "⇣", verify: "✓", attempt: "↻",
 };
 
@@ -45,12 +45,15 @@ class RunView {
   begin(chosen) {
     this.list = new VirtualList({
       label: "Steps of the run", rowHeight: ROW_HEIGHT, render: (row, item) => this.line(row, item),
-      choose: (item) => this.choose(item), open: () => this.inspector.focus(),
+      choose: (item) => {
+        this.follows = false;
+        this.choose(item);
+      }, open: () => this.inspector.focus(),
     });
     this.inspector = h("div", { class: "inspector", tabindex: "-1", role: "region", "aria-label": "Details of the step" });
     this.inspector.addEventListener("keydown", (event) => event.key === "Escape" && this.back());
     this.head = h("div", { class: "run-head" });
-    this.waiting = h("div", { class: "waiting", "aria-live": "polite" });
+    this.waiting = h("div", { class: "waits", "aria-live": "polite" });
     this.tabs = h("div", { class: "tabs", role: "tablist", "aria-label": "Views of the run" });
     this.panel = h("div", { class: "panel", role: "tabpanel", id: "panel", "aria-label": "View" });
     this.tools = h("div", { class: "list-tools" },
@@ -66,10 +69,14 @@ class RunView {
       h("div", { class: "timeline" }, this.tools, this.list.element), this.inspector);
     replace(this.main, h("div", { class: "page run" }, this.head, this.waiting, this.tabs, this.panel));
     this.drawAll();
+    this.follows = !this.rows.has(chosen);
     const first = this.rows.get(chosen) ?? this.firstRow();
     if (first) this.choose(first, true);
     else replace(this.inspector, notice("Nothing has happened yet", "Steps appear here as they happen."));
-    if (this.isUnderWay) this.follow();
+    if (this.isUnderWay) {
+      this.follow();
+      this.clock = setInterval(() => this.isUnderWay && this.drawHead(), 1000);
+    }
   }
 
   get isUnderWay() {
@@ -77,13 +84,14 @@ class RunView {
   }
 
   close() {
+    clearInterval(this.clock);
     this.unfollow();
     this.list.close();
   }
 
   firstRow() {
     const rows = [...this.rows.values()];
-    return rows.find((each) => each.state === "waiting") ?? rows.find((each) => each.kind === "answer") ?? rows.findLast?.((each) => each.kind === "turn") ?? rows[0];
+    return rows.find((each) => each.state === "waiting") ?? rows.findLast((each) => each.kind === "answer") ?? rows.findLast((each) => each.kind === "turn") ?? rows[0];
   }
 
   // --- as it happens -------------------------------------------------------------------------------------
@@ -122,7 +130,9 @@ class RunView {
       this.drawing = false;
       if (!this.isHere()) return;
       this.drawAll();
-      if (this.stale) this.reload();
+      const latest = this.follows && this.firstRow();
+      if (latest && latest.id !== this.selected) this.choose(latest, true);
+      else if (this.stale) this.reload();
     });
   }
 
@@ -151,12 +161,12 @@ class RunView {
   drawHead() {
     const { run, document: known } = this;
     const { totals } = known;
-    const shown = run.ended_at ? run.status : known.status;
-    const took = run.duration_s === null ? Math.max(0, ...[...this.rows.values()].slice(-1).map((each) => each.at_ms)) : run.duration_s * 1000;
+    const shown = run.ended_at ? run.status : known.waiting.length ? "waiting" : known.status;
+    const took = run.duration_s === null ? Date.now() - Date.parse(run.started_at) : run.duration_s * 1000;
     const focused = document.activeElement?.dataset?.key;
     replace(this.head,
       h("div", { class: "crumbs" }, link("runs", {}, "Runs"), run.parent && h("span", {}, " / ", link(`run/${part(run.parent)}`, {}, "run that began it")),
-        run.session && h("span", {}, " / ", link(`runs?session=${part(run.session)}`, {}, `session ${run.session}`))),
+        run.session && h("span", {}, " / ", link(`runs?session=${part(run.session)}`, {}, `session ${sessionOf(run)}`))),
       h("div", { class: "title-line" }, h("h1", { title: run.task.slice(0, 2000) }, run.task.slice(0, 400) || "(no text)"), status(shown)),
       h("div", { class: "figure-line" },
         h("span", {}, run.agent), known.strategy && h("span", {}, known.strategy), h("span", {}, when(run.started_at, true)),
@@ -315,6 +325,7 @@ class RunView {
 
   to(row) {
     if (!row) return;
+    this.follows = false;
     this.turnTo("timeline");
     this.choose(row, true);
   }
@@ -393,6 +404,7 @@ class RunView {
     const tokens = row.tokens_in === null && row.tokens_out === null ? "" : whole((row.tokens_in ?? 0) + (row.tokens_out ?? 0));
     parts.cost.textContent = tokens;
     parts.state.textContent = row.state === "note" || row.state === "done" ? "" : row.state;
+    parts.track.style.setProperty("visibility", row.took_ms === null && row.state !== "running" ? "hidden" : "visible");
     const bar = parts.track.firstChild;
     const left = Math.min(99.5, (100 * row.at_ms) / this.span);
     const width = row.took_ms === null ? 0 : Math.min(100 - left, (100 * row.took_ms) / this.span);
@@ -437,6 +449,7 @@ class RunView {
   }
 }
 
+const sessionOf = ({ session, user }) => (user && session.startsWith(`${user}:`) ? session.slice(user.length + 1) : session);
 const figure = (value, name) => value !== "" && h("span", { class: "figure" }, h("b", {}, value), ` ${name}`);
 
 function parsed(given) {

@@ -1,0 +1,84 @@
+"""A studio that listens on 127.0.0.1, and a Chromium to open it with."""
+
+from __future__ import annotations
+
+import shutil
+import socket
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from playwright.sync_api import Browser, sync_playwright
+
+from reactive_agents.agent import AgentConfig
+from reactive_agents.core.config import AuditConfig, DurabilityConfig, MemoryConfig
+from reactive_agents.studio.app import StudioAgent, create_studio
+from reactive_agents.studio.logged_runs import RunLibrary
+from reactive_agents.testing import Turn, answer
+from tests.support import studio_runs
+from tests.support.waiting import until_blocking
+
+TOKEN = "a-token-that-nobody-knows"
+FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
+
+
+def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
+    """Return the result of an async function; on a thread, since the browser's loop is on this one."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(anyio.run, function, *arguments).result()
+
+
+@contextmanager
+def chromium() -> Iterator[Browser]:
+    """Debian's Chromium."""
+    program = shutil.which("chromium")
+    assert program, "the tests of the studio need Chromium: apt-get install chromium"
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
+        yield browser
+        browser.close()
+
+
+def buyer(log: Path, folder: Path) -> StudioAgent:
+    """An agent whose second call needs approval, with memory and an audit log."""
+    memory, audit = str(folder / "memory.db"), str(folder / "audit.db")
+    described = studio_runs.waiting_agent(log).with_approval(timeout_s=600.0)
+    agent = described.with_memory(path=memory).with_audit(audit).build()
+    return StudioAgent(
+        agent,
+        AgentConfig(
+            name="buyer",
+            durability=DurabilityConfig(str(log), recover=False),
+            memory=MemoryConfig(memory),
+            audit=AuditConfig(audit),
+        ),
+    )
+
+
+def scripted(log: Path, name: str, *turns: Turn) -> StudioAgent:
+    """An agent of a script, whose runs are recorded."""
+    script = turns or (answer("It is so."),) * 5
+    agent = studio_runs.builder(log, name, *script).with_reasoning().build()
+    return StudioAgent(agent, AgentConfig(name=name, durability=DurabilityConfig(str(log), recover=False)))
+
+
+@contextmanager
+def serving(log: Path, agents: Sequence[StudioAgent] = ()) -> Iterator[str]:
+    """The address of a studio, with its token."""
+    app = create_studio(RunLibrary(log, read_only=not agents), agents, token=TOKEN)
+    with socket.create_server(("127.0.0.1", 0)) as bound:
+        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
+        server = uvicorn.Server(config)
+        thread = threading.Thread(target=server.run, args=([bound],))
+        thread.start()
+        until_blocking(lambda: server.started or not thread.is_alive())
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}/?token={TOKEN}"
+        finally:
+            server.should_exit = True
+            thread.join()

@@ -1,0 +1,347 @@
+"""The page of the studio in a real Chromium: what it shows, does, and how it is used."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import axe_playwright_python
+import pytest
+from playwright.sync_api import Browser, Page, expect
+
+from reactive_agents import ReactiveAgents, tool
+from reactive_agents.core.ids import RunId
+from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support import studio_runs
+from tests.support.studio_server import buyer, chromium, run_apart, scripted, serving
+
+AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
+HOSTILE = (
+    '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
+    "</pre><svg onload=window.hacked=3> javascript:alert(1) \u202egnp.exe {{7*7}} ${window.hacked=4}"
+)
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Browser]:
+    with chromium() as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, RunId | None]]:
+    """A log with a run of each strategy."""
+    log = tmp_path_factory.mktemp("studio") / "runs.db"
+    return log, run_apart(studio_runs.make_runs, log)
+
+
+@pytest.fixture(scope="module")
+def address(runs: tuple[Path, dict[str, RunId | None]]) -> Iterator[str]:
+    log, _ = runs
+    agents = [buyer(log, log.parent), *(scripted(log, name) for name in ("sales", "writer"))]
+    with serving(log, agents) as found:
+        yield found
+
+
+class Watched:
+    """A page that remembers what went wrong, and what it has asked."""
+
+    def __init__(self, page: Page, address: str) -> None:
+        self.page, self.address = page, address
+        self.problems: list[str] = []
+        self.asked: list[str] = []
+        page.on("pageerror", lambda error: self.problems.append(str(error)))
+        page.on("console", lambda told: told.type == "error" and self.problems.append(told.text))
+        page.on("request", lambda request: self.asked.append(request.url))
+        page.goto(address)
+
+    def open(self, place: str) -> Page:
+        self.page.goto(f"{self.address.partition('?')[0]}#/{place}")
+        return self.page
+
+
+@pytest.fixture
+def watched(browser: Browser, address: str) -> Iterator[Watched]:
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    context.set_default_timeout(30_000)
+    found = Watched(context.new_page(), address)
+    yield found
+    assert found.problems == []
+    origin = address.partition("/?")[0]
+    assert [url for url in found.asked if not url.startswith((origin, "blob:"))] == []
+    context.close()
+
+
+def steps(page: Page) -> Any:
+    return page.get_by_role("listbox", name="Steps of the run")
+
+
+# --- what it shows --------------------------------------------------------------------------------------
+
+
+def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
+    page = watched.open("runs")
+    expect(page).not_to_have_url("token")
+    page.get_by_role("searchbox").fill("austria")
+    page.get_by_role("link", name="What does a dealer in Austria").click()
+    expect(page.get_by_role("heading", level=1)).to_contain_text("dealer in Austria")
+    steps(page).get_by_text("Turn 2").click()
+    inspector = page.get_by_role("region", name="Details of the step")
+    expect(inspector).to_contain_text("New since Turn 1")
+    expect(inspector).to_contain_text("24.80 EUR to Austria")
+    steps(page).locator(".row.tool.failed").click()
+    expect(inspector).to_contain_text("no product 'Tarn 2'")
+
+
+@pytest.mark.parametrize(
+    ("example", "view", "text"),
+    [
+        ("planned", "Plan", "Price of the Tarn"),
+        ("searched", "Tree of thoughts", "Bundle it with a gas cartridge"),
+        ("reflected", "Attempts (2)", "It gives no price"),
+        ("delegated", "Sub-agents (1)", "logistics"),
+        ("failed", "Usage and end", "overloaded"),
+    ],
+)
+def test_each_strategy_has_its_view(watched: Watched, runs: Any, example: str, view: str, text: str) -> None:
+    page = watched.open(f"run/{runs[1][example]}")
+    page.get_by_role("tab", name=view).click()
+    expect(page.get_by_role("tabpanel")).to_contain_text(text)
+
+
+def test_two_runs_are_compared_from_the_first_difference(watched: Watched, runs: Any) -> None:
+    page = watched.open(f"compare/{runs[1]['reactive']}/{runs[1]['failed']}")
+    expect(page.get_by_text("they differ from step 1 on")).to_be_visible()
+    expect(page.get_by_role("region", name="The step of the second run")).to_contain_text("Ember 2")
+
+
+def test_what_is_missing_says_what_to_do(watched: Watched) -> None:
+    page = watched.open("runs")
+    page.get_by_role("searchbox").fill("no run has this word")
+    expect(page.get_by_text("No run fits")).to_be_visible()
+    page = watched.open("personas")
+    expect(page.get_by_text("reactive-agents studio persona.toml")).to_be_visible()
+    page = watched.open("run/none")
+    expect(page.get_by_role("alert")).to_contain_text("no such run")
+    watched.problems.clear()  # the browser reports the status 404
+
+
+# --- what it does ----------------------------------------------------------------------------------------
+
+
+def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
+    page = watched.open("runs")
+    page.get_by_role("button", name="New run").click()
+    form = page.get_by_role("dialog")
+    form.get_by_label("Agent").select_option("buyer")
+    form.get_by_label("Task").fill("Order two cartons of the Kestrel.")
+    form.get_by_role("button", name="Start").click()
+    card = page.locator(".card")
+    expect(card).to_contain_text("place_order waits for approval")
+    expect(card).to_contain_text('"cartons": 2')
+    card.get_by_role("button", name="Approve").click()
+    expect(page.locator(".run-head .status")).to_have_text("completed")
+    steps(page).locator(".row.tool", has_text="place_order").click()
+    inspector = page.get_by_role("region", name="Details of the step")
+    expect(inspector).to_contain_text("order 4471")
+    expect(inspector).to_contain_text("approved")
+    inspector.get_by_role("button", name="Fork from here").click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Result").fill("The supplier is closed.")
+    before = page.url
+    dialog.get_by_role("button", name="Fork and run").click()
+    page.wait_for_url(lambda url: url.partition("#")[2][:30] != before.partition("#")[2][:30])
+    expect(steps(page).locator(".row.tool", has_text="place_order")).to_be_visible()
+
+
+def test_a_saved_run_opens_again(watched: Watched, runs: Any, tmp_path: Path) -> None:
+    page = watched.open(f"run/{runs[1]['reflected']}")
+    with page.expect_download() as saved:
+        page.get_by_role("button", name="Save as a file").click()
+    file = tmp_path / "run.jsonl"
+    saved.value.save_as(file)
+    assert json.loads(file.read_text().splitlines()[0])["run"]["agent"] == "writer"
+    page.get_by_role("button", name="Open a file").click()
+    page.get_by_label("File of a run").set_input_files(file)
+    page.get_by_role("dialog").get_by_role("button", name="Open", exact=True).click()
+    expect(page.get_by_text("It was opened from a file")).to_be_visible()
+    expect(page.get_by_role("tab", name="Attempts (2)")).to_be_visible()
+
+
+# --- strangers -------------------------------------------------------------------------------------------
+
+
+def test_what_models_and_tools_write_is_text(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "runs.db"
+
+    @tool
+    def fetch(url: str) -> str:
+        """Fetch a page."""
+        return HOSTILE
+
+    async def make() -> str:
+        model = ScriptedLLM(call("fetch", url=HOSTILE), answer(HOSTILE, thinking=HOSTILE))
+        described = ReactiveAgents.create().with_name(HOSTILE[:40]).with_llm(model).with_reasoning()
+        async with described.with_tools(fetch).with_run_log(log).build() as agent:
+            result = await agent.run(HOSTILE, user=HOSTILE[:60], tags=[HOSTILE[:60]])
+        return str(result.run_id)
+
+    run_id = run_apart(make)
+    context = browser.new_context()
+    with serving(log) as address:
+        watched = Watched(context.new_page(), address)
+        page = watched.open("runs")
+        expect(page.get_by_role("link", name="<img src=x")).to_be_visible()
+        page = watched.open(f"run/{run_id}")
+        for number in range(steps(page).locator(".row:visible").count()):
+            steps(page).locator(".row:visible").nth(number).click()
+            expect(page.locator(".inspector h2")).to_be_visible()
+        for name in ("Usage and end", "Timeline"):
+            page.get_by_role("tab", name=name).click()
+        watched.open(f"compare/{run_id}/{run_id}")
+        expect(page.get_by_text("No step differs")).to_be_visible()
+        assert page.evaluate("window.hacked") is None
+        assert page.locator("img, iframe, object, embed, main script, main svg[onload]").count() == 0
+        assert watched.problems == []
+        blocked = page.evaluate(
+            "() => { try { document.body.innerHTML = '<b>x</b>'; return '' } catch (e) { return e.name } }"
+        )
+        assert blocked == "TypeError"
+    context.close()
+
+
+# --- how it is used ---------------------------------------------------------------------------------------
+
+
+def test_a_run_is_read_with_the_keyboard_alone(watched: Watched, runs: Any) -> None:
+    page = watched.open("runs")
+    expect(page.get_by_role("link", name="What does a dealer in Austria")).to_be_visible()
+    page.keyboard.press("/")
+    page.keyboard.type("compare the dealer")
+    expect(page.locator("tbody tr")).to_have_count(1)
+    link = page.get_by_role("link", name="Compare the dealer prices")
+    for _ in range(20):
+        page.keyboard.press("Tab")
+        if link.evaluate("each => each === document.activeElement"):
+            break
+    page.keyboard.press("Enter")
+    listed = steps(page)
+    expect(listed).to_be_visible()
+    listed.focus()
+    page.keyboard.press("Home")
+    expect(listed.locator("[aria-selected=true]")).to_contain_text("Task")
+    page.keyboard.press("ArrowDown")
+    expect(listed.locator("[aria-selected=true]")).to_contain_text("reasoning")
+    chosen = listed.locator("[aria-selected=true]").get_attribute("id")
+    assert listed.get_attribute("aria-activedescendant") == chosen
+    page.keyboard.press("End")
+    expect(listed.locator("[aria-selected=true]")).to_contain_text("Ended")
+    page.keyboard.press("Enter")
+    expect(page.get_by_role("region", name="Details of the step")).to_be_focused()
+    page.keyboard.press("Escape")
+    expect(listed).to_be_focused()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(browser: Browser, address: str, runs: Any, scheme: Any) -> None:
+    context = browser.new_context(color_scheme=scheme, viewport={"width": 1280, "height": 800})
+    watched, ids = Watched(context.new_page(), address), runs[1]
+    views = [
+        ("runs", "Took"),
+        (f"run/{ids['reactive']}", "Ended by"),
+        (f"run/{ids['planned']}", "Plan"),
+        (f"run/{ids['searched']}", "Tree of thoughts"),
+        (f"run/{ids['reflected']}", "Attempts (2)"),
+        (f"compare/{ids['reactive']}/{ids['failed']}", "Two runs"),
+        *((name, title) for name, title in (("sessions", "Sessions"), ("memory", "Memory"))),
+        *((name, title) for name, title in (("budgets", "Budgets"), ("audit", "Audit"))),
+        ("personas", "No persona is loaded"),
+    ]
+    found: list[str] = []
+    for place, text in views:
+        page = watched.open(place)
+        expect(page.locator("main")).to_contain_text(text)
+        tab = page.get_by_role("tab", name=text)
+        if tab.count():
+            tab.click()
+        found += [f"{place}: {each}" for each in serious(page)]
+    page.get_by_role("button", name="New run").click()
+    found += [f"dialog: {each}" for each in serious(page)]
+    assert found == []
+    context.close()
+
+
+def serious(page: Page) -> list[str]:
+    """The serious findings of axe-core on a page."""
+    page.evaluate(AXE)
+    results = page.evaluate("() => axe.run(document, { resultTypes: ['violations'] })")
+    return [
+        f"{each['id']}: {each['nodes'][0]['html'][:200]}"
+        for each in results["violations"]
+        if each["impact"] in ("serious", "critical")
+    ]
+
+
+def test_a_narrow_screen_shows_steps_and_then_details(browser: Browser, address: str, runs: Any) -> None:
+    context = browser.new_context(viewport={"width": 390, "height": 844}, has_touch=True)
+    watched = Watched(context.new_page(), address)
+    for place in ("runs", f"run/{runs[1]['planned']}", f"compare/{runs[1]['reactive']}/{runs[1]['failed']}"):
+        page = watched.open(place)
+        expect(page.get_by_role("heading", level=1)).to_be_visible()
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth"), place
+    page = watched.open(f"run/{runs[1]['reactive']}")
+    inspector = page.get_by_role("region", name="Details of the step")
+    expect(inspector).to_be_hidden()
+    steps(page).get_by_text("Turn 1").tap()
+    expect(inspector).to_contain_text("Turn 1")
+    page.get_by_role("button", name="Back to the steps").tap()
+    expect(steps(page)).to_be_visible()
+    context.close()
+
+
+def test_five_thousand_steps_are_a_few_rows_of_the_page(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "runs.db"
+    run_id = run_apart(studio_runs.long_run, log)
+    context = browser.new_context(viewport={"width": 1280, "height": 800})
+    with serving(log) as address:
+        watched = Watched(context.new_page(), address)
+        page = watched.open(f"run/{run_id}")
+        listed = steps(page)
+        expect(listed).to_be_visible()
+        row = listed.locator(".row:visible").first
+        expect(row).to_have_attribute("aria-setsize", "5103")
+        script = """async () => {
+            const list = document.querySelector(".list");
+            let frames = 0;
+            for (let top = 0; top < list.scrollHeight; top += 3000) {
+                list.scrollTop = top;
+                await new Promise(requestAnimationFrame);
+                frames += 1;
+            }
+            return [frames, list.querySelectorAll(".row").length];
+        }"""
+        client = context.new_cdp_session(page)
+        client.send("Performance.enable")
+        before = scripting(client)
+        frames, rows = page.evaluate(script)
+        spent_ms = (scripting(client) - before) * 1000
+        told = f"{spent_ms / frames:.2f} ms of script, style and layout a frame"
+        print(f"\n{frames} frames over 5,103 rows: {told}")
+        assert rows < 80
+        listed.focus()
+        page.keyboard.press("End")
+        expect(listed.locator("[aria-selected=true]")).to_contain_text("Ended")
+        page.get_by_label("Search steps").fill("number=1234")
+        expect(listed.locator(".row:visible").first).to_have_attribute("aria-setsize", "2")
+        assert watched.problems == []
+    context.close()
+
+
+def scripting(client: Any) -> float:
+    """Seconds that the page has spent in scripts, styles and layout."""
+    names = ("ScriptDuration", "LayoutDuration", "RecalcStyleDuration")
+    return sum(
+        each["value"] for each in client.send("Performance.getMetrics")["metrics"] if each["name"] in names
+    )
