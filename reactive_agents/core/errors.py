@@ -401,7 +401,7 @@ class ToolNotFound:
     @property
     def message(self) -> str:
         """One sentence for the model or a person."""
-        return f"There is no tool named {self.tool_name!r}. Known tools: {_listed(self.known)}."
+        return f"Unknown tool {self.tool_name!r}. Known tools: {_listed(self.known)}."
 
 
 @frozen

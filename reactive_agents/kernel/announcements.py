@@ -15,21 +15,25 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-Sign: TypeAlias = Literal["plain", "faint"]
-"""``plain``: it says what comes next. ``faint``: it is about the speaker, or names an act of a tool."""
+Sign: TypeAlias = Literal["plain", "mood", "faint"]
+"""``plain``: it says what comes next. ``mood``: what the speaker would or can do, or advises. ``faint``: it
+is about the speaker, or names an act of a tool."""
 
 
 def _table(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-_SPEAKER = _table(
-    "i i'm i'll i'd i've we we're we'll we'd we've me us ich wir mich mir uns je nous moi yo "
-    "nosotros io noi eu nós ik wij я мы мне нам"
+_SUBJECT = _table(
+    "i i'm i'll i'd i've we we're we'll we'd we've ich wir je nous yo nosotros io noi eu nós ik wij я мы"
 )
+_OBJECT = _table("me us mich mir uns moi мне нам")
+"""They are about the speaker near the beginning only: "give me", and not "it reaches us"."""
+_SPEAKER = _SUBJECT | _OBJECT
 _HORTATIVE = _table(
     "let let's lass lassen laissez laissez-moi déjame déjeme dejadme permíteme permítame lasciami "
-    "lasciatemi deixe-me deixa-me laat pozwól pozwólcie давайте давай позвольте hadi"
+    "lasciatemi deixe-me deixa-me laat pozwól pozwólcie давайте давай позвольте hadi voyons regardons "
+    "donnez-moi donne-moi dame deme dammi"
 )
 _WITH_SPEAKER = _table("i'll we'll i'd i'm would want able ready try can kann")
 """Signs of an intention where the speaker is the subject only."""
@@ -41,15 +45,22 @@ _INTENT = _table(
 )
 _MODAL = _table("will shall should must need needs ought")
 """Those that say nothing of who intends."""
+_MOOD = _table("i'd we'd i'm we're would can able möchte sollte sollten voudrais kann should")
+"""Those of what one would, can or should do, or is, which are also those of advice."""
+_PROGRESSIVE = _table("i'm we're am are")
+_HAS_TO = re.compile(r"\b(?:have|has|got) to\b")
 _SEQUENCE = _table(
     "now next first firstly then before afterwards shortly soon again jetzt nun gleich zunächst zuerst "
     "nächstes danach dann maintenant d'abord ensuite puis bientôt ahora primero luego después enseguida "
     "ora adesso prima poi subito agora primeiro depois seguida nu eerst daarna vervolgens straks teraz "
     "najpierw zaraz następnie potem şimdi önce hemen birazdan сейчас теперь сначала затем далее потом"
 )
+_AFTERWARDS = _table(
+    "then afterwards dann danach ensuite puis luego después poi depois daarna potem затем потом"
+)
 _WAIT = _table(
     "moment moments sec minute augenblick instant momento momentito attimo momentje chwilę chwileczkę "
-    "saniye dakika минутку секунду"
+    "saniye dakika минутку секунду sekunde seconde secondes secondo segundo segundos"
 )
 _MEANWHILE = re.compile(
     r"\b(?:at|im|en|pour|no|op|w|nel|в)\s+(?:(?:the|this|este|esse|dit|tym|данный)\s+|l['’])?"
@@ -81,8 +92,11 @@ _LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
     "you your you'd you're sie ihnen ihr vous usted ustedes você u jij siz вы вам ти pan pani lei"
 )
+_ENGLISH_WORDS = _table(
+    "and the a an of to what how who which where when is are was do does about or for on in"
+)
 _WHETHER = _table("yes no yep nope ja nein oui non sí sì não nee tak nie да нет evet hayır はい いいえ")
-_CONDITION = _table("if wenn falls si se als jeśli jeżeli eğer если")
+_CONDITION = _table("if unless whenever wenn falls si se als jeśli jeżeli eğer если")
 _COMMON = _table(
     "about after also another anything before both call could deliver does each ends every find from "
     "get give given have here into item items know like look made make many more most much need once "
@@ -91,6 +105,9 @@ _COMMON = _table(
     "word words work would your answer"
 )
 """Words of tasks and descriptions that say nothing of their subject."""
+_ASKING = _table("what which who how why where when")
+_READING = _table("retu list find get look show sear tell read fetc quer retr chec open give")
+"""Beginnings of verbs that say nothing of what a tool does."""
 _STEM = 6
 """Letters by which forms of one word are alike."""
 _FINITE = _table("is are was were has have had can could will would may might must does do")
@@ -110,6 +127,7 @@ _CONTRACTED = re.compile(r"n't(?!\S)")
 _NEGATION_UNSPACED = re.compile(r"不|没|ません|ない|無")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
 _PART = re.compile(r"[,，、:：(]")
+_TASK_PART = re.compile(r"[.!?,;:]")
 _SHARED = 4
 """Letters at the beginning that two forms of one verb have in common, at least."""
 
@@ -166,17 +184,22 @@ def sign_of(
             return "faint" if _NUMBERED.match(clause.text) else None
     asked = set(_words(task))
     told = every - asked
-    speaks = bool(_SPEAKER & every or _HORTATIVE & told)
+    speaks = bool(_SUBJECT & every or _HORTATIVE & told or any(map(_has_early_object, clause.parts)))
     ordered = bool(_FOLLOWING & told)
-    for words in clause.parts:
+    for number, words in enumerate(clause.parts):
+        if number and words[0] in _AFTERWARDS and not speaks:
+            continue  # "put it into the water, then cool it"
         at_end = () if _FINITE & set(words) else words[-1:]  # "is on now" tells how it is
         ordered = ordered or bool({words[0], *at_end} & _SEQUENCE - asked)
-    intends = bool((_INTENT | _WITH_SPEAKER | _HORTATIVE) & told) or ordered
+    signs = (_INTENT | _WITH_SPEAKER | _HORTATIVE) & told
+    has_to = _HAS_TO.search(clause.text.lower()) is not None
+    intends = bool(signs) or ordered or has_to
     waits = _WAIT & told and not negative and not _MEANWHILE.search(clause.text.lower())
     if waits or _ENDINGS.search(" ".join(told)):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause.parts, results)):
-        return "plain"
+        is_mood = speaks and signs and signs <= _MOOD and not ordered and not has_to
+        return "mood" if is_mood and not any(map(_is_progressive, clause.parts)) else "plain"
     is_act = acts & {word[:_SHARED] for word in told}
     intent = _INTENT & told
     if intent <= _MODAL and not speaks and clause.parts[0][0] not in _MODAL:
@@ -184,6 +207,15 @@ def sign_of(
     if (speaks and not is_done) or ordered or intent or is_act or _NUMBERED.match(clause.text):
         return "faint"
     return None
+
+
+def _is_progressive(words: list[str]) -> bool:
+    """Return whether a part has the progressive form: "I'm checking"."""
+    return not _PROGRESSIVE.isdisjoint(words) and any(map(_PARTICIPLE.match, words))
+
+
+def _has_early_object(words: list[str]) -> bool:
+    return not _OBJECT.isdisjoint(words[:2])
 
 
 def denies(text: str) -> bool:
@@ -229,6 +261,36 @@ def speaks_of_oneself(clause: str) -> bool:
     return bool(_SPEAKER & set(_words(clause)))
 
 
+def speaks_to_reader(clause: str) -> bool:
+    """Return whether a clause has a pronoun of the second person."""
+    return bool(_READER & set(_words(clause)))
+
+
+def asks_about_speaker(task: str) -> bool:
+    """Return whether a task asks the model about itself.
+
+    "What can you do?" does, "Can you do it?" does not.
+    """
+    return any(
+        _ASKING & set(words[:2]) and _READER & set(words) for words in map(_words, _TASK_PART.split(task))
+    )
+
+
+def begins_acts(task: str) -> frozenset[str]:
+    """Return the beginnings of all words, as :func:`act_of` returns that of a verb."""
+    return frozenset(word[:_SHARED] for word in _words(task))
+
+
+def begins_words(text: str) -> frozenset[str]:
+    """Return the beginnings of words that are neither short nor common."""
+    return frozenset(word[:_SHARED] for word in _words(text) if word[3:] and word not in _COMMON)
+
+
+def is_reading(act: str) -> bool:
+    """Return whether the verb of a tool says only that it looks something up."""
+    return not act or act in _READING
+
+
 def says_whether(clause: str) -> bool:
     """Return whether a clause begins with a yes or no."""
     return bool(_WHETHER & set(_words(clause)[:1]))
@@ -238,6 +300,17 @@ def is_courtesy(clause: str) -> bool:
     """Return whether a clause offers the reader more, under a condition."""
     words = set(_words(clause))
     return bool(words & _READER and words & _CONDITION)
+
+
+def is_offer(question: str) -> bool:
+    """Return whether a question offers something.
+
+    It is about the speaker or the reader. Those of other languages than English need no pronoun.
+    """
+    words = set(_words(question))
+    if words & (_SPEAKER | _READER) or "else" in words:
+        return True
+    return len(words) > 2 and not words & _ENGLISH_WORDS
 
 
 def _words(text: str) -> list[str]:

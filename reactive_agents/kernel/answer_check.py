@@ -23,14 +23,22 @@ from attrs import frozen
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.kernel.announcements import (
+    Sign,
     act_of,
+    asks_about_speaker,
+    begins_acts,
+    begins_words,
+    denies,
     is_courtesy,
+    is_offer,
+    is_reading,
     is_unavailable,
     read_clause,
     refuses,
     says_whether,
     sign_of,
     speaks_of_oneself,
+    speaks_to_reader,
     subjects_in,
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -44,6 +52,7 @@ _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
 _CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|\s[-–—]+\s|;|\n")
 _WORD = re.compile(r"[^\W_]{4,}")
+_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _SHORT_WORD = re.compile(r"[^\W_]{3,}|\d+")
 _UNTELLING_WORDS = """
 the and for are was has had have this that these those with from into what which who how why when where you
@@ -56,8 +65,32 @@ the is are what how who when where why does did of an that with and for about to
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _FEW_WORDS = 2
 _UNTELLING = frozenset(_UNTELLING_WORDS.split())
+_MORE_UNTELLING = "been being also just only very more some here there after before over such"
+_COMMON_BEGINNINGS = frozenset(word[:4] for word in (*_UNTELLING, *_MORE_UNTELLING.split()))
 """Words that a text and a task have in common by chance."""
 _OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
+_QUESTION = re.compile(r"[?？][\s\"'*_)]*\Z")
+_COLON = re.compile(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
+_QUOTATION = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」")
+_NAME = re.compile(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
+"""A word with a capital letter that does not begin the clause."""
+_REQUEST_MARK = re.compile(r"[?？؟]")
+_REQUEST = re.compile(r"[?？؟\d]")
+_LONGEST_GREETING = 4
+_SOME_WORDS, _MANY_WORDS = 12, 20
+"""Words that announcements seldom have, and nearly never."""
+_LONGEST_ACKNOWLEDGEMENT = 3
+_NUMERALS = {
+    word: str(value)
+    for words in (
+        "zero one two three four five six seven eight nine ten eleven twelve",
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "zéro une deux trois quatre cinq six sept huit neuf dix onze douze",
+        "cero uno dos tres cuatro cinco seis siete ocho nueve diez - doce",
+    )
+    for value, word in enumerate(words.split())
+    if value != 1
+} | {"dozen": "12", "dutzend": "12", "douzaine": "12", "docena": "12"}
 _CALL_SIGNS = re.compile(
     r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
     r"|\{\s*[\"'](?P<key>name|tool|tool_name|function|action)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)",
@@ -118,10 +151,11 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
     Where the task asks for a total of few whole numbers, only sums and one operation count: from a few small
     numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
-    come from it.
+    come from it. A question claims nothing.
     """
     shown = "\n".join((seen.task, seen.told, *seen.results))
-    figures = islice(dict.fromkeys(_figures(answer)), _MOST_FIGURES)
+    told = "\n".join(each for each in _clauses(answer) if not _QUESTION.search(each)) or answer
+    figures = islice(dict.fromkeys(_figures(told)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not _occurs(figure, shown)]
     if not unknown or shows_content(shown):
         return ()
@@ -145,7 +179,8 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     known_before = f"{seen.task}\n{seen.told}"
     judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
     figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
-    if any(_occurs(figure, results) for figure in figures):
+    names = [each for each in _NAME.findall(clause) if not _occurs(each, known_before)]
+    if any(_occurs(each, results) for each in (*figures, *names)):
         return True
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(_Known(results, seen.results).supports, figures)):
@@ -202,7 +237,7 @@ def figures_of(text: str) -> frozenset[str]:
     return frozenset(_numbers_and_names(text))
 
 
-def judge_text(text: str, tools: Mapping[str, str], seen: Seen, *, is_left: bool = True) -> Judgement:
+def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     """Return whether a text without a call is an answer, by its last clause.
 
     It announces when it ends with a question, a colon or an ellipsis, says what the speaker does next, or
@@ -212,8 +247,6 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen, *, is_left: bool
 
     Args:
         tools: descriptions of the tools by their names.
-        is_left: whether something may be left to do. Otherwise less is a sign of an announcement: what the
-            speaker did, an answer to the question whether, a text that begins with evidence.
     """
     clauses = _clauses(text)
     if not clauses or _OPEN_END.search(text):
@@ -223,8 +256,8 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen, *, is_left: bool
     clause, results = read_clause(clauses[-1]), "\n".join(seen.results)
     known = [_read_tool(name, description) for name, description in tools.items()]
     acts = {tool.act for tool in known if tool.act and not results}
-    sign = sign_of(clause, acts, seen.task, results, is_done=bool(results) and not is_left)
-    if sign == "plain":
+    sign = sign_of(clause, acts, seen.task, results)
+    if sign in ("plain", "mood"):
         return "announcement"
     evident = bool(results) and ends_with_evidence(
         clause.text, Seen(seen.task, seen.results, " ".join((seen.told, *tools)))
@@ -242,8 +275,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen, *, is_left: bool
     if sign is not None:
         doubtful = True
     elif seen.results:
-        is_answer = clause.denies or _is_about(clause.text, f"{seen.task}\n{results}")
-        doubtful = not is_answer and (is_left or not _tells(clauses, known, seen, results))
+        doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{results}"))
     else:
         doubtful, asked = False, subjects_in(seen.task)
         for tool in known:
@@ -251,21 +283,139 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen, *, is_left: bool
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
 
 
+def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
+    """Return whether a text is the answer where nothing plainly is left to do.
+
+    Less is a sign of an announcement there. A question at the end offers more; what the speaker would do is
+    advice, where it rests on what was found; and what the speaker will do is an acknowledgement, where all
+    that the tools said is that it is done. What stands in quotation marks is not said by the speaker.
+
+    Args:
+        tools: descriptions of the tools by their names.
+    """
+    clauses = _clauses(_QUOTATION.sub("_quoted_", text))
+    results, is_offered = "\n".join(seen.results), False
+    sign = _sign(clauses, seen, results)
+    while clauses[1:] and (
+        is_courtesy(clauses[-1])
+        or _is_offered(clauses[-1])
+        or (sign == "mood" and bool(results) and _adds(clauses[-2], seen))
+    ):
+        is_offered = not is_courtesy(clauses.pop()) or is_offered
+        sign = _sign(clauses, seen, results)
+    if not clauses or _COLON.search(clauses[-1]):
+        return False
+    clause, known = clauses[-1], [_read_tool(name, description) for name, description in tools.items()]
+    if not seen.results:
+        return _is_said(clause, text, known, seen, is_offered=is_offered)
+    if _QUESTION.search(clause) or lacks_total(text, seen):
+        return False
+    adds, denied = _adds(clause, seen), denies(clause)
+    is_acknowledged = _is_acknowledged(seen)
+    if _named(known, clause, telling_only=denied or is_acknowledged) and not adds:
+        return False
+    if is_acknowledged:
+        return sign in (None, "faint") or _is_restated(clause, seen.task)
+    if sign == "plain" or is_offered or sign == "mood":
+        return sign != "plain" and (adds or (sign != "mood" and (denied or says_whether(clause))))
+    if sign == "faint":
+        return (adds or says_whether(clause)) and not speaks_of_oneself(clause)
+    is_answer = adds or denied or says_whether(clause)
+    return is_answer or _is_about(clause, f"{seen.task}\n{results}") or _tells(clauses, known, seen, results)
+
+
+def _sign(clauses: Sequence[str], seen: Seen, results: str) -> Sign | None:
+    """Return the sign of an announcement in the last clause."""
+    return sign_of(read_clause(clauses[-1]), set(), seen.task, results, is_done=True) if clauses else None
+
+
+def _is_offered(clause: str) -> bool:
+    return _QUESTION.search(clause) is not None and is_offer(clause)
+
+
+def _is_said(clause: str, text: str, tools: Iterable[_Tool], seen: Seen, *, is_offered: bool) -> bool:
+    """Return whether a text answers a task that the tools have nothing to do with.
+
+    Args:
+        clause: the last one that offers nothing.
+        is_offered: whether an offer follows it.
+    """
+    words = len(text.split())
+    if asks_about_speaker(seen.task):
+        return words >= _FEW_WORDS and not _QUESTION.search(clause)
+    if _named(tools, text, telling_only=False):
+        return False
+    is_greeting = len(seen.task.split()) <= _LONGEST_GREETING and not _REQUEST.search(seen.task)
+    if _QUESTION.search(clause):
+        return is_greeting or not (speaks_of_oneself(clause) or speaks_to_reader(clause))
+    sign = sign_of(read_clause(clause), set(), seen.task)
+    if is_greeting:
+        return sign != "plain"
+    if words >= _MANY_WORDS:
+        return True
+    if sign in (None, "faint") and len(_LIST_MARK.findall(text)) > 1:
+        return True
+    if is_offered or sign == "faint":
+        return words >= _SOME_WORDS or _is_restated(clause, seen.task)
+    return sign is None
+
+
+def _is_restated(clause: str, task: str) -> bool:
+    """Return whether a clause has a telling word of the task, in some form."""
+    return bool(begins_acts(clause) & begins_acts(task) - _COMMON_BEGINNINGS)
+
+
+def _is_acknowledged(seen: Seen) -> bool:
+    """Return whether a task is an order, and the tools said only that it is done."""
+    return not _REQUEST_MARK.search(seen.task) and all(
+        result.islower()
+        and len(_SHORT_WORD.findall(result)) <= _LONGEST_ACKNOWLEDGEMENT
+        and all(_occurs(figure, seen.task) for figure in _numbers_and_names(result))
+        for result in seen.results
+    )
+
+
+def _adds(clause: str, seen: Seen) -> bool:
+    """Return whether a clause has something of the results beyond the task."""
+    results = "\n".join(seen.results)
+    figures = [*_numbers_and_names(clause), *_numerals(clause)]
+    if any(not _occurs(each, seen.task) and _occurs(each, results) for each in figures):
+        return True
+    if len(clause.split()) <= _FEW_WORDS and any(
+        map(_Known(f"{seen.task}\n{results}", ()).supports, figures)
+    ):
+        return True
+    if ends_with_evidence(clause, Seen(seen.task, seen.results)):
+        return True
+    return bool((begins_words(results) - begins_words(seen.task)) & begins_words(clause))
+
+
+def lacks_total(text: str, seen: Seen) -> bool:
+    """Return whether a total of several results is asked for, and a text has none.
+
+    Its figures are all those of the results.
+    """
+    if len(seen.results) < 2 or _TOTAL.search(seen.task) is None:
+        return False
+    if not all(map(_NUMBER.search, seen.results)):
+        return False
+    shown = "\n".join((seen.task, *seen.results))
+    return all(_occurs(each, shown) for each in (*_numbers_and_names(text), *_numerals(text)))
+
+
 def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: str) -> bool:
     """Return whether a text without evidence at its end has to do with what was found.
 
-    That is a last clause about a tool or with a yes or no, evidence or a denial in the clause before it, or
-    results that acknowledge and tell nothing.
+    That is a last clause about a tool, evidence or a denial in a clause before it, or results that
+    acknowledge and tell nothing.
     """
     told, asked = subjects_in(results), subjects_in(seen.task)
     if told <= asked and all(_occurs(figure, seen.task) for figure in _numbers_and_names(results)):
         return True
     if any(tool.subjects & subjects_in(clauses[-1]) for tool in tools):
         return True
-    if says_whether(clauses[-1]):
-        return True
     before = clauses[-2] if clauses[1:] and not speaks_of_oneself(clauses[-1]) else ""
-    return bool(before) and (read_clause(before).denies or ends_with_evidence(before, seen))
+    return bool(before) and (read_clause(before).denies or ends_with_evidence(before.rstrip("?"), seen))
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
@@ -274,7 +424,7 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
     Args:
         tools: descriptions of the tools by their names.
     """
-    asked = subjects_in(task)
+    asked = subjects_in(_QUOTATION.sub(" ", task))
     words = task.lower().split()
     if _ENGLISH.isdisjoint(words) and len(words) > _FEW_WORDS:
         return False
@@ -292,6 +442,25 @@ def is_related(task: str | frozenset[str], tools: Mapping[str, str]) -> bool:
     """
     asked = subjects_in(task) if isinstance(task, str) else task
     return any(_read_tool(name, description).subjects & asked for name, description in tools.items())
+
+
+def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
+    """Return whether a task calls for a tool that was not used.
+
+    It shares a subject with it that no used tool has; and where it only asks something, a tool that does more
+    than to look up is called for by its verb.
+
+    Args:
+        unused, used: descriptions of the tools by their names.
+    """
+    had = frozenset[str]().union(*(_read_tool(name, text).subjects for name, text in used.items()))
+    asked, acts = subjects_in(task) - had, begins_acts(task)
+    only_asks = _REQUEST_MARK.search(task) is not None
+    for name, text in unused.items():
+        tool = _read_tool(name, text)
+        if tool.subjects & asked and (not only_asks or is_reading(tool.act) or tool.act in acts):
+            return True
+    return False
 
 
 def _is_about(text: str, shown: str) -> bool:
@@ -368,6 +537,11 @@ def _figures(text: str) -> Iterable[str]:
 
 def _numbers_and_names(text: str) -> Iterable[str]:
     return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_LIST_MARK.sub(" ", text)))
+
+
+def _numerals(text: str) -> Iterable[str]:
+    """Return the numbers that are written as words, in four languages."""
+    return (_NUMERALS[word] for word in text.lower().replace(".", " ").split() if word in _NUMERALS)
 
 
 def _is_small(figure: str) -> bool:
@@ -538,7 +712,16 @@ def _works_out(clause: str, seen: Seen) -> bool:
 
 
 def _words(text: str) -> set[str]:
-    return {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
+    """Return the words in small letters.
+
+    Of scripts without spaces they are each two characters in a row.
+    """
+    words = {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
+    runs = _UNSPACED.findall(text)
+    if not runs:
+        return words
+    pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
+    return pairs | {word for word in words if not _UNSPACED.search(word)}
 
 
 def _squeezed(text: str) -> str:

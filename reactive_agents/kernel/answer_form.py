@@ -29,15 +29,12 @@ COULD_NOT = "could_not"
 
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,
-    description="Deliver the complete answer, after all results.",
+    description="Deliver the complete answer.",
     parameters={
         "type": "object",
         "properties": {
             "answer": {"type": "string"},
-            COULD_NOT: {
-                "type": "string",
-                "description": "Only if impossible: why, what is needed.",
-            },
+            COULD_NOT: {"type": "string", "description": "If impossible: why, what is needed."},
         },
         "required": ["answer"],
     },

@@ -122,7 +122,7 @@ async def test_a_call_that_cannot_be_healed_goes_back_with_the_schema() -> None:
     result, llm = await run(call("file-read", start_line="many"))
     told = llm.requests[1].messages[-1].content
     assert "path: got nothing" in told
-    assert "Call it as: file-read(path: string, start_line: integer = 1)" in told
+    assert "Call it again as: file-read(path: string, start_line: integer = 1)" in told
     assert repairs(result) == ()
 
 

@@ -73,8 +73,8 @@ SENTENCES = [
         errors.LeaseLost("r1"),
         "Run 'r1' was taken over by another process, or removed from its record.",
     ),
-    (ToolNotFound("web"), "There is no tool named 'web'. Known tools: none."),
-    (ToolNotFound("web", ("a", "b")), "There is no tool named 'web'. Known tools: a, b."),
+    (ToolNotFound("web"), "Unknown tool 'web'. Known tools: none."),
+    (ToolNotFound("web", ("a", "b")), "Unknown tool 'web'. Known tools: a, b."),
     (
         InvalidToolArguments(
             "t", (ArgumentProblem("n", '"x"', "a number"), ArgumentProblem("m", "null", "y"))

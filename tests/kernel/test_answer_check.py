@@ -9,9 +9,12 @@ import pytest
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.answer_check import (
     Seen,
+    concludes,
     ends_with_evidence,
+    is_open_for,
     is_refusal,
     judge_text,
+    lacks_total,
     unmade_call,
     unsupported_figures,
 )
@@ -333,4 +336,89 @@ def test_common_words_are_no_evidence() -> None:
 def test_a_speaker_after_evidence_is_no_answer_though_nothing_seems_left() -> None:
     text = "Tavy came back with 120 crates, the rest to follow. Give me a second while I fetch it."
     seen = Seen("How many crates are in Tavy and Quorn?", ("120", "77"))
-    assert judge_text(text, {"count": "Count the crates of a depot."}, seen, is_left=False) != "answer"
+    assert not concludes(text, {"count": "Count the crates of a depot."}, seen)
+
+
+FERRIES = {"ferries": "List the ferries to an island.", "final-answer": ""}
+NOON = Seen("Which ferry gets me to Samsø before noon?", ("dep 08:15 arr 09:20; dep 12:05 arr 13:10",))
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("The one at 08:15. Shall I book it?", True),
+        ("Shall I book it?", False),
+        ("Let me see. Shall I book it?", False),
+        ("The one at 08:15, which arrives at 09:20. I'd take an umbrella.", True),
+        ("I'd begin by asking the harbour.", False),
+        ("I'd take the one that arrives at 09:20.", True),
+        ("I'm going to compare 08:15 and 12:05.", False),
+        ("The captain said “I will sail” at 08:15.", True),
+        ("These are the ferries:", False),
+    ],
+)
+def test_offers_advice_and_quotations_where_nothing_is_left(text: str, expected: bool) -> None:
+    assert concludes(text, FERRIES, NOON) is expected
+
+
+@pytest.mark.parametrize(
+    ("task", "result", "expected"),
+    [
+        ("Mute everything until 5 pm.", "muted", True),
+        ("Mute everything until 5 pm.", "one user refused: R-17", False),
+        ("Is everything muted until 5 pm?", "muted", False),
+    ],
+)
+def test_what_the_speaker_will_do_acknowledges_an_order_that_was_carried_out(
+    task: str, result: str, expected: bool
+) -> None:
+    text = "I'll keep things quiet until 5 pm."
+    assert concludes(text, {"mute": "Mute notifications."}, Seen(task, (result,))) is expected
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "expected"),
+    [
+        ("Hello!", "Hello! How can I help you today?", True),
+        ("What can you do?", "I can list ferries.", True),
+        ("Please explain to me how rain forms.", "I can do that for you.", False),
+        ("Why is the sky blue?", "Blue light is scattered more, so it reaches us from all sides.", True),
+        ("How do I boil an egg?", "Put it into boiling water for six minutes, then cool it.", True),
+        ("Name three boats.", "1. Saltwind\n2. Star\n3. Next Horizon", True),
+        ("Why is the sky blue?", "I will look into that.", False),
+    ],
+)
+def test_texts_where_the_tools_have_nothing_to_do_with_the_task(task: str, text: str, expected: bool) -> None:
+    assert concludes(text, FERRIES, Seen(task)) is expected
+
+
+def test_a_total_that_is_asked_for_has_to_be_there() -> None:
+    seen = Seen("What do L1 and L2 cost altogether?", ("39", "52"))
+    assert lacks_total("L1 costs 39 and L2 costs 52.", seen)
+    assert not lacks_total("Together 91.", seen)
+    assert not lacks_total("L1 costs 39.", Seen("What does L1 cost altogether?", ("39",)))
+    assert not concludes("L1 costs 39 and L2 costs 52.", {"price": "Return a price."}, seen)
+
+
+def test_an_unused_tool_is_called_for_by_its_own_subject_or_verb() -> None:
+    used = {"track_parcel": "Return where a parcel is."}
+    cancel = {"cancel_parcel": "Cancel the delivery of a parcel."}
+    assert not is_open_for("Has the parcel been delivered?", cancel, used)
+    assert not is_open_for("Where is the parcel?", cancel, used)
+    assert is_open_for("Where is the parcel? Cancel it if it is late.", cancel, used)
+    assert is_open_for(
+        "Which phone has the boss of Ines?",
+        {"phone_of": "Find a phone number."},
+        {"boss_of": "Find the boss."},
+    )
+
+
+def test_scripts_without_spaces_have_evidence_too() -> None:
+    assert ends_with_evidence("包裹目前在上海分拣中心。", Seen("包裹PK-77到哪里了？", ("上海分拣中心",)))
+    assert not ends_with_evidence("请稍等片刻好吗。", Seen("包裹PK-77到哪里了？", ("上海分拣中心",)))
+
+
+def test_a_question_claims_no_figures() -> None:
+    seen = Seen("How full is the tank of V3?", ("35 %",))
+    assert unsupported_figures("It is 35 % full. Shall I look at V55?", seen) == ()
+    assert unsupported_figures("It is 35 % full, V55 too.", seen) == ("V55",)

@@ -118,7 +118,7 @@ async def test_the_model_recovers_from_calls_that_fail() -> None:
     assert (state.outcome, state.output) == ("completed", "3")
     observations = [step.content for step in steps_of(state, "observation")]
     for text, words in zip(
-        observations, ("no tool named", "not valid", "not valid", "no such file", "broken", "3"), strict=True
+        observations, ("Unknown tool", "not valid", "not valid", "no such file", "broken", "3"), strict=True
     ):
         assert words in text
     assert [event.success for event in bench.recorder.of(ToolCallCompleted)] == [False] * 5 + [True]

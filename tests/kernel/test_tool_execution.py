@@ -85,7 +85,7 @@ async def test_every_call_says_on_whose_behalf_it_runs_under_a_key_of_its_own() 
 
 async def test_an_unknown_tool_is_named_with_those_there_are() -> None:
     (result,) = await run(kernel_bench(tools={"add": add}), made("ad"))
-    assert result.error == "There is no tool named 'ad'. Known tools: add, final-answer."
+    assert result.error == "Unknown tool 'ad'. Known tools: add, final-answer."
     assert result.tool_name == "ad"
 
 
@@ -109,7 +109,7 @@ async def test_bad_arguments_a_raising_tool_and_a_refused_call_are_results_too()
 async def test_a_tool_outside_the_scope_is_not_run() -> None:
     bench = kernel_bench(tools={"add": add, "look": "x"})
     (result,) = await run(bench, made("look"), allowed_tools=frozenset({"add"}))
-    assert "There is no tool named 'look'" in result.error
+    assert "Unknown tool 'look'" in result.error
     assert bench.tools is not None
     assert bench.tools.calls == []
 

@@ -112,7 +112,7 @@ def test_a_model_that_answers_in_prose_gives_values_too() -> None:
 
 @pytest.mark.parametrize("profile", [CAPABLE, WEAK], ids=lambda profile: profile.name)
 def test_other_forms_of_fields_are_understood_or_asked_for_again(profile: Profile) -> None:
-    figures = run(profile, 0.8, count=6)
+    figures = run(profile, 0.8, count=8)
     assert figures.count("right") >= 0.85 * len(figures.outcomes)
     assert figures.count("false success") <= 0.05 * len(figures.outcomes)
 

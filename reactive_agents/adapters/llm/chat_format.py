@@ -90,10 +90,16 @@ def count_tool_calls(messages: Sequence[Message]) -> int:
 
 
 def _tool(tool: ToolDefinition) -> JsonObject:
+    """Return a tool as it is sent, without ``additionalProperties: false``.
+
+    That costs tokens in each request, some servers refuse it, and arguments are validated in any case.
+    """
+    closed = tool.parameters.get("additionalProperties") is False
+    sent = {key: value for key, value in tool.parameters.items() if key != "additionalProperties"}
     function: JsonObject = {
         "name": tool.name,
         "description": tool.description,
-        "parameters": tool.parameters,
+        "parameters": sent if closed else tool.parameters,
     }
     return {"type": "function", "function": function}
 

@@ -158,6 +158,10 @@ _VALUE_CHARS = 40
 _SHOWN_CHOICES = 8
 
 
+CALL_AGAIN = "Call it again as:"
+"""Begins the last line of the message about arguments with which no tool was run."""
+
+
 def explain_schema(definition: ToolDefinition, problem: str) -> str:
     """Return the error of a call with the tool's signature, below 800 characters.
 
@@ -170,7 +174,7 @@ def explain_schema(definition: ToolDefinition, problem: str) -> str:
 
 def how_to_call(definition: ToolDefinition) -> str:
     """Return the end of an error, which explains how the tool is called."""
-    return f"\nCall it as: {signature(definition)}\nSend the call again with arguments that fit."
+    return f"\n{CALL_AGAIN} {signature(definition)}"
 
 
 def signature(definition: ToolDefinition) -> str:

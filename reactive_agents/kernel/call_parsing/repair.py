@@ -327,6 +327,10 @@ def _convert(arguments: JsonObject, schema: JsonObject) -> tuple[JsonObject, tup
     for name, value in arguments.items():
         wanted = properties.get(name, True)
         converted = coerce(value, wanted, schema, name=name)
+        match value:
+            case [dict() | str() | int() | float() as alone] if not fits(converted, wanted, schema):
+                only = coerce(alone, wanted, schema, name=name)
+                converted = only if fits(only, wanted, schema) else converted
         if name not in required and _is_nothing(converted) and not fits(converted, wanted, schema):
             repairs.append(f"The empty argument {name!r} was left out.")
             continue

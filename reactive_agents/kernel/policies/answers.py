@@ -28,6 +28,7 @@ from reactive_agents.kernel.answer_form import (
     accepted_text,
     reason_without_form,
 )
+from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
@@ -156,7 +157,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if judgement == "answer":
         return None
     is_left = _is_left(state, context)
-    if not is_left and answer_check.judge_text(text, tools, seen, is_left=False) == "answer":
+    if not is_left and answer_check.concludes(text, tools, seen):
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
@@ -238,8 +239,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(LEFT_OUT, "partial", proposal.text, reason)
     return Redirect(
         LEFT_OUT,
-        f"The task also names: {named}. Nothing was looked up about it. Call the tools for it first; if that "
-        "is not needed, give the answer again.",
+        f"The task also names: {named}. Look it up first; if that is not needed, give the answer again.",
     )
 
 
@@ -255,19 +255,36 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
     tools = {name: text for name, text in _described(state, context).items() if text}
     if not counted.attempts:
         return not answer_check.is_beside_tools(context.input.asked, tools)
-    unused = {name: text for name, text in tools.items() if not counted.attempts.get(name)}
-    return answer_check.is_related(context.input.asked, unused)
+    used = {name: text for name, text in tools.items() if counted.attempts.get(name)}
+    unused = {name: text for name, text in tools.items() if name not in used}
+    return answer_check.is_open_for(context.input.asked, unused, used)
 
 
 def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    """Return items in one list with something that was looked up, which were not."""
-    calls = [step.content for step in state.steps if step.type == "action"]
-    asked = [text for call in calls for text in _texts_asked(call, context)]
+    """Return items in one list with something that was looked up, which were not.
+
+    A call that was not run looked nothing up: of an unknown tool, or with arguments that do not fit.
+    """
+    calls = [step for step in state.steps if step.type == "action"]
+    asked = [text for call in calls for text in _texts_asked(call.content, context)]
     if not asked:
         return ()
     from reactive_agents.kernel.open_items import open_items  # its expressions take a while to compile
 
-    return open_items(context.input.asked, asked, "\n".join((*calls, *_results(state))))
+    not_run = {
+        step.metadata.call_id
+        for step in state.steps
+        if step.type == "observation" and step.metadata is not None and not _was_run(step)
+    }
+    made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
+    return open_items(context.input.asked, asked, "\n".join((*made, *_results(state))))
+
+
+def _was_run(step: ReasoningStep) -> bool:
+    """Return whether a tool was run, or its stored result was shown."""
+    if step.metadata is None or step.metadata.success:
+        return True
+    return step.metadata.origin == "executed" and f"\n{CALL_AGAIN} " not in step.content
 
 
 def _is_of_a_tool(step: ReasoningStep) -> bool:
@@ -291,7 +308,7 @@ def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
 @_where_tools_answer
 @about_answers
 def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Question figures of an answer that nothing seen supports.
+    """Question figures that nothing seen supports, and a total that is missing.
 
     Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
     """
@@ -308,14 +325,17 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     described = _described(state, context)
     if not state.ledger.counted.attempts and answer_check.is_beside_tools(context.input.asked, described):
         return None  # the model answers from what it knows, as it has to
-    figures = answer_check.unsupported_figures(proposal.text, _seen(state, context))
+    seen = _seen(state, context)
+    figures = answer_check.unsupported_figures(proposal.text, seen)
+    if not figures and answer_check.lacks_total(proposal.text, seen):
+        return Redirect(UNSUPPORTED, "The task asks for a total, and your answer has none. Work it out.")
     if not figures:
         return None
     named = ", ".join(figures[:_MOST_NAMED])
     return Redirect(
         UNSUPPORTED,
-        f"Nothing that you have seen supports: {named}. Find it out with the tools, or correct it. What "
-        f"cannot be found out, leave out, and say so; what you are sure of, deliver with {FINAL_ANSWER}.",
+        f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out and say so; "
+        f"what you are sure of, deliver with {FINAL_ANSWER}.",
     )
 
 
@@ -381,7 +401,7 @@ def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     found = _results(state)
     for step in state.steps:
         if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
-            (found if step.metadata.origin == "executed" else told).append(step.content)
+            (found if _was_run(step) else told).append(step.content)
     return answer_check.Seen(given.asked, tuple(found), "\n".join(told))
 
 

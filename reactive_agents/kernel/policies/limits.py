@@ -27,14 +27,9 @@ LOOP_DETECTION = "loop_detection"
 IDLE_TURNS = 3
 """Turns in a row without anything new that end a run."""
 
-REPEATED_CALLS = (
-    "Calls of the last turn were made before: their results are those that were stored then. Use other "
-    "arguments or another tool, or answer with what there is and say what is missing."
-)
-NOTHING_NEW = (
-    "The last turns brought nothing new: they repeated calls or answers, or asked for what cannot be run. "
-    "Use other arguments or another tool, or answer with what there is and say what is missing."
-)
+_GO_ON = "Use other arguments or another tool, or answer with what there is and say what is missing."
+REPEATED_CALLS = f"The last calls were made before, with these results. {_GO_ON}"
+NOTHING_NEW = f"The last turns brought nothing new. {_GO_ON}"
 
 
 @between_turns

@@ -32,7 +32,7 @@ def test_the_signature_shows_types_defaults_and_what_may_be_left_out() -> None:
 
 def test_an_explanation_says_what_is_wrong_and_how_it_is_right() -> None:
     told = explain_schema(ToolDefinition("clock", "", {"type": "object"}), "zone: got 3,\n expected text.")
-    assert told.splitlines()[:2] == ["zone: got 3, expected text.", "Call it as: clock()"]
+    assert told.splitlines()[:2] == ["zone: got 3, expected text.", "Call it again as: clock()"]
 
 
 @pytest.mark.parametrize("count", [50, 1])

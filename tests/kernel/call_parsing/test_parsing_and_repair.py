@@ -110,3 +110,12 @@ def test_the_work_on_nested_values_that_fit_nothing_grows_with_their_depth() -> 
         return called
 
     assert functions_called(6) < 6 * functions_called(3)
+
+
+def test_an_array_of_one_value_is_taken_for_the_value() -> None:
+    given: JsonObject = {"query": ["hammer"], "limit": ["3"]}
+    repaired = repair_call(ToolCall(CallId("1"), "web-search", given), [SEARCH])
+    assert repaired.call.arguments == {"query": "hammer", "limit": 3}
+    assert len(repaired.repairs) == 2
+    several: JsonObject = {"query": ["hammer", "saw"]}
+    assert repair_call(ToolCall(CallId("1"), "web-search", several), [SEARCH]).call.arguments == several

@@ -152,7 +152,7 @@ async def test_a_count_that_cannot_be_is_not_believed() -> None:
 async def test_the_window_that_a_provider_names_counts_and_not_that_of_the_profile() -> None:
     roomy = evolve(PROFILE, window_tokens=10 * WINDOW)
     refused = fail(ContextOverflow("Too long.", "m", WINDOW))
-    script = [*reading(4), refused, *reading(9, say("Read."))]
+    script = [*reading(4), refused, *reading(13, say("Read."))[4:]]
     bench, _ = await run(script, AUTO, context_profile=roomy)
     refusal, event, *_ = told(bench)
     assert (refusal.reason, event.reason) == ("refused", "growth")

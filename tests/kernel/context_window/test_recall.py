@@ -321,7 +321,7 @@ async def test_a_run_whose_results_fit_is_never_offered_it_and_cannot_call_it() 
     refusal = bench.sent()[-1]
     assert isinstance(refusal, ToolMessage)
     assert refusal.is_error
-    assert refusal.content == "There is no tool named 'recall'. Known tools: look, final-answer."
+    assert refusal.content == "Unknown tool 'recall'. Known tools: look, final-answer."
 
 
 async def test_an_error_that_is_shown_in_part_gives_nothing_to_recall() -> None:
