@@ -26,6 +26,7 @@ from reactive_agents.adapters.postgres import MOST_CONNECTIONS, PostgresDatabase
 from reactive_agents.adapters.run_record import RUNS
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG
+from reactive_agents.core.content import ContentOwner, Image, stored
 from reactive_agents.core.conversation import SessionKey, SessionTurn
 from reactive_agents.core.errors import AuditBroken, BudgetExceeded, SessionUnavailable
 from reactive_agents.core.governance import AuditEntry
@@ -240,6 +241,22 @@ async def test_newer_and_foreign_tables_are_refused_and_left_alone(place: str, s
     assert "found version 99 of its budget, of a newer reactive_agents" in failed.message
 
 
+async def test_a_role_without_rights_fails_and_works_with_a_schema_that_is_granted(
+    place: str, server: Server
+) -> None:
+    database = database_of(place)
+    server.run(database, "CREATE ROLE clerk LOGIN")
+    own = place.replace("postgres:@", "clerk:@")
+    async with open_budget(own) as budget:
+        failed = (await attempt(budget.reserve(RunId("r"), 1.0))).failure()
+        assert "permission denied for database" in failed.message
+        server.run(database, "CREATE SCHEMA reactive_agents")
+        server.run(database, "GRANT USAGE, CREATE ON SCHEMA reactive_agents TO clerk")
+        assert isinstance(await attempt(budget.reserve(RunId("r"), 1.0)), Success)
+    server.run(database, "DROP OWNED BY clerk")
+    server.run(database, "DROP ROLE clerk")
+
+
 async def test_an_audit_log_only_grows_and_tampering_is_found(place: str, server: Server) -> None:
     log = SqliteAuditLog(place, clock=FakeClock())
     for _ in range(3):
@@ -381,6 +398,43 @@ async def test_a_server_that_restarts_under_load_loses_nothing_that_was_reported
         assert {record.levelname for record in caplog.records if record.name == "reactive_agents"} == {
             "WARNING"
         }
+
+
+async def test_a_lock_that_is_held_for_too_long_is_a_failure(place: str) -> None:
+    database = PostgresDatabase(place, BUDGET, lambda sentence, _: sentence, patience_s=0.2)
+    settings = await database.write(
+        "settings", lambda file: file.execute("SHOW idle_in_transaction_session_timeout").fetchone()
+    )
+    assert settings == Success(("15s",))
+    with psycopg.connect(place) as holder:
+        holder.execute("LOCK TABLE reactive_agents.periods")
+        work = "INSERT INTO periods VALUES ('x', 1, '')"
+        failed = (await database.change("add", work)).failure()
+    assert failed.endswith("is locked by another process.")
+    assert await database.change("add", work) == Success(1)
+    await database.aclose()
+
+
+async def test_bytes_stay_while_somebody_holds_them_and_go_with_the_last(place: str, server: Server) -> None:
+    stores = [SqliteSessions(place, clock=SystemClock()) for _ in range(2)]
+    data = b"the same bytes"
+    part = stored(Image.from_bytes(data), data, media_type="image/png", tokens=1)
+
+    async def hold_and_release(number: int) -> None:
+        content, run = stores[number % 2].content, RunId(f"run-{number}")
+        owner = ContentOwner(run, "ada")
+        for _ in range(10):
+            assert await attempt(content.put(part, data, owner)) == Success(None)
+            assert await attempt(content.read(part.digest, "ada")) == Success(data)
+            assert await attempt(content.release(run, keep=0)) == Success(None)
+
+    async with anyio.create_task_group() as group:
+        for number in range(8):
+            group.start_soon(hold_and_release, number)
+    for table in ("contents", "content_holders"):
+        assert server.run(database_of(place), f"SELECT count(*) FROM reactive_agents.{table}") == [(0,)]
+    for store in stores:
+        await store.aclose()
 
 
 # --- clocks -------------------------------------------------------------------------------------------------
