@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -54,6 +54,7 @@ _LOCK_SLICE_MS = 500
 _STALLED_MS = 15_000  # a process that stands still within a transaction must not hold up the others
 _LONGEST_STATEMENT_MS = 60_000
 _PAUSE_S = 0.005
+_SOON = "SET LOCAL synchronous_commit = off"
 _CONNECTING = {
     "connect_timeout": 5,
     "keepalives_idle": 15,
@@ -125,9 +126,8 @@ class PostgresDatabase(Generic[_E]):
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, without waiting for the server's disk."""
-        soon = "SET LOCAL synchronous_commit = off"
         return await self._run(
-            operation, work, self._mode, self._limit(of), lock=self._lock_of(of), first=soon
+            operation, work, self._mode, self._limit(of), lock=self._lock_of(of), first=_SOON
         )
 
     async def rows(
@@ -141,6 +141,19 @@ class PostgresDatabase(Generic[_E]):
     async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E]:
         """Execute one statement durably and return the number of changed rows."""
         return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
+
+    async def returning(
+        self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
+    ) -> Result[Any, _E]:
+        """Execute one statement as a transaction, in one round trip.
+
+        Return its first row, or ``None``. After a failure it may have been done.
+        """
+        only = _Only(_translated(statement)[0], values)
+        first = _SOON if soon else ""
+        return await self._run(
+            operation, only, self._mode, self._limit(of), lock=self._lock_of(of), first=first
+        )
 
     async def aclose(self) -> None:
         """Close the connections that no other store uses; the next use opens them again."""
@@ -212,6 +225,8 @@ class PostgresDatabase(Generic[_E]):
                 _migrate(lent.connection, store, read_only=self._read_only)
                 self._pool.ready.add(store.name)
         try:
+            if isinstance(work, _Only):
+                return cast(_T, self._at_once(lent, work, begin))
             started = lent.connection.execute(begin)
             while started.nextset():
                 pass
@@ -226,6 +241,30 @@ class PostgresDatabase(Generic[_E]):
                 lent.connection.execute("ROLLBACK")
             raise
         return done
+
+    def _at_once(self, lent: _Lent, only: _Only, begin: str) -> Any:
+        lent.is_committing = True
+        cursor = _library().ClientCursor(lent.connection)
+        cursor.execute(f"{begin.replace('%', '%%')}; {only.text}; COMMIT", only.values)
+        lent.is_committing = False
+        rows = [cursor.fetchone()] if cursor.description else []
+        while cursor.nextset():
+            if cursor.description:
+                rows.append(cursor.fetchone())
+        *_, (server_us,), row = rows  # the clock, and the row of the statement
+        self.skew_us = int(server_us) - time.time_ns() // 1000
+        return row
+
+
+@frozen
+class _Only:
+    """The one statement of a transaction, with ``%s`` for values."""
+
+    text: str
+    values: tuple[object, ...]
+
+    def __call__(self, file: Any) -> Any:
+        raise AssertionError("it is sent with the transaction")
 
 
 class _Statements:

