@@ -60,9 +60,12 @@ def studio(
         ),
     ] = None,
     runs: Annotated[
-        Path | None,
+        str | None,
         output.option(
-            "--runs", metavar="FILE", help="The run log; by default the one in the user's state directory."
+            "--runs",
+            metavar="FILE_OR_URL",
+            help="The run log: a file, by default one in the user's state directory, or the address of a"
+            " Postgres database.",
         ),
     ] = None,
     host: Annotated[
@@ -85,7 +88,7 @@ def studio(
     read = read_files(files or (), output.names(allow_tools_from))
     given = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=False)
     logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
-    log = runs or (Path(logs[0]) if logs else default_run_log())
+    log = runs or (logs[0] if logs else str(default_run_log()))
     try:
         import uvicorn
     except ImportError:
@@ -135,7 +138,7 @@ def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFi
     return Success(found)
 
 
-def build_app(given: StudioFiles, log: Path, token: str, hosts: Sequence[str]) -> Result[Any, ConfigErrors]:
+def build_app(given: StudioFiles, log: str, token: str, hosts: Sequence[str]) -> Result[Any, ConfigErrors]:
     """Return the application of a studio.
 
     The agents log and record their runs in the file of the run log, so that they are seen and can be forked.

@@ -316,7 +316,7 @@ class _Pages:
         return JsonText(
             {
                 "version": __version__,
-                "runs_file": str(self.library.path),
+                "runs_file": self.library.place,
                 "agents": [_agent_document(each) for each in self.agents],
                 "names": sorted({each.agent for each in latest} | set(self.service.agents)),
                 "personas": self.records.persona_names(),

@@ -8,12 +8,14 @@ from __future__ import annotations
 import json
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from attrs import define, evolve, field
 from returns.result import Failure
 
+from reactive_agents.adapters.sql import is_there, shown_place
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -54,14 +56,15 @@ class RunLibrary:
     """Runs to look at.
 
     Args:
-        path: the file of a run log, which need not be there yet.
+        path: the file of a run log, which need not be there yet, or the address of a Postgres database.
         read_only: never make or change the file, as where no runs are begun.
     """
 
     def __init__(self, path: str | Path, *, read_only: bool = True) -> None:
-        self.path = Path(path)
+        self.place = shown_place(path)
+        self._is_there = partial(is_there, path)
         self._read_only = read_only
-        self._log = SqliteRunLog(str(self.path), read_only=read_only)
+        self._log = SqliteRunLog(path, read_only=read_only)
         self._opened: OrderedDict[str, tuple[LoggedRun, tuple[LoggedEvent, ...]]] = OrderedDict()
         self._known: OrderedDict[str, KnownRun] = OrderedDict()
 
@@ -72,7 +75,7 @@ class RunLibrary:
     @property
     def has_log(self) -> bool:
         """Whether there is a run log to ask."""
-        return not self._read_only or self.path.exists()
+        return not self._read_only or self._is_there()
 
     def is_opened(self, run_id: str) -> bool:
         """Return whether a run comes from a file."""

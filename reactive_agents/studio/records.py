@@ -14,14 +14,14 @@ from returns.result import Failure, Result
 from reactive_agents.adapters.governance.audit_log import read_entries, verify
 from reactive_agents.adapters.governance.budget import sum_usd
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import MemoryDatabase, open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.agent import AgentConfig
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core.codec import encode
-from reactive_agents.core.config import IN_PROCESS
+from reactive_agents.core.config import IN_PROCESS, is_postgres
 from reactive_agents.core.ids import AgentId, LearningId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.memory import ForgetEntry, MemoryId
@@ -52,7 +52,7 @@ class StudioRecords:
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return []
-        archive = MemoryArchive(MemoryDatabase(path, read_only=True), SystemClock())
+        archive = MemoryArchive(open_memory_store(path, read_only=True), SystemClock())
         try:
             if text.strip():
                 found = await attempt(archive.search(text, agent_id=agent, limit=_MOST_ENTRIES))
@@ -67,7 +67,7 @@ class StudioRecords:
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return 0
-        archive = MemoryArchive(MemoryDatabase(path), SystemClock())
+        archive = MemoryArchive(open_memory_store(path), SystemClock())
         try:
             return int(_value(await attempt(archive.forget(ForgetEntry(MemoryId(entry))))))
         finally:
@@ -104,7 +104,7 @@ class StudioRecords:
         path = _existing(place)
         if path is None:
             return 0.0
-        tracker = SqliteCostTracker(path, clock=SystemClock())
+        tracker = SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path))
         try:
             totals = _value(await attempt(tracker.totals("agent", since=since)))
         finally:
@@ -215,12 +215,11 @@ class StudioRecords:
         return self.personas[name]
 
 
-def _existing(place: str | None) -> Path | None:
-    """Return the file of a store, if there is one by now."""
-    if place in (None, IN_PROCESS) or "://" in str(place):
-        return None
-    path = Path(str(place))
-    return path if path.is_file() else None
+def _existing(place: str | None) -> Path | str | None:
+    """Return the file or address of a store, if there is one by now."""
+    if place is None or is_postgres(place):
+        return place
+    return Path(place) if place != IN_PROCESS and Path(place).is_file() else None
 
 
 def _totals(runs: Iterable[tuple[str, LoggedRun]]) -> list[JsonObject]:

@@ -14,7 +14,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import anyio.to_thread
 from attrs import frozen
@@ -560,8 +560,7 @@ def read_entries(
     def work(connection: sql.Transaction) -> tuple[RecordedEntry, ...] | None:
         if not sql.is_postgres(path) and connection.execute(_ENTRIES_TABLE).fetchone() is None:
             return None
-        rows = connection.execute("SELECT sequence, body, hash FROM entries ORDER BY sequence")
-        entries = (recorded(*row) for row in rows)
+        entries = (recorded(*row) for row in _pages(connection, "sequence, body, hash"))
         return tuple(each for each in entries if run_id in (None, each.entry.run_id))
 
     read = sql.look_into(path, AUDIT, work).alt(lambda sentence: _failed(sentence, "read"))
@@ -583,10 +582,6 @@ def unfinished_runs(entries: Iterable[RecordedEntry]) -> tuple[RecordedEntry, ..
 
 
 _TABLES = "SELECT count(*) FROM sqlite_master WHERE type = 'table' AND name IN ('entries', 'heads')"
-_ENTRIES = (
-    "SELECT sequence, previous, body, hash, signature FROM entries WHERE sequence >= ?"
-    " ORDER BY sequence LIMIT ?"
-)
 _HEAD = "SELECT sequence, NULL, NULL, hash, signature FROM heads ORDER BY id"
 
 
@@ -659,17 +654,18 @@ def _verified_in(
 ) -> Result[AuditSummary, AuditErrors]:
     heads = connection.execute(_HEAD).fetchall()
     stored = Link(*heads[0]) if heads else None
-    verified = verify_chain(_links(connection), stored, known_head=known_head, check=check)
+    links = (Link(*row) for row in _pages(connection, "sequence, previous, body, hash, signature"))
+    verified = verify_chain(links, stored, known_head=known_head, check=check)
     if isinstance(verified, Failure):
         return Failure(verified.failure())
     return Success(verified.unwrap())
 
 
-def _links(connection: sql.Transaction) -> Iterator[Link]:
-    """Yield the entries in their order, read in groups."""
-    first = -(2**63)
-    while rows := connection.execute(_ENTRIES, (first, _MOST_READ)).fetchall():
-        yield from (Link(*row) for row in rows)
+def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of the entries in their order, read in groups."""
+    first, where = -(2**63), "FROM entries WHERE sequence >= ? ORDER BY sequence LIMIT ?"
+    while rows := connection.execute(f"SELECT {columns} {where}", (first, _MOST_READ)).fetchall():
+        yield from rows
         first = rows[-1][0] + 1
 
 

@@ -6,7 +6,9 @@ import json
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Callable
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
+from multiprocessing import get_context
 from pathlib import Path
 
 import anyio
@@ -24,6 +26,7 @@ from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.postgres import MOST_CONNECTIONS, PostgresDatabase
 from reactive_agents.adapters.run_record import RUNS
+from reactive_agents.adapters.sql import shown_place
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG
 from reactive_agents.core.content import ContentOwner, Image, stored
@@ -33,7 +36,10 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import AssistantMessage, UserMessage
+from reactive_agents.core.run_record import LoggedRunFilter
 from reactive_agents.effects import attempt
+from reactive_agents.studio.logged_runs import RunLibrary
+from reactive_agents.studio.records import StudioRecords
 from reactive_agents.testing import FakeClock, ScriptedLLM, SequentialIds, answer, call
 from reactive_agents.testing.core import START
 from tests.support.command_line import command as run_command
@@ -186,6 +192,12 @@ def test_the_commands_take_the_address_of_every_store(place: str) -> None:
         assert shown.exit_code == 0, shown.output
         assert json.loads(shown.stdout), command
     assert "The log is valid" in run_command("audit", "verify", place).stdout
+    records, config = StudioRecords(), ReactiveAgents.create().with_memory(place).config
+    assert "I like 12" in str(anyio.run(records.memories, config, AGENT, "like"))
+    library = RunLibrary(place)
+    assert [run.run_id for run in anyio.run(library.runs, LoggedRunFilter())] == ["bob-1"]
+    assert library.place == shown_place(place)
+    anyio.run(library.aclose)
     assert json.loads(
         run_command("memory", "forget", "--path", place, "-u", "bob", "-y", "--json").stdout
     ) != {"forgotten": 0}
@@ -310,6 +322,26 @@ async def test_many_callers_share_few_connections_and_overspend_nothing(place: s
     assert len(granted) == 100
     assert all(isinstance(each, BudgetExceeded) for each in refused)
     assert 0 < max(connections) <= MOST_CONNECTIONS
+
+
+def test_threads_and_a_forked_process_share_a_budget(place: str) -> None:
+    budget = budget_at(place, 0.5)
+
+    def granted(count: int) -> int:
+        async def reserve() -> int:
+            outcomes = [await attempt(budget.reserve(RunId("r"), 0.01)) for _ in range(count)]
+            return sum(isinstance(each, Success) for each in outcomes)
+
+        return anyio.run(reserve)
+
+    assert granted(2) == 2
+    child = get_context("fork").Process(target=lambda: sys.exit(granted(8)))
+    child.start()
+    child.join()
+    assert child.exitcode == 8  # with connections of its own
+    with ThreadPoolExecutor(6) as threads:
+        assert sum(threads.map(granted, [10] * 6)) == 40
+    anyio.run(budget.aclose)
 
 
 async def test_connections_in_use_are_waited_for_and_then_a_failure(place: str) -> None:
