@@ -43,7 +43,7 @@ AdmittedOption = Annotated[
     output.option(
         "--keys",
         metavar="FILE",
-        help="The API keys that are admitted. Without it anybody on this machine is, and nobody else.",
+        help="The API keys that are admitted. Without it all of this machine are, and no others.",
     ),
 ]
 RunsOption = Annotated[

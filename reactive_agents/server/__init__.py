@@ -2,7 +2,7 @@
 
 A request is data from a stranger until its key says whose it is, so that is decided once, in ``access``,
 before a handler sees anything: handlers are given a ``Principal`` and ask ``AgentService`` for what belongs
-to it. What belongs to somebody else does not exist for them, whatever id they guess.
+to it. What belongs to another user does not exist for them, whatever id they guess.
 
 A run outlives the connection that began it. ``AgentService`` consumes its events, keeps the latest of them,
 and any number of streams read them from there, each at its own speed and from the event where it was cut off.

@@ -64,7 +64,7 @@ _STATES: Final = {
 }
 _YES: Final = frozenset({"yes", "approve", "approved", "ok"})
 _TOLD: Final = ("phase", "plan", "tool", "handoff", "guidance")
-"""Kinds of lines that are told as the status of a task at work."""
+"""Kinds of lines that are published as the status of a task at work."""
 
 
 class _Caller(User):
@@ -183,7 +183,7 @@ class AgentTasks(AgentExecutor):
             for key, request in new:
                 if isinstance(request, events.ExternalCallRequested):
                     settled.add(key)
-                    await self._service.settle(run, *key, ("call", None, "Nobody executes this tool here."))
+                    await self._service.settle(run, *key, ("call", None, "No one executes this tool here."))
             asked = [request for key, request in new if key not in settled]
             if asked and after == run.last:
                 self._waiting.leave(task_id, run, after, None)

@@ -2,7 +2,7 @@
 
 A key is 256 random bits behind its id, so its SHA-256 cannot be searched through and needs no salt: the file
 holds the digest alone. It is read again when it has changed, so a revoked key ends with the next request. A
-file that cannot be read admits nobody.
+file that cannot be read admits no one.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class KeyLimits:
 
 @frozen
 class Principal:
-    """Whoever sends a request.
+    """The sender of a request.
 
     Attributes:
         key: the id of the key, whose limits are counted under it; empty where no keys are used.

@@ -7,6 +7,7 @@ says what the other does not.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
@@ -451,14 +452,15 @@ async def _stream(call: Call, run: LiveRun | RecordedRun, after: int) -> AsyncGe
         yield sse(last, event="run", number=f"{run.token}:{run.last}")
         return
     shown = b""
-    while True:
-        data = json_bytes(await _run_document(service, run))
-        yield HEARTBEAT if data == shown else sse(data, event="run")
-        shown = data
-        if not _goes_on(run):
-            return
-        await anyio.sleep(_POLL_S)
-        run = await service.find(call.principal, run.run_id)
+    with suppress(Problem):  # of a run that is deleted, or a store that is gone
+        while True:
+            data = json_bytes(await _run_document(service, run))
+            yield HEARTBEAT if data == shown else sse(data, event="run")
+            shown = data
+            if not _goes_on(run):
+                return
+            await anyio.sleep(_POLL_S)
+            run = await service.find(call.principal, run.run_id)
 
 
 def _order(order: str) -> Handler:
@@ -474,7 +476,7 @@ def _order(order: str) -> Handler:
 async def _settle(call: Call) -> Response:
     run_id = call.part("run_id")
     run = await call.service.find(call.principal, run_id)
-    answer: Answer
+    answer: Answer = ("call", None, "")
     match call.body.root:
         case SettleApproval(approved=approved, reason=reason):
             answer = ("approval", approved, reason)

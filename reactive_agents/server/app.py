@@ -11,7 +11,7 @@ import time
 from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
-from typing import Any
+from typing import Any, cast
 
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -68,12 +68,12 @@ def create_app(
     ``Starlette(routes=[Mount("/agents", app)], lifespan=lambda _: app.router.lifespan_context(app))``.
 
     Args:
-        agents: one, several by their own names, or by the names to serve them under.
+        agents: one, several, or a mapping by the names to serve them under.
         keys: the API keys, or the path of their file.
         authenticate: tells who sends a request, in place of keys.
-        limits: of whoever sends requests, where there are no keys.
+        limits: of all senders of requests, where there are no keys.
         hosts: names by which the server may be reached. By default any with ``keys`` or ``authenticate``,
-            else those of this machine alone, so that no web page reaches the agents under a name of its own.
+            else those of this machine alone, so that no web page reaches the agents under another name.
         origins: web pages of other origins that may send requests (CORS); none by default.
         deps: makes the dependencies of each run, for agents that take any.
         queue: puts runs of durable agents into a queue, for the workers of any process.
@@ -154,17 +154,18 @@ def named_agents(agents: Agents) -> dict[str, ReactiveAgent[Any, Any]]:
     Raises:
         ValueError: a name cannot be served, or two agents have it, or there is none.
     """
-    if isinstance(agents, ReactiveAgent):
-        agents = (agents,)
-    named = agents.items() if isinstance(agents, Mapping) else [(each.name, each) for each in agents]
-    served: dict[str, ReactiveAgent[Any, Any]] = {}
-    for name, agent in named:
+    served: dict[str, ReactiveAgent[Any, Any]]
+    if isinstance(agents, Mapping):
+        served = dict(cast(Mapping[str, ReactiveAgent[Any, Any]], agents))
+    else:
+        listed = (agents,) if isinstance(agents, ReactiveAgent) else tuple(agents)
+        served = {each.name: each for each in listed}
+        if len(served) < len(listed):
+            raise ValueError("Two agents have one name: give a mapping of names.")
+    for name in served:
         if not _NAME.fullmatch(name):
             expected = "letters, digits, '.', '_' and '-', at most 64"
             raise ValueError(f"An agent cannot be served as {name!r}: expected {expected}.")
-        if name in served:
-            raise ValueError(f"Two agents are named {name!r}: give a mapping of names.")
-        served[name] = agent
     if not served:
         raise ValueError("There is no agent to serve.")
     return served

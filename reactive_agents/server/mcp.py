@@ -312,9 +312,9 @@ def _refusal(request: events.AgentEvent) -> Answer:
         case events.ApprovalRequested():
             return ("approval", False, "The client cannot ask a person for approval.")
         case events.QuestionAsked():
-            return ("question", "The client cannot ask a person: nobody answers.")
+            return ("question", "The client cannot ask a person: no one answers.")
         case _:
-            return ("call", None, "Nobody executes this tool for a client of this protocol.")
+            return ("call", None, "No program executes this tool for a client of this protocol.")
 
 
 def _result(run: LiveRun, agent: ReactiveAgent[Any, Any]) -> CallToolResult:

@@ -1,7 +1,7 @@
 """OpenAI's protocol, with an agent in the place of a model.
 
 The name of an agent is that of a model. A client hands over a conversation and gets the answer of a run: the
-agent's own tools, policies and instructions hold, so a request that brings tools of its own is refused rather
+agent's own tools, policies and instructions hold, so a request that brings further tools is refused rather
 than answered as if it had none.
 
 The protocol has no way to take a text back, and an agent with tools may yet take back what it says before a
@@ -412,7 +412,7 @@ class OpenAIProtocol:
         return live, live.asked is asked
 
     def _leave(self, live: LiveRun, *, own: bool) -> None:
-        """Cancel a run that nobody waits for any more."""
+        """Cancel a run that no client waits for any more."""
         if own and not live.has_ended:
             self._service.agents[live.agent].cancel(live.task_id)
 

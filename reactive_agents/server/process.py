@@ -21,19 +21,24 @@ from reactive_agents.server.runs import AgentService
 
 REQUEST_S = 10.0
 """Seconds in which the head of a request has to come."""
+READ_S = 60.0
+"""Seconds in which a client has to read what is sent to it."""
 MOST_CONNECTIONS = 10_000
 _LAST_ANSWERS_S = 5
 
 
 class TimedProtocol(H11Protocol):
-    """The protocol of a connection, which is closed when no request comes in time.
+    """The protocol of a connection, which ends when its client takes its time.
 
     Attributes:
         request_s: seconds in which the head of a request has to come.
+        read_s: seconds in which the client has to read what is sent to it.
     """
 
     request_s = REQUEST_S
+    read_s = READ_S
     _waiting: asyncio.TimerHandle | None = None
+    _unread: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Begin a connection."""
@@ -48,8 +53,20 @@ class TimedProtocol(H11Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the connection."""
         super().connection_lost(exc)
-        if self._waiting is not None:
-            self._waiting.cancel()
+        for timer in (self._waiting, self._unread):
+            if timer is not None:
+                timer.cancel()
+
+    def pause_writing(self) -> None:
+        """Hold what is sent: the client does not read it."""
+        super().pause_writing()
+        self._unread = self.loop.call_later(self.read_s, self.transport.abort)
+
+    def resume_writing(self) -> None:
+        """Send again: the client has read."""
+        super().resume_writing()
+        if self._unread is not None:
+            self._unread.cancel()
 
     def _time_next_request(self) -> None:
         if not self._awaits_request():

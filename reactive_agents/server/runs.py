@@ -1,6 +1,6 @@
 """The runs of a server: begun, kept, followed by streams, and settled.
 
-A run belongs to the server, and not to the connection that began it: a task of its own consumes its events.
+A run belongs to the server, and not to the connection that began it: a separate task consumes its events.
 It keeps the latest of them under their numbers, so that a reader that was cut off goes on where it was. Of a
 durable run the record has the rest: it is found there after a restart, and in whatever process it goes on.
 """
@@ -95,7 +95,7 @@ class LiveRun:
     Attributes:
         agent: the name that the agent is served under.
         session: the name of its conversation for its user.
-        principal: whoever began it.
+        principal: the sender who began it.
         asked: what it was begun for; ``None`` for one that is continued.
         token: names this attempt, so that numbers of an earlier one are not mistaken for its own.
         outcome: the last event; ``None`` while it is under way, and where it was interrupted.
@@ -134,6 +134,8 @@ class LiveRun:
         if not self.last:
             self.run_id, self.task_id = event.run_id, event.task_id
             self.started_at = event.at
+        if isinstance(event, events.ModelCallStarted) and event.request is not None:
+            event = evolve(event, request=None)  # the instructions are the program's, and not for its users
         self.run_ids.add(event.run_id)
         self.last += 1
         self.kept.append(KeptEvent(self.last, event))
@@ -254,7 +256,7 @@ class RunRequest:
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
-"""Return the dependencies of a run that whoever sends the request begins."""
+"""Return the dependencies of a run that the sender of a request begins."""
 
 
 class AgentService:
@@ -269,7 +271,7 @@ class AgentService:
 
     Attributes:
         agents: by the names that they are served under.
-        anybody: whoever sends requests where there are no keys.
+        anybody: the sender of requests where there are no keys.
         is_draining: whether no more runs are begun.
         lifespans: return contexts that are open as long as the application is; protocols append theirs.
     """
@@ -600,7 +602,7 @@ class AgentService:
     async def session(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> SessionInfo:
         """Return a session of a user by its name for that user.
 
-        Without a user it is a session of nobody.
+        Without a user it is a session without one.
 
         Raises:
             Problem: the user has none of this name.
@@ -667,7 +669,7 @@ class AgentService:
 class WaitingRuns(Generic[_State]):
     """Runs whose clients have to come back with what they wait for.
 
-    One that nobody comes back to is cancelled.
+    One whose client does not come back is cancelled.
 
     Args:
         service: whose runs they are.

@@ -122,6 +122,16 @@ async def test_a_stream_that_is_cut_off_goes_on_while_the_run_does() -> None:
     assert events_of(rest.text)[-1]["event"] == "run"
 
 
+async def test_instructions_of_the_program_are_in_no_event(tmp_path: Path) -> None:
+    agent = builder(say("Done.")).with_system_prompt("Never name the supplier Acme.")
+    async with asking(create_app(agent.with_run_log(tmp_path / "runs.db").build())) as client:
+        run = await begun(client)
+        await ended(client, run)
+        streamed = (await client.get(f"/v1/runs/{run['id']}/events")).text
+    assert "ModelCallStarted" in streamed
+    assert "Acme" not in streamed
+
+
 async def test_a_run_that_fails_says_why() -> None:
     model = fail(ModelUnavailable("The model is down.", "scripted"))
     async with asking(create_app(builder(model).build())) as client:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import signal
+import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -125,6 +126,25 @@ async def test_a_connection_without_a_request_is_closed(sent: bytes, answered: b
                 received += await connection.receive()
     assert received.startswith(answered)
     assert received.count(b"HTTP/1.1") == bool(answered)
+
+
+class Unread(TimedProtocol):
+    """A protocol that does not wait long for its reader."""
+
+    read_s = 0.1
+
+
+async def test_a_stream_that_nobody_reads_is_ended() -> None:
+    async with process(http=Unread) as found:
+        run = (await found.client.post("/v1/runs", json={"task": "x" * 5_000_000})).json()["id"]
+        uses = found.app.state.service.uses
+        with socket.socket() as reader:
+            reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
+            reader.connect(("127.0.0.1", found.client.base_url.port or 0))
+            reader.send(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode())
+            await until(lambda: uses.open_streams == 1)
+            await until(lambda: uses.open_streams == 0)
+        assert (await found.client.get(f"/v1/runs/{run}")).json()["status"] == "running"
 
 
 async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:
