@@ -689,8 +689,7 @@ class ModelCallCompleted(Event):
         refused: the attempts before the answer that are, or may be, charged for and came to nothing.
         cached: the answer was recorded before, and took neither tokens nor money.
         response: all that the model said; ``None`` unless a handler wants requests.
-        model_call: that of its ``ModelCallStarted``; 0 where there was none, as for the recorded answers of a
-            run that is continued.
+        model_call: that of its ``ModelCallStarted``; 0 where there was none.
     """
 
     purpose: str

@@ -538,7 +538,8 @@ class AgentService:
         if order not in recorded:
             raise Problem(409, "run-elsewhere", "A run of another process cannot be stopped: cancel it.")
         try:
-            if order == "resume" and run.state == "interrupted":
+            under_way = run.is_held or run.state not in ("interrupted", "paused", "waiting")
+            if order == "resume" and not under_way:
                 await self._conduct(principal, self.served_name(run), run.task, run.run_id)
                 return
             await recorded[order](run.run_id)

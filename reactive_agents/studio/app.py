@@ -34,7 +34,7 @@ from reactive_agents.core import events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest
+from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, question_id, shown_name
 from reactive_agents.server.web import (
     HEARTBEAT,
     LOOPBACK_HOSTS,
@@ -67,6 +67,7 @@ _BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000
 _POLL_S, _PAUSE_S, _PAUSES, _SILENCE_S = 0.25, 0.04, 75, 15.0
 _DRAIN_S = 5.0
 _LONGEST_LIVE = 40_000
+_REQUEST_IDS = ("approval_id", "question_id", "tool_call_id")
 _STRANGER = """\
 This studio belongs to another person, or was started again.
 Open the address that the command printed.
@@ -351,8 +352,10 @@ class _Pages:
         return JsonText(await self._document(known))
 
     async def _document(self, known: KnownRun, after: int = 0) -> JsonObject:
+        """Return all that is shown of a run, or what changed after an event."""
         timeline = known.timeline
         document = timeline.document(after)
+        is_settled = after > 0 and known.run.ended_at is None and "waiting" not in document
         drawn: dict[str, Json] = {}
         if document.get("plan"):
             drawn["plan"] = diagrams.plan_diagram(timeline.plan or {}).document()
@@ -363,7 +366,7 @@ class _Pages:
             "document": document,
             "diagrams": drawn,
             "children": list(run_document.place_children(timeline, known.children)),
-            "can": await self._can(known),
+            **({} if is_settled else {"can": await self._can(known)}),
         }
 
     async def stream(self, request: Request) -> Response:
@@ -485,6 +488,7 @@ class _Pages:
         live = isinstance(found, LiveRun) and not found.has_ended
         is_own = found is not None and found.run_id == run_id
         state = found.state if isinstance(found, RecordedRun) else ""
+        is_held = isinstance(found, RecordedRun) and found.is_held
         reason = ""
         if known.run.agent not in self.service.agents:
             reason = (
@@ -493,9 +497,9 @@ class _Pages:
         elif not recorded:
             reason = "It has no record, as only durable runs have: it cannot be forked."
         return {
-            "order": is_own and (live or state in ("running", "paused", "waiting")),
+            "order": is_own and (live or (is_held and state in ("running", "paused", "waiting"))),
             "stop": is_own and live,
-            "resume": is_own and state == "interrupted",
+            "resume": is_own and not is_held and state in ("interrupted", "paused", "waiting"),
             "answer": live or state == "waiting",
             "fork": recorded,
             "recording": recorded,
@@ -539,13 +543,11 @@ class _Pages:
                 answer = ("question", str(given.value or ""))
             case "call":
                 answer = ("call", given.value, "")
-        key = given.id
+        request_id = given.id
         for each in await self.service.open_questions(found):
-            asked = each.request.get("request")
-            names = asked.values() if isinstance(asked, dict) else ()
-            if given.id in (each.key, *(name for name in names if isinstance(name, str))):
-                key = each.key
-        await self.service.settle(found, run_id, key, answer)
+            if given.id in [each.request.get(name) for name in _REQUEST_IDS]:
+                request_id = question_id(each)
+        await self.service.settle(found, run_id, request_id, answer)
         return JsonText({"run_id": run_id})
 
     async def fork(self, request: Request) -> Response:
@@ -604,10 +606,12 @@ class _Pages:
         agent, name = self._agent(request.path_params["agent"]).agent, request.path_params["session"]
         known = {each.session: each for each in await _told(agent.sessions.list())}
         if name not in known:
-            return JsonText({"title": "", "user": None, "messages": []})
+            return JsonText({"name": name, "title": "", "user": None, "messages": []})
         messages = await _told(agent.sessions.read(name))
         shown = [{"tag": type(each).__name__, **encode(each)} for each in messages]  # type: ignore[dict-item]
-        return JsonText({"title": known[name].title, "user": known[name].user, "messages": shown})
+        found = known[name]
+        own = shown_name(found.user, name)  # by which the user goes on with it
+        return JsonText({"name": own, "title": found.title, "user": found.user, "messages": shown})
 
     async def memory(self, request: Request) -> Response:
         """Answer with the memories of an agent that have every word of a text."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
+import anyio
 import pytest
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.support import studio_runs
 from tests.support.command_line import command
 
 
@@ -99,3 +102,15 @@ def test_runs_of_the_command_line_are_logged_in_the_state_directory(tmp_path: Pa
     assert command("run", "What is 2 * 3?", "--tools", "calculator", "--quiet", **where).exit_code == 0
     listed = command("runs", "list", **where)
     assert "What is 2 * 3?" in listed.stdout
+
+
+def test_a_tree_of_thoughts_is_a_graph_and_a_picture(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    anyio.run(studio_runs.searched, path)
+    (run,) = document("list", "--runs", path)
+    graph = command("runs", "show", run["run_id"], "--runs", path, "--graph").stdout
+    assert "Lower the price by 10 % (pruned, score 0.30" in graph
+    assert graph.count(" --> ") == 6
+    picture = ElementTree.fromstring(command("runs", "show", run["run_id"], "--runs", path, "--svg").stdout)
+    titles = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
+    assert any("Bundle it with a gas cartridge (score 0.80)" in each for each in titles)

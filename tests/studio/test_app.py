@@ -14,7 +14,9 @@ import httpx
 import pytest
 
 from reactive_agents import ReactiveAgents, tool
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.agent import AgentConfig
+from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core.config import (
     AuditConfig,
     CostConfig,
@@ -22,11 +24,14 @@ from reactive_agents.core.config import (
     MemoryConfig,
     RunLogConfig,
 )
+from reactive_agents.core.models import ThinkingDelta
 from reactive_agents.studio.app import StudioAgent, create_studio, page_files
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
-from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call
-from tests.support.servers import asking, events_of
+from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, say, streamed
+from tests.support.personas import assessed, persona_bench, planned
+from tests.support.servers import asking, events_of, listening
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -89,6 +94,15 @@ async def ended(client: httpx.AsyncClient, run_id: str) -> dict[str, Any]:
     events = events_of((await client.get(f"/api/runs/{run_id}/stream")).text)
     assert events[-1]["event"] == "end"
     return dict((await client.get(f"/api/runs/{run_id}")).json())
+
+
+async def settled_by(client: httpx.AsyncClient, run_id: str, **body: Any) -> None:
+    """Send an answer as soon as the run takes it: what waits is published before it is recorded."""
+    for _ in range(500):
+        if (await client.post(f"/api/runs/{run_id}/answers", json=body)).status_code == 200:
+            return
+        await anyio.sleep(0.02)
+    raise AssertionError("the answer was not taken")
 
 
 async def until_stored(client: httpx.AsyncClient) -> None:
@@ -388,6 +402,63 @@ async def test_a_log_that_cannot_be_read_is_told(tmp_path: Path) -> None:
         assert "runs.db" in told.json()["detail"]
 
 
+async def test_a_run_of_another_process_is_approved_by_its_record(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    elsewhere = summing(path, call("send", text="one"), answer("One is sent.")).agent
+    async with studio(path, summing(path)) as client, elsewhere, anyio.create_task_group() as group:
+        group.start_soon(lambda: elsewhere.run("Send one.", run_id="r-1"))
+        shown: Any = {"document": {"waiting": []}}
+        while not shown.get("document", {"waiting": []})["waiting"]:
+            await anyio.sleep(0.02)
+            shown = (await client.get("/api/runs/r-1")).json()
+        assert (shown["can"]["answer"], shown["can"]["order"], shown["can"]["stop"]) == (True, True, False)
+        (each,) = shown["document"]["waiting"]
+        await settled_by(client, "r-1", kind=each["kind"], id=each["id"], approved=True)
+        assert (await ended(client, "r-1"))["document"]["answer"] == "One is sent."
+
+
+async def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    killed = summing(path, call("add", a=1, b=2), call("send", text="one")).agent
+    async with killed, anyio.create_task_group() as group:
+        group.start_soon(lambda: killed.run("Add, and send it.", run_id="r-1"))
+        await until(killed.pending_approvals)
+        group.cancel_scope.cancel()
+    async with studio(path, summing(path, answer("It is 3; sending was not approved."))) as client:
+        before = (await client.get("/api/runs/r-1")).json()
+        assert before["can"]["resume"]
+        assert (await client.post("/api/runs/r-1/orders", json={"action": "continue"})).status_code == 200
+        await settled_by(client, "r-1", kind="approval", id="r-1:t2", approved=False, reason="No.")
+        after = await ended(client, "r-1")
+        assert after["document"]["answer"] == "It is 3; sending was not approved."
+        titles = [row["title"] for row in after["document"]["rows"] if row["kind"] in ("turn", "attempt")]
+        assert titles == ["Turn 1", "Turn 2", "Continued, attempt 2", "Turn 1", "Turn 2", "Turn 3"]
+
+
+async def test_the_text_of_a_model_is_followed_as_it_comes(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    thinking = streamed(call("send", text="one"), ThinkingDelta("First I "), ThinkingDelta("send it."))
+    agent = summing(path, thinking, answer("It is sent."))
+    app = create_studio(RunLibrary(path, read_only=False), [agent], token=TOKEN)
+    async with (
+        listening(app, timeout_graceful_shutdown=1) as address,
+        httpx.AsyncClient(base_url=address, timeout=60) as client,
+    ):
+        await client.get(f"/?token={TOKEN}")
+        run_id = await started(client, "Send, and add.")
+        seen: list[str] = []
+        async with client.stream("GET", f"/api/runs/{run_id}/stream") as stream:
+            async for line in stream.aiter_lines():
+                name, _, value = line.partition(": ")
+                seen += [value] if name == "event" else []
+                if name == "data" and json.loads(value).get("text") == "First I send it.":
+                    (waiting,) = (await client.get(f"/api/runs/{run_id}")).json()["document"]["waiting"]
+                    body = {"kind": "approval", "id": waiting["id"], "approved": True}
+                    await client.post(f"/api/runs/{run_id}/answers", json=body)
+        assert "delta" in seen
+        assert (seen[0], seen[-1]) == ("changes", "end")
+
+
 # --- other records -------------------------------------------------------------------------------------
 
 
@@ -422,6 +493,50 @@ async def test_conversations_memory_budgets_and_the_audit_log_are_shown(tmp_path
         assert budgets["by_agent"][0]["runs"] == 1
         assert budgets["limits"] == [{"agent": "sums", "period": "day", "limit_usd": 5.0, "spent_usd": 0.0}]
         assert (await client.get("/api/memory?agent=nobody")).status_code == 404
+
+
+async def test_a_conversation_of_a_user_is_gone_on_with(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    turns = (answer("It is so."), answer("It is still so."))
+    async with studio(path, summing(path, *turns)) as client:
+        await ended(client, await started(client, "Say it.", session="s-1", user="ann"))
+        await until_stored(client)
+        (stored,) = (await client.get("/api/sessions?agent=sums")).json()["sessions"]
+        known = (await client.get(f"/api/sessions/sums/{stored['session']}")).json()
+        assert (known["name"], known["user"]) == ("s-1", "ann")
+        again = {"session": known["name"], "user": known["user"]}
+        await ended(client, await started(client, "Say it again.", **again))
+        messages: list[Any] = []
+        while len(messages) < 4:
+            messages = (await client.get(f"/api/sessions/sums/{stored['session']}")).json()["messages"]
+            await anyio.sleep(0.02)
+        assert messages[-1]["content"] == "It is still so."
+
+
+async def test_plans_and_learnings_of_a_persona_are_shown_and_deleted(tmp_path: Path) -> None:
+    memory = tmp_path / "memory.db"
+    llm = ScriptedLLM(
+        planned("Gather facts.", "Write."),
+        say("Facts: 42.", when="Gather facts.\n"),
+        say("It is 42.", when="Write.\n"),
+        assessed("Begin with the facts."),
+    )
+    store = SqlitePersonaStore(memory)
+    await persona_bench(llm, store=store).process("What is React?")
+    await store.aclose()
+    records = StudioRecords({"ada": PersonaConfig("Ada", str(memory), id="ada")})
+    async with studio(tmp_path / "runs.db", records=records) as client:
+        assert (await client.get("/api/state")).json()["personas"] == [{"id": "ada", "name": "Ada"}]
+        shown = (await client.get("/api/personas/ada")).json()
+        (plan,) = shown["plans"]
+        assert [box["title"] for box in plan["diagram"]["boxes"]] == ["Gather facts.", "Write."]
+        assert plan["diagram"]["boxes"][0]["state"] == "completed"
+        assert "event" in {line["stage"] for line in plan["explanation"]}
+        (learning,) = shown["learnings"]
+        forgotten = await client.post("/api/personas/ada/forget", json={"id": learning["id"]})
+        assert forgotten.json() == {"forgotten": True}
+        assert (await client.get("/api/personas/ada")).json()["learnings"] == []
+        assert (await client.get("/api/personas/bob")).status_code == 404
 
 
 async def test_a_tampered_audit_log_is_told(tmp_path: Path) -> None:

@@ -48,7 +48,7 @@ export async function sessionsPage(main, { state, rest: [chosenAgent, chosen], i
     const send = h("button", { type: "submit", class: "primary" }, "Send");
     const form = h("form", { class: "composer", onsubmit: (event) => {
       event.preventDefault();
-      say(input, send, problem, known.user);
+      say(input, send, problem, known);
     } }, input, send);
     input.addEventListener("keydown", (event) => {
       if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) form.requestSubmit();
@@ -57,12 +57,12 @@ export async function sessionsPage(main, { state, rest: [chosenAgent, chosen], i
     replace(talk, h("div", { class: "head" }, h("h2", {}, known.title || open), link(`runs?session=${part(open)}&agent=${part(agent)}`, {}, "Runs of this conversation")), bubbles, problem, form);
     bubbles.scrollTop = bubbles.scrollHeight;
   }
-  async function say(input, send, problem, user) {
+  async function say(input, send, problem, { name, user }) {
     if (!input.value.trim()) return;
     send.disabled = true;
     problem.textContent = "";
     try {
-      const { run_id } = await post("runs", { agent, task: input.value, session: open, user });
+      const { run_id } = await post("runs", { agent, task: input.value, session: name, user });
       const bubbles = talk.querySelector(".bubbles");
       const answer = h("p", { class: "said-live" }, "…");
       bubbles.append(bubble({ tag: "UserMessage", content: input.value }), h("div", { class: "bubble model" }, answer, link(`run/${part(run_id)}`, { class: "under" }, "Watch the run")));

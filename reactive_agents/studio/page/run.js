@@ -161,7 +161,7 @@ class RunView {
   drawHead() {
     const { run, document: known } = this;
     const { totals } = known;
-    const shown = run.ended_at ? run.status : known.waiting.length ? "waiting" : known.status;
+    const shown = run.ended_at ? run.status : this.can.resume ? "interrupted" : known.waiting.length ? "waiting" : known.status;
     const took = run.duration_s === null ? Date.now() - Date.parse(run.started_at) : run.duration_s * 1000;
     const focused = document.activeElement?.dataset?.key;
     replace(this.head,

@@ -338,5 +338,4 @@ def test_a_continued_run_keeps_the_events_of_each_attempt(tmp_path: Path) -> Non
     kinds = [each.kind for each in events_of(path, run.run_id)]
     before, after = kinds[: kinds.index("RunContinued")], kinds[kinds.index("RunContinued") :]
     assert (before.count("ModelCallStarted"), after[-1]) == (2, "TaskCompleted")
-    assert after.count("ModelCallCompleted") == after.count("ModelCallStarted") + 2  # two are recorded
-    assert after.count("ModelCallStarted") > 0
+    assert after.count("ModelCallCompleted") == after.count("ModelCallStarted") > 2  # two are recorded
