@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from reactive_agents.core import VERSION
 from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
@@ -62,7 +63,7 @@ if TYPE_CHECKING:
     from reactive_agents.effects import gather
     from reactive_agents.engine.handoffs import HandoffInfo
 
-__version__ = "0.1.0"
+__version__ = VERSION
 
 _HOMES = {
     "AbstainedResult": "reactive_agents.core.tasks",

@@ -18,6 +18,7 @@ from ulid_transform import bytes_to_ulid
 
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.run_record import RUN_LOG_FILE
 from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
 
 
@@ -82,6 +83,11 @@ def state_directory(environment: Mapping[str, str], platform: str = sys.platform
     else:
         base = Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state")
     return base / "reactive-agents"
+
+
+def default_run_log() -> Path:
+    """Return the file of the runs of the command line, unless another one is named."""
+    return state_directory(os.environ) / RUN_LOG_FILE
 
 
 # --- redaction of the environment's secrets -------------------------------------------------------------

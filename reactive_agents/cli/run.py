@@ -18,7 +18,7 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.system import state_directory
+from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -36,7 +36,6 @@ from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelle
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.core.run_record import RUN_LOG_FILE
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
 
@@ -325,7 +324,7 @@ def build_agent(
         desk: where requests to people go; by default to the terminal, if there is one.
     """
     if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
-        file_of_runs = state_directory(os.environ) / RUN_LOG_FILE
+        file_of_runs = default_run_log()
         recorded = config.durability
         beside = str(file_of_runs) if recorded is None or "://" in recorded.path else recorded.path
         config = evolve(config, run_log=RunLogConfig(beside))

@@ -3,24 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import typer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.system import state_directory
+from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.run_record import RUN_LOG_FILE, LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
 from reactive_agents.studio.run_document import timeline_of
@@ -42,11 +40,6 @@ RunsOption = Annotated[
 RunArgument = Annotated[
     str, typer.Argument(metavar="RUN", help="The id of a run, or its beginning.", show_default=False)
 ]
-
-
-def default_run_log() -> Path:
-    """Return the file of the runs of the command line, unless another one is named."""
-    return state_directory(os.environ) / RUN_LOG_FILE
 
 
 @runs.command("list")

@@ -14,6 +14,7 @@ import typer
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.system import default_run_log
 from reactive_agents.agent import AgentConfig, read_config
 from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import read_document
@@ -21,7 +22,6 @@ from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
 from reactive_agents.cli.run import adjusted
-from reactive_agents.cli.runs import default_run_log
 from reactive_agents.cli.sessions import default_sessions_file
 from reactive_agents.core.config import IN_PROCESS, DurabilityConfig, RunLogConfig, SessionsConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig

@@ -17,9 +17,7 @@ import zlib
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from datetime import datetime
-from functools import cache
 from hashlib import sha256
-from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import anyio
@@ -28,7 +26,7 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
-from reactive_agents.core import errors
+from reactive_agents.core import VERSION, errors
 from reactive_agents.core.codec import decode, encode, to_json
 from reactive_agents.core.conversation import History
 from reactive_agents.core.events import TaskCompleted, TaskFailed, TaskStarted, ToolCallInDoubt
@@ -918,7 +916,7 @@ async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
     definitions = () if tools is None else tools.definitions()
     reasoning = settings.reasoning
     described: dict[str, str] = {
-        "version": _package_version(),
+        "version": VERSION,
         "model": engine.ports.llm.model,
         "instructions": _digest(settings.system_prompt),
         "strategy": "none" if reasoning is None else reasoning.default_strategy,
@@ -950,14 +948,6 @@ def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> 
 def _without_services(settings: RunSettings) -> RunSettings:
     public = settings.model_settings.without_secrets
     return evolve(settings, durability=None, system_prompt="", model_settings=public)
-
-
-@cache
-def _package_version() -> str:
-    try:
-        return version("reactive-agents")
-    except PackageNotFoundError:
-        return "unknown"
 
 
 def _digest(text: str) -> str:

@@ -161,8 +161,7 @@ class ExecutionEngine:
         """
         services = self._services(task, run_id, overrides, journal, streaming=streaming)
         handle, events = services.handle, services.events
-        calling = CALLER.get()
-        above = () if calling is None else calling.events.readers
+        above = () if handle.caller is None else handle.caller.events.readers
         unsubscribe = [self.ports.events.subscribe(each.show, run_id=events.run_id) for each in above]
         refused = self._begin(task, handle)
         account = USAGE_RECORDER.set(services.llm.add)

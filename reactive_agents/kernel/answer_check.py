@@ -424,23 +424,22 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
     Args:
         tools: descriptions of the tools by their names.
     """
-    asked = subjects_in(_QUOTATION.sub(" ", task))
     words = task.lower().split()
     if _ENGLISH.isdisjoint(words) and len(words) > _FEW_WORDS:
         return False
     if _NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
         return False
-    return not is_related(asked, tools)
+    return not is_related(_QUOTATION.sub(" ", task), tools)
 
 
-def is_related(task: str | frozenset[str], tools: Mapping[str, str]) -> bool:
+def is_related(task: str, tools: Mapping[str, str]) -> bool:
     """Return whether a task shares a subject with one of the tools.
 
     Args:
-        task: its text, or its subjects.
+        task: its text.
         tools: descriptions of the tools by their names.
     """
-    asked = subjects_in(task) if isinstance(task, str) else task
+    asked = subjects_in(task)
     return any(_read_tool(name, description).subjects & asked for name, description in tools.items())
 
 

@@ -23,7 +23,6 @@ from collections import deque
 from collections.abc import Iterable, Mapping
 from datetime import datetime
 from functools import partial
-from importlib.metadata import version
 from typing import Any
 
 import anyio
@@ -32,7 +31,7 @@ from attrs import define, evolve, field
 from returns.result import Failure, Result
 
 from reactive_agents.adapters import sql, sqlite
-from reactive_agents.core import events
+from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
@@ -400,7 +399,7 @@ def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
                 json.dumps(list(event.tags)),
                 event.input,
                 sqlite.microseconds(event.at),
-                version("reactive-agents"),
+                VERSION,
             )
         ),
     )
