@@ -32,7 +32,7 @@ from reactive_agents.reasoning.planning import (
     with_required_calls,
 )
 from reactive_agents.reasoning.planning.executor import next_batch
-from reactive_agents.reasoning.planning.required_calls import planned_calls
+from reactive_agents.reasoning.planning.planner import planned_calls
 from reactive_agents.testing.core import START
 from tests.support.profiles import examples
 

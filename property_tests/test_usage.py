@@ -11,7 +11,7 @@ from returns.result import Success
 
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.usage import RunUsage, Usage, answer_usage, by_model, total_usage, unknown_usage
-from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
+from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 
 names = st.sampled_from(["a/one", "b/two", ""])
 counts = st.integers(0, 1_000)

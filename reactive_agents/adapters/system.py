@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import sys
+import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from os import urandom
@@ -14,12 +17,14 @@ from pathlib import Path
 from threading import Lock
 from typing import Any
 
+import anyio
 from ulid_transform import bytes_to_ulid
 
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_record import RUN_LOG_FILE
 from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
+from reactive_agents.effects import schedule_on_this_loop
 
 
 class SystemClock:
@@ -171,3 +176,53 @@ def checked_redactor(redactor: Redactor) -> Redactor:
     """Return a redactor that never fails: the same if it is this package's."""
     is_built_in = type(redactor).__module__.startswith("reactive_agents.")
     return redactor if is_built_in else CheckedRedactor(redactor)
+
+
+# --- Handling of SIGTERM: cancel and record all runs before the process ends ---
+
+
+@contextmanager
+def cancel_on_sigterm() -> Iterator[None]:
+    """Cancel the block on SIGTERM; when it has ended, let the signal end the process.
+
+    The runs within it end with ``RunCancelled``, and are recorded by cost tracking and audit. A second signal
+    ends the process at once. Nothing is changed where the program handles SIGTERM itself, outside of the main
+    thread, and on Windows, which has no such signal.
+    """
+    schedule, scope = schedule_on_this_loop(), anyio.CancelScope()
+    with end_on_sigterm_after(lambda: schedule(scope.cancel)), scope:
+        yield
+
+
+@contextmanager
+def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
+    """Call a function on SIGTERM, and let the signal end the process after the block.
+
+    ``cancel``: makes the block end soon. Otherwise as :func:`cancel_on_sigterm`.
+    """
+    if not _ends_the_process():
+        yield
+        return
+    received: list[int] = []
+
+    def receive(signal_number: int, frame: object) -> None:
+        received.append(signal_number)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        cancel()
+
+    signal.signal(signal.SIGTERM, receive)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    if received:
+        signal.raise_signal(signal.SIGTERM)
+        sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal
+
+
+def _ends_the_process() -> bool:
+    return (
+        sys.platform != "win32"
+        and threading.current_thread() is threading.main_thread()
+        and signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+    )

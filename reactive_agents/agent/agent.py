@@ -19,7 +19,7 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
-from reactive_agents.adapters.system import checked_redactor
+from reactive_agents.adapters.system import cancel_on_sigterm, checked_redactor, end_on_sigterm_after
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import (
@@ -33,7 +33,6 @@ from reactive_agents.agent.run_options import (
     wrong_run,
 )
 from reactive_agents.agent.sessions import Sessions
-from reactive_agents.agent.signals import cancel_on_sigterm, end_on_sigterm_after
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors

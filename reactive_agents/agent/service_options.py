@@ -208,7 +208,7 @@ class ServiceOptions(AgentDescription):
         One line a run at INFO, its decisions at DEBUG, failed calls at WARNING, failed runs at ERROR. Apart
         from the messages of errors, which are redacted, no line has what a user or a model said.
         """
-        from reactive_agents.adapters.telemetry.run_logger import log_run
+        from reactive_agents.adapters.telemetry.event_bus import log_run
 
         return self._with_subscriber(log_run)
 

@@ -34,8 +34,8 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "plan": ("persona_records", "Show a persona's plan and the state of its steps."),
     "learnings": ("persona_records", "List, show, change and delete the learnings of a persona."),
     "explain": ("persona_records", "Explain how a persona's plan was made and how it ended."),
-    "audit": ("audit", "Verify or read an audit log."),
-    "cost": ("cost", "Show the cost of past runs by model, agent, day or run."),
+    "audit": ("governance", "Verify or read an audit log."),
+    "cost": ("governance", "Show the cost of past runs by model, agent, day or run."),
     "memory": ("memory", "Search, show, export and delete the entries of a memory file."),
 }
 """The module and the one-line summary of each subcommand, in the order of ``--help``."""

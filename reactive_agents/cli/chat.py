@@ -13,9 +13,9 @@ import typer
 from attrs import define, evolve
 from returns.result import Failure
 
+from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
-from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli.run import (
     ConfigOption,

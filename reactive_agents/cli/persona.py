@@ -17,9 +17,9 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result
 
+from reactive_agents.adapters.system import end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
-from reactive_agents.agent.signals import end_on_sigterm_after
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import DecodeError, InboxFull, MemoryErrors, RunCancelled, UnknownDomain

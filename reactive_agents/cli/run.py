@@ -18,7 +18,7 @@ import typer
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.system import default_run_log
+from reactive_agents.adapters.system import cancel_on_sigterm, default_run_log
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.adapters.tools.mcp import McpServer
@@ -27,7 +27,6 @@ from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import name_model
 from reactive_agents.agent.description import AgentComponents, DeskOptions
 from reactive_agents.agent.run_options import RunOptions, TaskInput
-from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import DurabilityConfig, ModelConfig, ReasoningConfig, RunLogConfig

@@ -13,10 +13,10 @@ import anyio
 import typer
 from attrs import evolve, fields
 
+from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
-from reactive_agents.agent.signals import cancel_on_sigterm
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.core.codec import encode

@@ -268,7 +268,7 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
         services.append(local_tools(settings, clock, settings.tools))
     if settings.servers:
         from reactive_agents.adapters.tools.mcp import McpTools  # imported by those who have servers
-        from reactive_agents.adapters.tools.mcp.known_tools import FILE_NAME
+        from reactive_agents.adapters.tools.mcp.service import FILE_NAME
 
         taken = [tool.name for tool in settings.tools]
         remote = McpTools(

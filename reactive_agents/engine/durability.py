@@ -57,7 +57,7 @@ from reactive_agents.effects import BRANCH, Branch, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.usage import UsageAccount
+from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.ports import Approver, Clock, RunRecord
 
 if TYPE_CHECKING:

@@ -64,8 +64,8 @@ from reactive_agents.engine.services import (
     output_type_of,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
+from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
-from reactive_agents.kernel.usage import UsageAccount
 
 if TYPE_CHECKING:
     from reactive_agents.engine.durability import RunJournal

@@ -28,9 +28,9 @@ from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
+from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults
-from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.ports import (
     LLM,
     Approver,

@@ -30,6 +30,7 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     ThoughtKernel,
+    UsageAccount,
     Verdict,
 )
 from reactive_agents.kernel.events import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
@@ -57,7 +58,6 @@ from reactive_agents.kernel.state import (
     serialize_kernel_state,
     transition_state,
 )
-from reactive_agents.kernel.usage import UsageAccount
 
 __all__ = [
     "BUILT_IN_KERNELS",

@@ -57,6 +57,7 @@ from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.call_parsing.parser import split_thinking
+from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
 from reactive_agents.kernel.service_calls import (
@@ -67,7 +68,6 @@ from reactive_agents.kernel.service_calls import (
     model_of,
     price_in,
 )
-from reactive_agents.kernel.usage import UsageAccount, with_valid_usage
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
 if TYPE_CHECKING:

@@ -30,6 +30,7 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     ThoughtKernel,
+    UsageAccount,
     Verdict,
 )
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
@@ -53,7 +54,6 @@ from reactive_agents.kernel.state import (
     initial_kernel_state,
 )
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL, toolset_for
-from reactive_agents.kernel.usage import UsageAccount
 
 _TRUSTED = tuple(BUILT_IN_KERNELS.values())
 """Kernels whose states are of the declared types."""

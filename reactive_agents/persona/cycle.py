@@ -32,9 +32,9 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEvents
-from reactive_agents.kernel.policies.abstentions import ABSTENTION
+from reactive_agents.kernel.context import UsageAccount
+from reactive_agents.kernel.policies.requirements import ABSTENTION
 from reactive_agents.kernel.service_calls import call_service
-from reactive_agents.kernel.usage import UsageAccount
 from reactive_agents.persona.domain import PersonaDomain
 from reactive_agents.persona.prompts import (
     ROOM,

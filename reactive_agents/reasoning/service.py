@@ -116,7 +116,7 @@ class ReasoningService:
                 return Failure(begun.failure())
             strategy_input = begun.unwrap()
         if strategy_input.config.tool_classifier != "off" and strategy_input.available_tools:
-            from reactive_agents.reasoning.tool_requirements import find_tool_needs  # few runs need it
+            from reactive_agents.reasoning.requirement_rules import find_tool_needs  # few runs need it
 
             needs = await find_tool_needs(strategy_input, services)
             if needs is not strategy_input.needs:

@@ -70,7 +70,7 @@ print(json.dumps(loaded), file=sys.stderr)
     loaded = {name: set(modules) for name, modules in json.loads(done.stderr).items()}
     for option in ("--version", "--help"):
         ours = {name for name in loaded[option] if name.startswith("reactive_agents.")}
-        expected = {"cli", "cli.app", "cli.main", "lazy_imports"}
+        expected = {"cli", "cli.app", "cli.main", "core", "lazy_imports"}
         assert ours == {f"reactive_agents.{name}" for name in expected}
         assert not loaded[option] & {"anyio", "attrs", "returns", "rich"}
     assert not loaded["run"] & {"litellm", "rich", "reactive_agents.cli.persona", "reactive_agents.persona"}

@@ -25,8 +25,14 @@ from reactive_agents.reasoning import (
     UncertaintySignal,
 )
 from reactive_agents.reasoning.controller import confidence_of
-from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
-from reactive_agents.reasoning.progress import Progress
+from reactive_agents.reasoning.passes import (
+    Pass,
+    Progress,
+    begin_progress,
+    limit_reached,
+    note_step,
+    run_pass,
+)
 from reactive_agents.reasoning.strategy import begin_measure, reasoning_result
 from reactive_agents.testing import (
     EventRecorder,

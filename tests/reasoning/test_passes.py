@@ -17,14 +17,15 @@ from reactive_agents.kernel.open_requirements import OpenRequirements, describe_
 from reactive_agents.reasoning.passes import (
     MOST_TURNS,
     Pass,
+    Progress,
     begin_progress,
     calls_left_of_run,
     limit_reached,
     note_step,
     open_requirements_of_run,
+    requirements_left,
     run_pass,
 )
-from reactive_agents.reasoning.progress import Progress, requirements_left
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
 from reactive_agents.testing import FakeTools, answer, call, fail, say
 from tests.support.kernels import add, kernel_bench

@@ -11,13 +11,13 @@ from reactive_agents.adapters.tools.builtin import builtin_tools
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, ToolNeedsFound
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
-from reactive_agents.reasoning.structured_output import read_answer, shape_of
-from reactive_agents.reasoning.tool_requirements import (
+from reactive_agents.reasoning.requirement_rules import (
     RequiredTool,
     ToolVerdict,
     merge_tool_needs,
     needs_of_verdict,
 )
+from reactive_agents.reasoning.structured_output import read_answer, shape_of
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, fail, say
 
 BUILTIN = tuple(each.definition for each in builtin_tools().values())

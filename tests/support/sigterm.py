@@ -16,7 +16,7 @@ from pathlib import Path
 import anyio
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.agent.signals import cancel_on_sigterm
+from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration
 from reactive_agents.testing import ScriptedLLM, forever, say
 

@@ -8,9 +8,15 @@ order, and the rules that keep a policy from holding up a run.
 
 from __future__ import annotations
 
-from reactive_agents.kernel.policies.abstentions import abstention, refusal
 from reactive_agents.kernel.policies.limits import budget, diminishing_returns, loop_detection
-from reactive_agents.kernel.policies.requirements import out_of_reach, progress, required_tools, synthesis
+from reactive_agents.kernel.policies.requirements import (
+    abstention,
+    out_of_reach,
+    progress,
+    refusal,
+    required_tools,
+    synthesis,
+)
 
 __all__ = [
     "abstention",

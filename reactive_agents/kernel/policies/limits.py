@@ -8,6 +8,7 @@ from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
     Stop,
+    UsageAccount,
     Verdict,
     applies_where,
     between_turns,
@@ -21,7 +22,6 @@ from reactive_agents.kernel.open_requirements import (
 )
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
-from reactive_agents.kernel.usage import UsageAccount
 
 LOOP_DETECTION = "loop_detection"
 IDLE_TURNS = 3

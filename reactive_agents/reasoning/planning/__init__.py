@@ -15,8 +15,7 @@ from reactive_agents.reasoning.planning.plan_journal import (
     replace_remaining,
     resumed_plan,
 )
-from reactive_agents.reasoning.planning.planner import find_cycle, find_problems
-from reactive_agents.reasoning.planning.required_calls import with_required_calls
+from reactive_agents.reasoning.planning.planner import find_cycle, find_problems, with_required_calls
 from reactive_agents.reasoning.planning.schemas import (
     LLMPlanOutput,
     LLMPlanStep,

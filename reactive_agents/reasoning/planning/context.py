@@ -16,8 +16,12 @@ from reactive_agents.kernel.answer_check import Seen, ends_with_evidence, judge_
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import toolset_for
-from reactive_agents.reasoning.passes import open_requirements_of_run
-from reactive_agents.reasoning.progress import Progress, evidence_of_run, requirements_left
+from reactive_agents.reasoning.passes import (
+    Progress,
+    evidence_of_run,
+    open_requirements_of_run,
+    requirements_left,
+)
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
 
 NAME = "plan-execute-reflect"

@@ -18,6 +18,7 @@ from reactive_agents.kernel.prompt import fence
 from reactive_agents.reasoning.passes import (
     Limit,
     Pass,
+    Progress,
     calls_left_of_run,
     limit_reached,
     open_requirements_of_run,
@@ -31,16 +32,20 @@ from reactive_agents.reasoning.planning.context import (
     problem_of,
 )
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
-from reactive_agents.reasoning.planning.planner import find_cycle, patch_step, repaired_call, replan
+from reactive_agents.reasoning.planning.planner import (
+    find_cycle,
+    patch_step,
+    repaired_call,
+    replan,
+    share_of_calls,
+)
 from reactive_agents.reasoning.planning.prompts import (
     ANALYSIS_INSTRUCTIONS,
     COMPOSITE_INSTRUCTIONS,
     shown_results,
     step_content,
 )
-from reactive_agents.reasoning.planning.required_calls import share_of_calls
 from reactive_agents.reasoning.planning.schemas import interpolate, references_in
-from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of
 
 NO_NEEDS = ToolNeeds()

@@ -15,7 +15,13 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StepMetadata
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.open_requirements import describe_unmet
-from reactive_agents.reasoning.passes import Limit, limit_reached, note_step, open_requirements_of_run
+from reactive_agents.reasoning.passes import (
+    Limit,
+    Progress,
+    limit_reached,
+    note_step,
+    open_requirements_of_run,
+)
 from reactive_agents.reasoning.planning.context import (
     NAME,
     PlanningContext,
@@ -24,11 +30,9 @@ from reactive_agents.reasoning.planning.context import (
 )
 from reactive_agents.reasoning.planning.executor import execute_plan
 from reactive_agents.reasoning.planning.plan_journal import PlanJournal
-from reactive_agents.reasoning.planning.planner import augment, replan
+from reactive_agents.reasoning.planning.planner import augment, replan, with_required_calls
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
-from reactive_agents.reasoning.planning.required_calls import with_required_calls
 from reactive_agents.reasoning.planning.schemas import Reflection
-from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import profile_of
 from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
 

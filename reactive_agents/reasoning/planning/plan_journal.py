@@ -25,8 +25,8 @@ from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import PlanStore
+from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning import schemas
-from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategy import StrategyMeasure, StrategyServices
 
 _P = ParamSpec("_P")

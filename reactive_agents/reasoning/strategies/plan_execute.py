@@ -22,6 +22,7 @@ from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import BY_STATUS
+from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning.context import NAME as NAME
 from reactive_agents.reasoning.planning.context import (
     PlanningContext,
@@ -39,7 +40,6 @@ from reactive_agents.reasoning.planning.prompts import (
     shown_results,
 )
 from reactive_agents.reasoning.planning.schemas import Reflection
-from reactive_agents.reasoning.progress import Progress
 from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import (
     StrategyInput,

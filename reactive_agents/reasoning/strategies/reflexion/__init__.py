@@ -13,7 +13,7 @@ from reactive_agents.kernel.answer_check import Seen
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import failures_in
-from reactive_agents.reasoning.progress import Progress, evidence_of_run
+from reactive_agents.reasoning.passes import Progress, evidence_of_run
 from reactive_agents.reasoning.strategies.reflexion import prompts
 from reactive_agents.reasoning.strategies.reflexion.attempts import (
     Attempt,

@@ -18,8 +18,15 @@ from reactive_agents.core.events import ThoughtsJudged
 from reactive_agents.core.results import ThoughtNode
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState
-from reactive_agents.reasoning.passes import Pass, begin_progress, limit_reached, note_step, run_pass
-from reactive_agents.reasoning.progress import Progress, evidence_of_run
+from reactive_agents.reasoning.passes import (
+    Pass,
+    Progress,
+    begin_progress,
+    evidence_of_run,
+    limit_reached,
+    note_step,
+    run_pass,
+)
 from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
     VOTES,
     WORK_INSTRUCTIONS,
