@@ -227,7 +227,10 @@ class RunJournal:
         if self.record is None:
             return
         text = to_json(body)
-        entry = RunEntry(key, kind, self._clock.now(), text)
+        branch, now = BRANCH.get(), self._clock.now()
+        if isinstance(branch, RunBranch) and branch.journal is self:
+            now = max(now, branch.at)  # for the run, time does not go back
+        entry = RunEntry(key, kind, now, text)
         added = await attempt(self.record.append(self.run_id, self.holder, entry, durable=durable))
         if not isinstance(added, Success):
             raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from dependency_injector.providers import Object
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunRefused
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, answer, call, calls
@@ -38,6 +40,15 @@ def agent(path: Path, llm: Any, **options: Any) -> ReactiveAgent:
     described = ReactiveAgents.create().with_llm(llm).with_reasoning(options.get("strategy", "reactive"))
     described = described.with_tools(price, sell).with_system_prompt(options.get("instructions", "Be brief."))
     return described.with_durability(path, recover=False).build()
+
+
+class SetBack(SystemClock):
+    """A clock that can be set back."""
+
+    offset = timedelta()
+
+    def now(self) -> datetime:
+        return SystemClock.now() + self.offset
 
 
 SCRIPT = (
@@ -95,6 +106,26 @@ async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> Non
     replay = await agent(tmp_path / "r.db", ScriptedLLM()).runs.replay("r1")
     assert replay.difference
     assert replay.outcome is None or replay.step > 0
+
+
+async def test_a_run_during_which_the_clock_is_set_back_replays(tmp_path: Path) -> None:
+    clock = SetBack()
+
+    async def set_back(days: int) -> str:
+        """Set the clock back."""
+        clock.offset -= timedelta(days=days)
+        return "done"
+
+    def described(llm: ScriptedLLM) -> ReactiveAgent:
+        agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(set_back)
+        return agent.with_durability(tmp_path / "r.db", recover=False).build()
+
+    one = described(ScriptedLLM(call("set_back", days=1), call("set_back", days=2), answer("It is earlier.")))
+    one.container.core.clock.override(Object(clock))
+    result = await one.run("Set it back.", run_id="r1")
+    times = [step.timestamp for step in result.steps]
+    assert times == sorted(times)
+    assert (await described(ScriptedLLM()).runs.replay("r1")).difference == ""
 
 
 @pytest.mark.parametrize("strategy", ["plan-execute-reflect", "reflexion", "tree-of-thought"])
