@@ -635,7 +635,8 @@ class ContextLost(Event):
     Attributes:
         iteration: turns that the model had taken.
         sent_bytes: size of the prompt.
-        read_tokens: tokens that the server counted; the window is taken to be as large from now on.
+        read_tokens: tokens that the server counted, or half of the bytes where it counts none; the window is
+            taken to be as large from now on.
         reason: in a sentence, which the run's result has as well.
     """
 

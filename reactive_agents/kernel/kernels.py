@@ -23,6 +23,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
+from reactive_agents.kernel.announcements import begins_words
 from reactive_agents.kernel.call_parsing.response_calls import read_calls
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window import token_estimate
@@ -215,6 +216,9 @@ BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(
 # --- Model calls with requests that fit the context window ---
 
 
+_FIGURE = re.compile(r"\d")
+_LEAST_FORGOTTEN = 8_000
+"""Bytes of a prompt that a server may have cut; no window is smaller than 1,024 tokens."""
 _REPETITION = re.compile(r"([\W_])\1{2,}")
 
 Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, token_estimate.TokenEstimate]
@@ -268,10 +272,17 @@ async def ask(
     if not isinstance(answer, Success):
         return Failure(errors.ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
+    read, lost = response.usage.input_tokens, ""
     if token_estimate.unread(
         estimate, size, partial(_characters, request), response.usage, guidance=guidance
     ):
-        state, with_less = await _with_less(state, context, request, estimate, response, size)
+        lost = f"{response.model} read only {read} tokens of a longer prompt, so its server's window is"
+    elif not response.usage.reported and _has_forgotten(request, response, estimate.fixed + size):
+        read = (estimate.fixed + size) // 2
+        lost = f"A reply of {response.model} has nothing of its task, so its server's window may be"
+    if lost:
+        reason = f"{lost} smaller than presumed."
+        state, with_less = await _with_less(state, context, request, estimate, response, size, read, reason)
         if with_less is not None:
             return Success(with_less)
         estimate = evolve(estimate, limit=state.transcript.estimate.limit, read=0)
@@ -288,18 +299,18 @@ async def _with_less(
     estimate: token_estimate.TokenEstimate,
     cut: ModelResponse,
     size: int,
+    tokens: int,
+    reason: str,
 ) -> tuple[KernelState, Asked | None]:
     """Ask again with less; ``None`` where there is nothing to leave out.
 
     The answer to a part of the prompt is dropped, since its beginning, with the task, may be what is missing.
+
+    Args:
+        tokens: those that the server has read, as far as is known.
     """
-    tokens = cut.usage.input_tokens
-    sentence = (
-        f"{cut.model} read only {tokens} tokens of a longer prompt, so its server's window is smaller than "
-        "presumed."
-    )
     limited = evolve(estimate, limit=tokens, read=0)
-    state = replaced(state, transcript=evolve(state.transcript, estimate=limited, lost=sentence))
+    state = replaced(state, transcript=evolve(state.transcript, estimate=limited, lost=reason))
     context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
     # a request is fitted in bytes, of which this model takes several for a token
     bytes_per_token = max(1.0, estimate.fixed / estimate.fixed_tokens) if estimate.fixed_tokens else 1.0
@@ -315,6 +326,20 @@ async def _with_less(
     response = _after(cut.spent, answer.unwrap())
     after = token_estimate.answered(after, len(less.messages), size, 0, response.usage)
     return less, (less, shorter, response, after)
+
+
+def _has_forgotten(request: ModelRequest, response: ModelResponse, sent_bytes: int) -> bool:
+    """Return whether a reply to a long prompt has nothing of the task, of the results and of the tools.
+
+    That is all that shows a lost beginning where the server counts no tokens.
+    """
+    text = response.content
+    if response.tool_calls or sent_bytes < _LEAST_FORGOTTEN or not request.tools:
+        return False
+    others = [each.content for each in request.messages if not isinstance(each, AssistantMessage)]
+    known = begins_words("\n".join((*others[1:], *(tool.name.replace("-", " ") for tool in request.tools))))
+    said = begins_words(text)
+    return bool(said) and "{" not in text and said.isdisjoint(known) and not _FIGURE.search(text)
 
 
 def _characters(request: ModelRequest) -> int:

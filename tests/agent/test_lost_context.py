@@ -99,3 +99,20 @@ def test_a_server_that_reads_everything_loses_nothing() -> None:
     assert (result.status, result.output) == ("completed", "There are 24 pages.")
     assert not [event for event in events if isinstance(event, ContextLost)]
     assert "read only" not in result.reason
+
+
+def test_a_forgotten_task_is_noticed_where_the_server_counts_no_tokens() -> None:
+    server = CuttingServer(window=3_500, counts=False)
+    result, events = run(server)
+    lost = [event for event in events if isinstance(event, ContextLost)]
+    assert server.forgot >= 1
+    assert lost
+    assert lost[0].read_tokens == lost[0].sent_bytes // 2
+    assert "has nothing of its task" in lost[0].reason
+    assert (result.status, result.output) == ("completed", "There are 24 pages.")
+
+
+def test_without_counts_nothing_is_lost_where_the_task_is_known() -> None:
+    result, events = run(CuttingServer(window=None, counts=False))
+    assert (result.status, result.output) == ("completed", "There are 24 pages.")
+    assert not [event for event in events if isinstance(event, ContextLost)]

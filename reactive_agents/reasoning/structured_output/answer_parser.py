@@ -23,7 +23,7 @@ T = TypeVar("T")
 NO_VALUE = "there is no whole JSON value in it"
 """The problem of a text in prose."""
 SEVERAL_VALUES = "there are different values in it, and one is expected"
-"""The problem of a text with two objects of the shape."""
+"""The problem of a text with two objects or lists of the shape."""
 MOST_CANDIDATES = 20
 """Pieces of JSON in one text that are tried."""
 
@@ -46,12 +46,12 @@ class ReadAnswer(Generic[T]):
 def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError]:
     """Return the first JSON value in the text that is of the shape. Total.
 
-    Different objects of the shape are none, since nothing says which is meant; those in fenced blocks go
-    before others. Blocks of thinking do not count. Values are converted where nothing is lost by it, and what
-    the schema does not know is left out. Where no value is of the shape, the forms count that models give
-    instead: an object that is wrapped in another or in a list, the bare list of an object's only list, and
-    the bare name of a choice. Fails with ``DecodeError``: with the problems of the candidate that has the
-    fewest, or with one that says that there is no JSON.
+    Different objects or lists of the shape are none, since nothing says which is meant; those in fenced
+    blocks go before others. Blocks of thinking do not count. Values are converted where nothing is lost by
+    it, and what the schema does not know is left out. Where no value is of the shape, the forms count that
+    models give instead: an object that is wrapped in another or in a list, the bare list of an object's only
+    list, and the bare name of a choice. Fails with ``DecodeError``: with the problems of the candidate that
+    has the fewest, or with one that says that there is no JSON.
     """
     best: DecodeError | None = None
     inside = unwrapped(text, shape)
@@ -71,7 +71,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
             if isinstance(read, Failure):
                 error = read.failure()
                 best = error if best is None or len(error.problems) < len(best.problems) else best
-            elif not (isinstance(fitted, dict) and fitted and shape.schema):
+            elif not (isinstance(fitted, dict | list) and fitted and shape.schema):
                 return Success(ReadAnswer(read.unwrap(), candidate.repaired) if found is None else found[1])
             elif found is None:
                 found = (evolve(candidate, value=fitted), ReadAnswer(read.unwrap(), candidate.repaired))
