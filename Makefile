@@ -14,7 +14,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo studio screenshots test requests system crash explore mutants lint types audit collections lock lab bench bench-peers docs clean
+.PHONY: help install install-dev demo studio screenshots test requests system crash explore mutants lint types audit collections lock lab bench bench-serving bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -110,6 +110,9 @@ lab: $(DEVELOPMENT) ## Measure how runs with simulated weak models end; writes d
 bench: $(DEVELOPMENT) ## Measure what the framework costs beside a bare loop; writes bench.json
 	$(BIN)/python -m tests.benchmarks
 	$(BIN)/python -m tests.benchmarks.durable
+
+bench-serving: $(DEVELOPMENT) ## Measure what a server adds: requests, events, 500 streams at once
+	$(BIN)/python -m tests.benchmarks.serving
 
 bench-peers: $(DEVELOPMENT) ## Measure it beside Agno, which is installed into .venv-peers
 	test -x .venv-peers/bin/python || $(PYTHON) -m venv .venv-peers

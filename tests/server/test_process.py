@@ -6,7 +6,7 @@ import asyncio
 import signal
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from typing import Any
 
 import anyio
@@ -103,29 +103,20 @@ class Impatient(TimedProtocol):
     request_s = 0.1
 
 
-@pytest.mark.parametrize(
-    ("sent", "answered"),
-    [
-        (b"", b""),
-        (b"GET /healthz HTTP/1.1\r\nHost: local", b""),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n", b"HTTP/1.1 200 OK"),
-        (b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\nGET /readyz HT", b"HTTP/1.1 200 OK"),
-    ],
-    ids=["nothing", "half a head", "one request", "one request and half a head"],
-)
-async def test_a_connection_without_a_request_is_closed(sent: bytes, answered: bytes) -> None:
-    received = b""
-    async with (
-        process(http=Impatient, timeout_keep_alive=1) as found,
-        await anyio.connect_tcp("127.0.0.1", found.client.base_url.port or 0) as connection,
-    ):
-        if sent:
-            await connection.send(sent)
-        with suppress(anyio.EndOfStream):
-            while True:
-                received += await connection.receive()
-    assert received.startswith(answered)
-    assert received.count(b"HTTP/1.1") == bool(answered)
+async def test_a_connection_without_a_request_is_closed() -> None:
+    whole = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+    cases = ([], [b"GET /healthz HTTP/1.1\r\nHost: local"], [whole, b"GET /readyz HT"], [whole, whole, b"G"])
+    async with process(http=Impatient) as found:
+        port = found.client.base_url.port or 0
+        for pieces in cases:
+            async with await anyio.connect_tcp("127.0.0.1", port) as connection:
+                for piece in pieces:
+                    await connection.send(piece)
+                    answered = b""
+                    while piece is whole and b"}" not in answered:
+                        answered += await connection.receive()
+                with pytest.raises(anyio.EndOfStream):
+                    await connection.receive()
 
 
 class Unread(TimedProtocol):
