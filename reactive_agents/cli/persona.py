@@ -21,6 +21,7 @@ from reactive_agents.adapters.system import end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
+from reactive_agents.cli.persona_work import forget, inbox, outbox, plans
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import DecodeError, InboxFull, MemoryErrors, RunCancelled, UnknownDomain
 from reactive_agents.core.events import AgentEvent
@@ -33,7 +34,10 @@ from reactive_agents.effects import attempt, schedule_on_this_loop
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.explanation import explain_event
 
-persona = output.command_group("Send events to a persona.", no_args_is_help=True)
+persona = output.command_group("Send events to a persona, and see to its work.", no_args_is_help=True)
+for _name, _commands in (("inbox", inbox), ("outbox", outbox), ("plans", plans)):
+    persona.add_typer(_commands, name=_name)
+persona.command()(forget)
 
 _EXIT_CODES: dict[OutcomeStatus, output.ExitCode] = {
     "failed": output.ExitCode.FAILED,
@@ -59,6 +63,8 @@ class EventLine:
     id: str = ""
     priority: float = field(default=0.5, validator=and_(ge(0.0), le(1.0)))
     details: JsonObject = field(factory=dict)
+    user: str = ""
+    tenant: str = ""
 
 
 class PersonaView(PlainView):
@@ -197,7 +203,12 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
     """Return the event that a line describes."""
     event = agent.new_event(line.content, line.context, line.author)
     return evolve(
-        event, id=EventId(line.id) if line.id else event.id, priority=line.priority, details=line.details
+        event,
+        id=EventId(line.id) if line.id else event.id,
+        priority=line.priority,
+        details=line.details,
+        user=line.user,
+        tenant=line.tenant,
     )
 
 

@@ -19,13 +19,13 @@ from reactive_agents.cli import output
 from reactive_agents.cli.output import option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
-from reactive_agents.core.ids import LearningId, PersonaId, PlanId
-from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId
+from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
+from reactive_agents.persona.explanation import ExplanationLine, explain_work, mermaid, svg
 from reactive_agents.persona.explanation import explain as explain_journal
-from reactive_agents.persona.explanation import mermaid, svg
 from reactive_agents.persona.reasoning_system import is_waiting
 
 _T = TypeVar("_T")
@@ -123,7 +123,7 @@ def plan(
     elif as_json:
         output.print_json(encode(shown))
     else:
-        _print(shown)
+        print_plan(shown)
 
 
 async def find_plan(
@@ -156,7 +156,8 @@ def _require_persona(records: PersonaRecords) -> Result[PersonaRecords, ConfigEr
     return settings_of(records).map(lambda _: records)
 
 
-def _print(shown: PersonaPlan) -> None:
+def print_plan(shown: PersonaPlan) -> None:
+    """Print a plan and the state of its steps."""
     verdict = {None: "not assessed", True: "criteria met", False: "criteria not met"}[shown.succeeded]
     typer.echo(output.printable(f"plan {shown.id} ({shown.plan.status}, {verdict}, {shown.source})"))
     typer.echo(output.printable(f"event: {shown.event.author}: {shown.event.content}"))
@@ -175,31 +176,75 @@ def _print(shown: PersonaPlan) -> None:
 
 
 def explain(
-    plan_id: Annotated[str, output.option("--plan-id", metavar="ID", help="The plan to explain.")],
+    plan_id: Annotated[
+        str | None, output.option("--plan-id", metavar="ID", help="The plan to explain.")
+    ] = None,
+    event: Annotated[
+        str | None, output.option("--event", metavar="ID", help="The event, also a declined one.")
+    ] = None,
+    message: Annotated[
+        str | None, output.option("--message", metavar="ID", help="The platform's id of a sent message.")
+    ] = None,
+    context: Annotated[
+        str | None, output.option("--context", metavar="C", help="The room of the event.")
+    ] = None,
     persona: PersonaOption = None,
     memory: MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
-    """Explain how a persona's plan was made and how it ended.
+    """Explain what a persona did about an event, and why.
 
-    Prints the event, the learnings that were used, the plan, its adjustments, the outcome and the evaluation,
-    from the records alone: no model is asked.
+    Names one of --plan-id, --event and --message. Prints the event, the learnings that were used, the plan,
+    the tool calls, the adjustments, the outcome, the deliveries and the evaluation, from the records alone.
+    No model is asked.
     """
     known = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
+    if sum(each is not None for each in (plan_id, event, message)) != 1:
+        wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
+        raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
 
-    async def journal(store: SqlitePersonaStore) -> Result[tuple[PersonaEvent, ...], PersonaErrors]:
-        found = await find_plan(store, known, plan_id)
-        if isinstance(found, Failure):
-            return Failure(found.failure())
-        return await attempt(store.journal(found.unwrap().task.id))
+    async def chain(store: SqlitePersonaStore) -> Result[tuple[ExplanationLine, ...], PersonaErrors]:
+        plan: PersonaPlan | None = None
+        if plan_id is not None:
+            found = await find_plan(store, known, plan_id)
+            if isinstance(found, Failure):
+                return Failure(found.failure())
+            plan = found.unwrap()
+        owner = None if known.settings is None else known.settings.id
+        name = event if plan is None else plan.event.id
+        place = context if plan is None else plan.context_id
+        chosen = WorkFilter(
+            owner,
+            context_id=None if place is None else ContextId(place),
+            event_id=None if name is None else EventId(name),
+            limit=1_000,
+        )
+        work = await attempt(store.find_work(chosen))
+        if isinstance(work, Failure):
+            return Failure(work.failure())
+        items = work.unwrap()
+        if message is not None:
+            sent = next((each for each in items if each.message_id == message), None)
+            items = () if sent is None else tuple(each for each in items if each.event.id == sent.event.id)
+            items = tuple(each for each in items if sent is not None and each.room == sent.room)
+        tasks = dict.fromkeys(each.task_id for each in items if each.task_id is not None)
+        if plan is not None:
+            tasks = {plan.task.id: None}
+        if not tasks:
+            return Failure(RecordNotFound("event", name or message or ""))
+        lines: list[ExplanationLine] = []
+        for task_id in tasks:
+            journal = await attempt(store.journal(task_id))
+            if isinstance(journal, Failure):
+                return Failure(journal.failure())
+            lines += explain_journal(journal.unwrap())
+        return Success((*lines, *explain_work(items)))
 
-    chain = explain_journal(
-        output.value_or_exit(with_store(known.path, journal), output.ExitCode.FAILED, as_json=as_json)
-    )
+    lines = output.value_or_exit(with_store(known.path, chain), output.ExitCode.FAILED, as_json=as_json)
     if as_json:
-        output.print_json(encode(chain))
+        output.print_json(encode(lines))
         return
-    rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in chain]
+    rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in lines]
     output.print_table(("time", "stage", "text"), rows)
 
 

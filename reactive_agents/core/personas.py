@@ -230,6 +230,23 @@ class PersonaPlan:
 
 
 @frozen
+class StepCall:
+    """One tool call of a step, its texts shortened.
+
+    Attributes:
+        arguments: as JSON.
+        approved: what was decided about it; ``None`` where nobody was asked.
+        success: ``None`` for a call without a result.
+    """
+
+    tool: str
+    arguments: str
+    success: bool | None
+    result: str = ""
+    approved: bool | None = None
+
+
+@frozen
 class StepOutcome:
     """The outcome of a step.
 
@@ -240,6 +257,7 @@ class StepOutcome:
         detail: the run's last tool error, which may be more specific than ``error``.
         duration_ms: wall-clock milliseconds.
         cost_usd: US dollars, for model calls with a known price.
+        calls: the tool calls of the run, in order.
     """
 
     step_id: str
@@ -252,6 +270,7 @@ class StepOutcome:
     duration_ms: float = 0.0
     tokens: int = 0
     cost_usd: float = 0.0
+    calls: tuple[StepCall, ...] = ()
 
 
 @frozen

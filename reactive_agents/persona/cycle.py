@@ -6,7 +6,7 @@ failing store is reported and replaced by a default, so that no stage has to.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -17,9 +17,10 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, personas
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.events import GuardrailTriggered, TaskFailed
+from reactive_agents.core.event_base import Event
+from reactive_agents.core.events import ApprovalDecided, GuardrailTriggered, TaskFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
-from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
 from reactive_agents.core.persona_queue import Utterance, WorkItem
 from reactive_agents.core.plans import PlanStep
@@ -331,7 +332,7 @@ async def add_thought(
 
     It is shortened to :data:`LONGEST_THOUGHT` characters.
     """
-    text = content if len(content) <= LONGEST_THOUGHT else content[: LONGEST_THOUGHT - 1] + "…"
+    text = _shortened(content)
     services = cycle.services
     thought = personas.Thought(
         personas.ThoughtId(services.ids.new()),
@@ -375,7 +376,17 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     )
     prompt = step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
     overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt, **_budget(cycle)})
-    ended, timed_out = await _run_with_timeout(engine, task, run_id, limit, overrides)
+    decided: dict[CallId, bool] = {}
+
+    def note(event: Event) -> None:
+        if isinstance(event, ApprovalDecided):
+            decided[event.call_id] = event.approved
+
+    unsubscribe = engine.ports.events.subscribe(note, run_id=run_id)
+    try:
+        ended, timed_out = await _run_with_timeout(engine, task, run_id, limit, overrides)
+    finally:
+        unsubscribe()
     error: errors.StepErrors | None = None
     output, steps, tokens, cost_usd = "", tuple[ReasoningStep, ...](), 0, 0.0
     match ended:
@@ -404,7 +415,32 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         duration_ms=(services.clock.monotonic() - started) * 1000,
         tokens=tokens,
         cost_usd=cost_usd,
+        calls=calls_of(steps, decided),
     )
+
+
+def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> tuple[personas.StepCall, ...]:
+    """Return the tool calls of a run with their results.
+
+    Args:
+        decided: whether calls were approved.
+    """
+    found: dict[CallId, personas.StepCall] = {}
+    for step in steps:
+        call_id = None if step.metadata is None else step.metadata.call_id
+        if step.metadata is None or call_id is None:
+            continue
+        if step.type == "action":
+            tool, approved = step.metadata.tool_used or "", decided.get(call_id)
+            found[call_id] = personas.StepCall(tool, _shortened(step.content), None, approved=approved)
+        elif call_id in found:
+            result, success = _shortened(step.content), step.metadata.success
+            found[call_id] = evolve(found[call_id], success=success, result=result)
+    return tuple(found.values())
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= LONGEST_THOUGHT else text[: LONGEST_THOUGHT - 1] + "…"
 
 
 def _budget(cycle: Cycle) -> dict[str, BudgetConfig]:

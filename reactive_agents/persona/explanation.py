@@ -14,7 +14,8 @@ from xml.sax.saxutils import escape
 from attrs import frozen
 
 from reactive_agents.core import persona_events
-from reactive_agents.core.personas import Evaluation, PersonaPlan, StepOutcome
+from reactive_agents.core.persona_queue import WorkItem
+from reactive_agents.core.personas import Evaluation, PersonaPlan, StepCall, StepOutcome
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 
 
@@ -55,7 +56,10 @@ def explain_event(event: persona_events.PersonaEvent) -> Iterator[tuple[str, str
                 f"{step_id} was expanded to {', '.join(f'{step.id}: {step.instruction}' for step in steps)}",
             )
         case persona_events.PersonaStepEnded(outcome=outcome):
+            yield from (("tool", _called(call)) for call in outcome.calls)
             yield "step", _ended(outcome)
+            if outcome.tokens:
+                yield "cost", f"{outcome.step_id}: {outcome.tokens} tokens, {outcome.cost_usd:g} US dollars"
         case persona_events.PersonaPlanAdjusted(action=action, reasoning=reasoning):
             if action != "CONTINUE":
                 yield "adjustment", f"{action}: {reasoning}"
@@ -102,6 +106,27 @@ def _ended(outcome: StepOutcome) -> str:
         return f"{outcome.step_id} succeeded: {outcome.output}"
     error = outcome.error.message if outcome.error is not None else outcome.detail
     return f"{outcome.step_id} failed: {error}{f' ({outcome.detail})' if outcome.detail else ''}"
+
+
+def _called(call: StepCall) -> str:
+    state = {None: "no result", True: "worked", False: "failed"}[call.success]
+    approval = {None: "", True: ", approved", False: ", not approved"}[call.approved]
+    return f"{call.tool} {call.arguments} ({state}{approval}): {call.result}"
+
+
+def explain_work(items: Iterable[WorkItem]) -> tuple[ExplanationLine, ...]:
+    """Return a line for each item of an event: its tries and its status."""
+    lines = []
+    for item in sorted(items, key=lambda each: each.number):
+        words = [item.status, f"{item.attempts} attempt(s)"]
+        if item.kind == "delivery":
+            words += [item.message_kind, f"key {item.delivery_key}"]
+            words += [f"sent as {item.message_id}"] if item.message_id else []
+        if item.cost_usd:
+            words.append(f"{item.cost_usd:g} US dollars")
+        reason = f": {item.reason}" if item.reason else ""
+        lines.append(ExplanationLine(item.created_at, item.kind, f"{', '.join(words)}{reason}"))
+    return tuple(lines)
 
 
 def _evaluated(evaluation: Evaluation) -> Iterator[tuple[str, str]]:

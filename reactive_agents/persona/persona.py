@@ -254,27 +254,28 @@ class Persona:
             item = (await self.claim("event", room)).value_or(None)
             if item is not None and item.number == own.number:
                 outcome = await self.work_event(item, event)
-                return (
-                    _declined(event, room, _UNDER_WAY)
-                    if outcome is None
-                    else await self._finish(item, outcome)
-                )
+                if outcome is not None:
+                    return await self._finish(item, outcome)
+                dropped = (await self._current(own)).status == "dropped"
+                return _declined(event, room, _CANCELLED if dropped else _UNDER_WAY)
             if item is not None:
                 await self._work_for_another(item)
                 continue
             taken = self._taken.get(key, _NOT_TAKEN)
             if isinstance(taken, PersonaOutcome):
                 return taken
-            found = await attempt(
-                self.services.store.find_work(WorkFilter(kinds=("event",), **_filter_of(own), limit=1))
-            )
-            now = next(iter(found.value_or(())), own)
+            now = await self._current(own)
             if (now.holder or not now.is_open) and taken is _NOT_TAKEN:
                 if looked:  # it is not one of this process, which would be here by now
                     return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
                 looked = True
             await anyio.sleep(pause_s)
             pause_s = min(_POLL_S, pause_s * 2)
+
+    async def _current(self, item: WorkItem) -> WorkItem:
+        chosen = WorkFilter(kinds=(item.kind,), **_filter_of(item), limit=1)
+        found = await attempt(self.services.store.find_work(chosen))
+        return next(iter(found.value_or(())), item)
 
     async def _work_for_another(self, item: WorkItem) -> None:
         """Process an event that comes first in the room, for who waits for it."""
@@ -614,6 +615,7 @@ class Persona:
 
 _UNDER_WAY = "It is being processed already."
 _HANDLED = "It was handled already."
+_CANCELLED = "It was cancelled."
 _NOT_TAKEN = object()
 
 

@@ -628,7 +628,7 @@ class InMemoryPersonaStore:
     async def order_work(self, number: int, order: queue.WorkOrder) -> Result[bool, MemoryErrors]:
         """Do an item again, or drop it."""
         item = self.work.get(number)
-        needed = ("dead", "dropped", "open") if order == "retry" else ("dead", "open")
+        needed = ("dead", "dropped", "open", "done") if order == "retry" else ("dead", "open")
         if item is None or item.status not in needed:
             return Success(False)
         status: queue.WorkStatus = "open" if order == "retry" else "dropped"

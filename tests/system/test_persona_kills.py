@@ -1,6 +1,7 @@
 """A persona whose processes are killed at random moments loses, doubles and mixes up nothing.
 
-``PERSONA_KILLS=120`` makes as many kills for each setting as the table in `docs/personas.md` has.
+``PERSONA_KILLS=100`` makes the kills of the table in `docs/personas.md`, for each setting. A process is killed
+every half second here, many just as they begin, so that an event gets more tries than by default.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ reasoning = {reasoning}
 model = "offline"
 [engagement]
 max_events = 1000
+[delivery]
+tries = 6
 [[domains]]
 name = "chat"
 [domains.agent]
@@ -74,7 +77,9 @@ def work_in_python(folder: Path) -> None:
             forever(assessed("Look first.", when=EVALUATING)),
         )
         described = Personas.create("Ada").with_memory(folder / "ada.db").with_llm(llm)
-        described = described.with_options(engagement={"max_events": 1000}, inbox={"capacity": 1000})
+        described = described.with_options(
+            engagement={"max_events": 1000}, inbox={"capacity": 1000}, delivery={"tries": 6}
+        )
         async with described.with_domain("chat", deliver=deliver).build() as ada, ada.inbox() as inbox:
             for room, name in ids():
                 if f"{room}/{name}" not in taken:

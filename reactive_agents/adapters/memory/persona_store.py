@@ -853,7 +853,7 @@ def _find(file: sqlite3.Connection, *, chosen: queue.WorkFilter) -> tuple[queue.
 def _order(file: sqlite3.Connection, *, number: int, order: queue.WorkOrder, now: int) -> bool:
     status, needed = "dropped", "'dead', 'open'"
     if order == "retry":
-        status, needed = "open", "'dead', 'dropped', 'open'"
+        status, needed = "open", "'dead', 'dropped', 'open', 'done'"
     changed = file.execute(
         "UPDATE persona_work SET status = ?, attempts = 0, due = 0, holder = '', lease_until = 0, "
         f"updated_at = ? WHERE number = ? AND status IN ({needed})",

@@ -1,0 +1,185 @@
+"""The commands that see to the work of a persona: inbox, outbox, plans, explanations and deletion."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.core.persona_events import PersonaStepStarted
+from reactive_agents.core.personas import DeliveryPolicy, DomainEvent
+from reactive_agents.effects import attempt
+from reactive_agents.testing import FakeClock, FakeTools, ScriptedLLM, answer, call, forever, say
+from tests.support.command_line import command
+from tests.support.personas import PersonaBench, an_event, assessed, persona_bench, planned
+
+
+def refund(order: str) -> str:
+    """Refund an order."""
+    return f"refunded {order}"
+
+
+class Closed:
+    """A channel that is closed at first."""
+
+    def __init__(self) -> None:
+        self.is_open = False
+        self.sent: list[str] = []
+
+    async def post(self, event: DomainEvent, text: str, key: str) -> str:
+        if not self.is_open:
+            raise ConnectionError("the room is closed")
+        self.sent.append(text)
+        return f"m{len(self.sent)}"
+
+
+def with_bench(path: Path, work: Any, llm: ScriptedLLM, **options: Any) -> Any:
+    async def live() -> Any:
+        store = SqlitePersonaStore(path, clock=(clock := FakeClock(datetime.now(UTC), step_s=0.001)))
+        try:
+            policy = DeliveryPolicy(backoff_s=0.0001)
+            return await work(persona_bench(llm, store=store, clock=clock, delivery=policy, **options))
+        finally:
+            await store.aclose()
+
+    return anyio.run(live)
+
+
+def place(path: Path) -> tuple[Any, ...]:
+    return ("--persona", "ada", "--memory", path)
+
+
+def test_a_dead_letter_is_listed_and_sent_after_a_retry(tmp_path: Path) -> None:
+    path, channel = tmp_path / "ada.db", Closed()
+    options = {"deliver": channel.post, "reasoning": False}
+
+    async def fail(bench: PersonaBench) -> None:
+        assert (await bench.process()).status == "failed"
+
+    with_bench(path, fail, ScriptedLLM(forever(say("So."))), **options)
+    assert command("persona", "inbox", "list", *place(path)).stdout == ""
+    (row,) = command("persona", "outbox", "list", "--dead", *place(path)).stdout.splitlines()
+    number, state, room, key, _, reason, text = row.split("\t")
+    assert (state, room, key, text) == ("dead", "general", "event-1#answer", "So.")
+    assert "the room is closed" in reason
+    assert command("persona", "outbox", "retry", number, *place(path)).stdout == f"tried again: {number}\n"
+    channel.is_open = True
+
+    async def go_on(bench: PersonaBench) -> None:
+        assert (await attempt(bench.persona.resume())).unwrap() == ()
+
+    with_bench(path, go_on, ScriptedLLM(), **options)
+    assert channel.sent == ["So."]
+    (sent,) = json.loads(command("persona", "outbox", "list", "--all", "--json", *place(path)).stdout)
+    assert (sent["status"], sent["message_id"]) == ("done", "m1")
+    refused = command("persona", "outbox", "retry", number, *place(path))
+    assert (refused.exit_code, refused.stderr) == (1, f"error: There is no message to retry '{number}'.\n")
+    by_message = command("explain", "--message", "m1", *place(path)).stdout
+    assert "event\tBob in chat/general: What is React?" in by_message
+    assert "sent as m1" in by_message
+
+
+def test_an_event_that_waits_is_dropped(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+
+    async def wait(bench: PersonaBench) -> None:
+        event = an_event()
+        await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
+
+    with_bench(path, wait, ScriptedLLM())
+    (row,) = command("persona", "inbox", "list", *place(path)).stdout.splitlines()
+    assert row.split("\t")[1:4] == ["waiting", "general", "event-1"]
+    assert command("persona", "inbox", "drop", row.split("\t")[0], *place(path)).exit_code == 0
+
+    async def resume(bench: PersonaBench) -> None:
+        assert (await attempt(bench.persona.resume())).unwrap() == ()
+
+    with_bench(path, resume, ScriptedLLM())
+
+
+def test_a_plan_is_cancelled_while_it_is_executed_and_tried_again(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+
+    async def cancelled(bench: PersonaBench) -> str:
+        def cancel(event: object) -> None:
+            if isinstance(event, PersonaStepStarted):  # in another thread, as in another process
+                order = ("persona", "plans", "cancel", event.plan_id, *place(path))
+                with ThreadPoolExecutor(1) as threads:
+                    done = threads.submit(command, *order).result()
+                assert done.stdout == f"cancelled: {event.plan_id}\n"
+
+        bench.persona.services.events.subscribe(cancel)
+        return (await bench.process()).reason
+
+    llm = ScriptedLLM(planned("Hold.", "Send it."), say("Held.", when="Hold.\n"))
+    reason = with_bench(path, cancelled, llm)
+    assert reason == "It was cancelled."
+    (row,) = command("persona", "plans", "list", "--context", "general", *place(path)).stdout.splitlines()
+    plan_id, status, room, *_ = row.split("\t")
+    assert (status, room) == ("abandoned", "general")
+    shown = command("persona", "plans", "show", plan_id, *place(path)).stdout
+    assert "s2\tskipped\tSend it." in shown
+    assert command("persona", "plans", "list", "--context", "other", *place(path)).stdout == ""
+    assert command("persona", "plans", "list", "--until", "2020-01-01", *place(path)).stdout == ""
+    assert command("persona", "plans", "cancel", plan_id, *place(path)).exit_code == 1
+    assert command("persona", "plans", "retry", plan_id, *place(path)).exit_code == 0
+
+    async def again(bench: PersonaBench) -> None:
+        (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+        assert (outcome.status, outcome.answer) == ("completed", "So.")
+
+    with_bench(path, again, ScriptedLLM(planned("Answer."), say("So.", when="Answer."), assessed()))
+
+
+@pytest.fixture
+def refunded(tmp_path: Path) -> Path:
+    path = tmp_path / "ada.db"
+    llm = ScriptedLLM(
+        planned("Refund it."),
+        call("refund", order="4711"),
+        answer("It is refunded."),
+        assessed("Refund first."),
+    )
+
+    async def process(bench: PersonaBench) -> None:
+        await bench.process("Refund my order.", user="u1")
+        await bench.process("Nice.", "event-2", author="Ada")
+
+    with_bench(path, process, llm, tools=FakeTools({"refund": refund}))
+    return path
+
+
+def test_an_explanation_has_tool_calls_costs_and_declined_events(refunded: Path) -> None:
+    told = command("explain", "--event", "event-1", *place(refunded)).stdout
+    lines = [line.split("\t", 1)[1] for line in told.splitlines()]
+    (tool,) = [line for line in lines if line.startswith("tool\trefund")]
+    assert "4711" in tool
+    assert "(worked): " in tool
+    assert "refunded 4711" in tool
+    assert any(line.startswith("cost\ts1: ") for line in lines)
+    declined = command("explain", "--event", "event-2", *place(refunded)).stdout
+    assert "engagement\tDeclined: The persona is its author." in declined
+    assert (
+        command("explain", "--event", "event-9", *place(refunded)).stderr
+        == "error: There is no event 'event-9'.\n"
+    )
+    assert command("explain", *place(refunded)).exit_code == 2
+
+
+def test_all_of_a_user_is_deleted(refunded: Path) -> None:
+    deleted = command("persona", "forget", "--user", "u1", *place(refunded))
+    assert deleted.stdout == "deleted 1 event(s)\n"
+    assert command("persona", "plans", "list", *place(refunded)).stdout == ""
+    assert command("learnings", *place(refunded)).stdout == ""
+    assert b"4711" not in b"".join(each.read_bytes() for each in refunded.parent.glob("ada.db*"))
+    left = json.loads(command("persona", "inbox", "list", "--all", "--json", *place(refunded)).stdout)
+    assert [each["key"] for each in left] == ["event-2"]
+    kept = command("persona", "forget", "--before", "2020-01-01", "--json", *place(refunded)).stdout
+    assert json.loads(kept) == {"deleted": 0}
+    assert command("persona", "forget", *place(refunded)).exit_code == 2
