@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Mapping, Sequence
+import re
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -52,6 +53,7 @@ from reactive_agents.persona import (
 )
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
+from reactive_agents.persona.persona import ROOMS_UNDER_WAY
 
 _Deps = TypeVar("_Deps")
 
@@ -278,6 +280,36 @@ class PersonaAgent:
             known = ", ".join(outcome.failure().known)
             raise AgentError(InvalidConfig("domain", repr(domain), f"one of {known}"))
         return outcome.unwrap()
+
+    def as_tool(self, description: str = "") -> Callable[[str], Awaitable[str]]:
+        """Return a tool with which the steps of another persona ask this one.
+
+        It is named ``ask_<name>``. The question is an event of this persona in a room of its own, which
+        belongs to the room of the asker. A persona that is just being asked, or asks, is not asked again.
+
+        Args:
+            description: what it can be asked, for the model.
+        """
+        domain = next(iter(self.persona.domains))
+
+        async def ask(question: str) -> str:
+            rooms = ROOMS_UNDER_WAY.get()
+            if any(each.persona_id == self.persona.settings.id for each in rooms):
+                return f"{self.name} is waiting for this answer itself, and cannot be asked."
+            asker = rooms[-1] if rooms else None
+            context = "default" if asker is None else f"{asker.persona_id}/{asker.domain}/{asker.context_id}"
+            author = "user" if asker is None else asker.persona_id
+            event = self.new_event(question, context, author)
+            outcome = await self.process(
+                domain, event if asker is None else evolve(event, tenant=asker.tenant)
+            )
+            if outcome.status == "completed":
+                return outcome.answer
+            raise RuntimeError(f"{self.name} has no answer: {outcome.reason}")
+
+        ask.__name__ = ask.__qualname__ = "ask_" + re.sub(r"\W+", "_", self.name).strip("_").lower()
+        ask.__doc__ = description or f"Ask {self.name} a question and wait for the answer."
+        return ask
 
     def inbox(self, on_outcome: OnOutcome | None = None) -> PersonaInbox:
         """Return a queue for many events; enter it, and ``submit`` events to it."""

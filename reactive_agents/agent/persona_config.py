@@ -43,6 +43,8 @@ class EngagementOptions(TypedDict, total=False):
     max_events: int
     window_s: float
     ignored_authors: Sequence[str]
+    peers: Sequence[str]
+    max_peer_turns: int
 
 
 class LearningOptions(TypedDict, total=False):

@@ -464,12 +464,17 @@ class EngagementPolicy:
         max_events: maximum events of one context within the window, 1 or more.
         window_s: length of the window in seconds.
         ignored_authors: authors whose events are declined, besides the persona itself.
+        peers: names of other personas in its rooms.
+        max_peer_turns: maximum messages of personas in a row to which it answers another one, 0 or more; a
+            message of a person begins anew.
     """
 
     min_priority: float = field(default=0.0, validator=_fraction)
     max_events: int = field(default=20, validator=_count)
     window_s: float = field(default=60.0, validator=_seconds)
     ignored_authors: tuple[str, ...] = ()
+    peers: tuple[str, ...] = ()
+    max_peer_turns: int = field(default=2, validator=ge(0))
 
 
 @frozen

@@ -150,17 +150,23 @@ def should_engage(
     policy: personas.EngagementPolicy,
     recent: Sequence[datetime],
     now: datetime,
+    peer_turns: int = 0,
 ) -> personas.EngagementDecision:
     """Decide whether a persona engages with an event.
 
     Args:
         name: the persona's own name; it does not answer its own messages.
         recent: when it engaged with events of the same room.
+        peer_turns: number of messages of personas since the last one of a person.
     """
     if event.author == name:
         return personas.EngagementDecision(False, "The persona is its author.")
     if event.author in policy.ignored_authors:
         return personas.EngagementDecision(False, f"Events by {event.author} are ignored.")
+    if event.author in policy.peers and peer_turns >= policy.max_peer_turns:
+        return personas.EngagementDecision(
+            False, f"It is of a persona, and no person has spoken for {peer_turns} message(s)."
+        )
     if event.priority < policy.min_priority:
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")

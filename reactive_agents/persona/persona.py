@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from datetime import timedelta
+from itertools import takewhile
+from operator import not_
 from types import TracebackType
 from typing import Any, TypeAlias
 
@@ -195,6 +198,7 @@ class Persona:
         domain = self.domains[item.room.domain]
         cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
         ended = False
+        rooms = ROOMS_UNDER_WAY.set((*ROOMS_UNDER_WAY.get(), item.room))
         self._under_way += 1
         try:
             outcome = await self._run_cycle(event or item.event, cycle)
@@ -205,6 +209,7 @@ class Persona:
             return None
         finally:
             self._under_way -= 1
+            ROOMS_UNDER_WAY.reset(rooms)
             if not ended:
                 with anyio.CancelScope(shield=True):
                     await attempt(self.services.store.release(item))
@@ -415,8 +420,15 @@ class Persona:
             limit=policy.max_events,
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
+        speakers = ("", self.settings.name, *policy.peers)
+        of_people = (each.author not in speakers for each in reversed(cycle.transcript))
         decision = should_engage(
-            event, name=self.settings.name, policy=policy, recent=recent, now=self.services.clock.now()
+            event,
+            name=self.settings.name,
+            policy=policy,
+            recent=recent,
+            now=self.services.clock.now(),
+            peer_turns=len(tuple(takewhile(not_, of_people))),
         )
         if decision.engage:
             reached = await cycle.read_limits()
@@ -612,6 +624,9 @@ class Persona:
                 with anyio.CancelScope(shield=True):
                     await attempt(store.release(item))
 
+
+ROOMS_UNDER_WAY: ContextVar[tuple[Room, ...]] = ContextVar("rooms_under_way", default=())
+"""The rooms in which personas process an event now, each for the one before it."""
 
 _UNDER_WAY = "It is being processed already."
 _HANDLED = "It was handled already."
