@@ -1,7 +1,7 @@
 """A persona whose processes are killed at random moments loses, doubles and mixes up nothing.
 
-``PERSONA_KILLS=100`` makes the kills of the table in `docs/personas.md`, for each setting. A process is killed
-every half second here, many just as they begin, so that an event gets more tries than by default.
+``PERSONA_KILLS=100`` makes the kills of the table in `docs/personas.md`, for each setting. A process is
+killed every half second here, many just as they begin, so that an event gets more tries than by default.
 """
 
 from __future__ import annotations
