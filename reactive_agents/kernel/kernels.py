@@ -329,7 +329,7 @@ async def _with_less(
 
 
 def _has_forgotten(request: ModelRequest, response: ModelResponse, sent_bytes: int) -> bool:
-    """Return whether a reply to a long prompt has nothing of the task, of the results and of the tools.
+    """Return whether a reply to a long prompt has nothing of what it was shown.
 
     That is all that shows a lost beginning where the server counts no tokens.
     """
