@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -144,6 +146,26 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
     assert done.exit_code == 3
+
+
+def test_the_support_room_of_the_page_answers_offline_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = Path(__file__).parents[2]
+    shutil.copytree(root / "docs" / "examples" / "support", tmp_path / "docs" / "examples" / "support")
+    monkeypatch.chdir(tmp_path)
+    page = (root / "docs" / "personas.md").read_text(encoding="utf-8")
+    (line,) = re.findall(r"^reactive-agents (persona run .*) < (.*)$", page, re.M)
+    arguments, events = line[0].split(), (tmp_path / line[1]).read_text()
+    shown = page.partition("```text\n")[2].partition("```")[0]
+    first = command(*arguments, stdin=events)
+    assert (first.exit_code, set((first.stdout + first.stderr).splitlines())) == (0, set(shown.splitlines()))
+    again = command(*arguments, stdin=events)
+    assert sorted(again.stdout.splitlines()) == sorted(first.stdout.splitlines())
+    plans = command("persona", "plans", "list", "--persona", arguments[2]).stdout.splitlines()
+    assert len(plans) == 3, "nothing is planned twice"
+    why = command("explain", "--event", "2", "--context", "dealer-9", "--persona", arguments[2]).stdout
+    assert "Declined: A guardrail blocked the event" in why
 
 
 def thirty_lines() -> str:
