@@ -11,6 +11,12 @@ import pytest
 HEAVY = (
     *("dependency_injector.wiring", "fastapi", "litellm", "mcp", "opentelemetry", "pydantic", "regex"),
     *("rich", "sqlite3", "starlette", "typer", "werkzeug", "yaml", "reactive_agents.persona"),
+    *("croniter", "cryptography", "dbos", "psycopg", "sqlalchemy"),  # of durable runs, as what follows
+    *(
+        "reactive_agents.adapters.run_record",
+        "reactive_agents.agent.runs",
+        "reactive_agents.engine.durability",
+    ),
 )
 MOST_MODULES = 460
 """A number to go down: what takes the time of a start is mostly that of its modules."""

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import sqlite3
 from base64 import urlsafe_b64encode
-from contextlib import aclosing
+from contextlib import aclosing, closing
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -156,6 +158,35 @@ async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_pa
     second = agent(tmp_path / "r.db", ScriptedLLM(answer("Sent to Ann.")), send, approval=True)
     assert (await second.runs.resume("r1")).output == "Sent to Ann."
     assert sent == ["Ann"]
+
+
+@pytest.mark.parametrize("decision", ["approval", "denial"])
+async def test_the_audit_has_each_request_and_its_decision_once_over_restarts(
+    tmp_path: Path, decision: str
+) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    def mailer(*turns: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(send)
+        described = described.with_approval(timeout_s=60).with_audit(tmp_path / "audit.db")
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    for turns in ([call("send", to="Ann")], []):  # two processes that ask, and end
+        one = mailer(*turns)
+        asked = asked_of(one)
+        async with anyio.create_task_group() as group:
+            group.start_soon(lambda one=one: one.run("Send.", run_id="r1"))
+            await asked.wait()
+            group.cancel_scope.cancel()
+    other = mailer()
+    await (other.runs.approve("r1") if decision == "approval" else other.runs.deny("r1", reason="No."))
+    await mailer(*[answer("It is settled.")] * 2).runs.resume("r1")
+    with closing(sqlite3.connect(tmp_path / "audit.db")) as file:
+        bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM entries ORDER BY sequence")]
+    assert [each["action"] for each in bodies] == ["start", "request", decision, "run"]
 
 
 async def test_a_live_run_hears_of_a_denial_from_another_process(tmp_path: Path) -> None:
