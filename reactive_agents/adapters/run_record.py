@@ -640,7 +640,7 @@ def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> Run
 _APPEND = (
     "INSERT INTO run_entries (run, number, key, kind, at_us, body) SELECT runs.id,"
     " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries),"
-    " ?, ?, ?, ? FROM runs WHERE holder = ? RETURNING (SELECT wanted FROM runs WHERE id = run)"
+    " ?, ?, ?, ? FROM runs WHERE holder = ? AND holder <> '' RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
 
@@ -651,7 +651,7 @@ def _values(entry: RunEntry, holder: str) -> tuple[object, ...]:
 
 def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     """Add the entries that are not there, to the run that is held."""
-    held = file.execute("SELECT id, wanted FROM runs WHERE holder = ?", (holder,)).fetchone()
+    held = file.execute("SELECT id, wanted FROM runs WHERE holder = ? AND holder <> ''", (holder,)).fetchone()
     if held is None:
         return None
     for entry in entries:
@@ -664,7 +664,7 @@ def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) 
 def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
-        " WHERE holder = ?",
+        " WHERE holder = ? AND holder <> ''",
         (status, result, now, holder),
     )
     return "" if ended.rowcount else None
@@ -672,7 +672,8 @@ def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, 
 
 def _release(file: sql.Transaction, *, holder: str, now: int) -> RunOrder | None:
     released = file.execute(
-        "UPDATE runs SET holder = '', lease_until_us = 0, updated_us = ? WHERE holder = ?", (now, holder)
+        "UPDATE runs SET holder = '', lease_until_us = 0, updated_us = ? WHERE holder = ? AND holder <> ''",
+        (now, holder),
     )
     return "" if released.rowcount else None
 

@@ -213,8 +213,9 @@ class QueueWorker:
             begun.task_id = run.task.id
             outcome = await self._resume(run, holder)
         finally:
-            with anyio.CancelScope(shield=True):
-                await attempt(self._record.release(run_id, holder))  # where it was not begun
+            if holder:  # a reservation, where the run was not begun
+                with anyio.CancelScope(shield=True):
+                    await attempt(self._record.release(run_id, holder))
         if not isinstance(outcome, Failure):
             return True
         error = outcome.failure().error

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
+from reactive_agents.core.errors import LeaseLost
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunClaim, RunSchedule
 from reactive_agents.core.tasks import Task
@@ -146,3 +147,15 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     for record in (one, two):
         await record.aclose()
+
+
+async def test_what_names_no_holder_changes_no_run(opened: Open) -> None:
+    clock = FakeClock()
+    record = opened(clock)
+    await add(record, queued("a"))
+    before = (await attempt(record.find(RunId("a")))).unwrap()
+    clock.advance(60)
+    for written in (record.release(RunId("a"), ""), record.end(RunId("a"), "", "completed", "{}")):
+        assert isinstance((await attempt(written)).failure(), LeaseLost)
+    assert (await attempt(record.find(RunId("a")))).unwrap() == before
+    await record.aclose()
