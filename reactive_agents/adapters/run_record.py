@@ -640,7 +640,8 @@ def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> Run
 _APPEND = (
     "INSERT INTO run_entries (run, number, key, kind, at_us, body) SELECT runs.id,"
     " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries),"
-    " ?, ?, ?, ? FROM runs WHERE holder = ? AND holder <> '' RETURNING (SELECT wanted FROM runs WHERE id = run)"
+    " ?, ?, ?, ? FROM runs WHERE holder = ? AND holder <> ''"
+    " RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
 
