@@ -140,6 +140,7 @@ class ApiKeys:
         self._path = Path(path)
         self._clock = SystemClock()
         self._seen: tuple[int, int, int] | None = None
+        self._problem = ""
         self._keys: dict[str, StoredKey] = {}
 
     # --- changes, by the command ----------------------------------------------------------------------------
@@ -258,11 +259,11 @@ class ApiKeys:
             found = os.stat(self._path)
             seen = (found.st_mtime_ns, found.st_size, found.st_ino)
             if seen != self._seen:
-                self._keys, self._seen = self._read(), seen
+                self._keys, self._seen, self._problem = self._read(), seen, ""
         except (OSError, ValueError) as error:
-            if self._seen is not None or not self._keys:
+            if str(error) != self._problem:  # once, and not with each request
                 _log.error("No key is admitted: %s", error)
-            self._keys, self._seen = {}, None
+            self._keys, self._seen, self._problem = {}, None, str(error)
 
 
 def _digest(key: str) -> str:

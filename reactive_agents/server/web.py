@@ -355,9 +355,7 @@ class Border:
                 has_begun = True
                 known = {name for name, _ in message["headers"]}
                 own = [each for each in self._headers if each[0] not in known]
-                if (
-                    not is_read
-                ):  # what is left of the body would hold the connection, or be taken for a request
+                if not is_read:  # the rest of the body would hold the connection, or be the next request
                     own.append((b"connection", b"close"))
                 message = {**message, "headers": [*message["headers"], *own]}
             await send(message)
