@@ -284,8 +284,8 @@ class PersonaAgent:
     def as_tool(self, description: str = "") -> Callable[[str], Awaitable[str]]:
         """Return a tool with which the steps of another persona ask this one.
 
-        It is named ``ask_<name>``. The question is an event of this persona in a room of its own, which
-        belongs to the room of the asker. A persona that is just being asked, or asks, is not asked again.
+        It is named ``ask_<name>``. The question is an event of this persona in a separate room for
+        each room of the asker. A persona that is just being asked, or asks, is not asked again.
 
         Args:
             description: what it can be asked, for the model.

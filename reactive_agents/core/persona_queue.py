@@ -23,7 +23,7 @@ WorkStatus: TypeAlias = Literal["open", "answered", "done", "dead", "dropped"]
 """``answered``: an event whose end is stored, but not yet reported. ``dead``: given up after its tries."""
 
 MessageKind: TypeAlias = Literal["answer", "fallback", "notice"]
-"""``fallback``: in place of an answer that could not be given; ``notice``: what nobody asked for."""
+"""``fallback``: in place of an answer that could not be given; ``notice``: a message without a question."""
 
 OPEN_STATUSES: tuple[WorkStatus, ...] = ("open", "answered")
 """Statuses of work that is still to be done."""
@@ -106,7 +106,7 @@ class NewMessage:
 
     Attributes:
         key: unique within its room.
-        is_delivered: whether somebody else delivers it, so that it is kept for the transcript alone.
+        is_delivered: whether the caller delivers it, so that it is kept for the transcript alone.
     """
 
     key: str

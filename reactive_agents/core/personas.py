@@ -235,7 +235,7 @@ class StepCall:
 
     Attributes:
         arguments: as JSON.
-        approved: what was decided about it; ``None`` where nobody was asked.
+        approved: what was decided about it; ``None`` for a call without approval.
         success: ``None`` for a call without a result.
     """
 
@@ -466,7 +466,7 @@ class EngagementPolicy:
         ignored_authors: authors whose events are declined, besides the persona itself.
         peers: names of other personas in its rooms.
         max_peer_turns: maximum messages of personas in a row to which it answers another one, 0 or more; a
-            message of a person begins anew.
+            message of a person resets the count.
     """
 
     min_priority: float = field(default=0.0, validator=_fraction)

@@ -185,7 +185,7 @@ class Cycle:
         """Store the plan.
 
         Args:
-            progress: whether the event has come further, so that its tries are counted anew.
+            progress: whether the event has come further, so that its tries are counted from zero.
 
         Raises:
             OvertakenError: another process has the event by now.

@@ -1,7 +1,7 @@
 """Whether a lesson may leave the room that it was learned in.
 
-A lesson that is used in every room of a tenant has no word that is of its own room alone, no name, no number
-and no quotation. Rooms are compared by their words and nothing else, so that this holds in every language: a
+A lesson that is used in every room of a tenant has no word of the first room alone, no name, no number and
+no quotation. Rooms are compared by their words and nothing else, so that this holds in every language: a
 word that one room has used, and no other, stays there until a person has approved the lesson. Words of the
 persona's own instructions and tools are known everywhere.
 """

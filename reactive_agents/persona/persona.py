@@ -301,7 +301,7 @@ class Persona:
         """Deliver and evaluate what an event left in the queue, and end it.
 
         Args:
-            waits: whether to wait for further tries of its own messages.
+            waits: whether to wait for further tries of the event's messages.
         """
         outcome = await self._deliver_in_turn(item, outcome, waits=waits)
         mode = self.settings.evaluation

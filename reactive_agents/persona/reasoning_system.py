@@ -113,7 +113,7 @@ def is_waiting(learning: personas.LearningEntry) -> bool:
 
 
 def shared_learning(learning: personas.LearningEntry, words: RoomWords) -> personas.LearningEntry:
-    """Return a learning for every room, without what is of its own."""
+    """Return a learning for every room, without a personal goal."""
     return evolve(
         learning, room=None, context=learning.context if is_general(learning.context, words) else ""
     )

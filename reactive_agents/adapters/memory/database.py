@@ -284,7 +284,7 @@ _PERSONA_WORK = (
     "DROP INDEX persona_thoughts_by_weight",
     "CREATE INDEX persona_thoughts_by_weight"
     " ON persona_thoughts (persona_id, tenant, domain, context_id, weight)",
-    "DROP TABLE persona_states",  # of all rooms in one: nobody can say any more whose they were
+    "DROP TABLE persona_states",  # they are of all rooms together, which cannot be told apart
     "CREATE TABLE persona_states (persona_id TEXT NOT NULL, tenant TEXT NOT NULL, domain TEXT NOT NULL,"
     " context_id TEXT NOT NULL, data TEXT NOT NULL,"
     " PRIMARY KEY (persona_id, tenant, domain, context_id)) WITHOUT ROWID",

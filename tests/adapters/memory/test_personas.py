@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import AsyncIterator
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,8 @@ from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded
-from reactive_agents.core.personas import THOUGHTS_KEPT, Room, SelfState, Thought, ThoughtId
+from reactive_agents.core.persona_queue import EventEnd, NewMessage, WorkFilter, WorkItem, WorkKind
+from reactive_agents.core.personas import THOUGHTS_KEPT, PersonaOutcome, Room, SelfState, Thought, ThoughtId
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
@@ -146,6 +147,109 @@ async def test_the_journal_has_what_was_recorded_of_a_task_in_order(store: Perso
         (await attempt(store.record(event))).unwrap()
     assert (await attempt(store.journal(TaskId("a")))).unwrap() == (events[0], events[2])
     assert (await attempt(store.journal(TaskId("c")))).unwrap() == ()
+
+
+# --- the queue ------------------------------------------------------------------------------------------
+
+
+async def claimed(store: PersonaStore, kind: WorkKind = "event") -> WorkItem | None:
+    return (await attempt(store.claim(ADA, kind, domains=("chat",)))).unwrap()
+
+
+async def add(store: PersonaStore, name: str, context: str = "general", **fields: object) -> WorkItem | None:
+    event = an_event(name=name, context=context, **fields)
+    room = Room(ADA, "chat", event.context_id, event.tenant)
+    return (await attempt(store.add_event(room, event))).unwrap().item
+
+
+async def test_events_of_a_room_come_one_by_one_and_the_highest_priority_first(store: PersonaStore) -> None:
+    for name, context, priority in (("e1", "a", 0.5), ("e2", "a", 0.5), ("e1", "b", 0.9), ("e1", "c", 0.1)):
+        assert await add(store, name, context, priority=priority) is not None
+    assert await add(store, "e1", "a") is not None
+    assert (await attempt(store.waiting(ADA, "event", domains=("chat",)))).unwrap() == 4, "e1 is known"
+    taken = [await claimed(store) for _ in range(3)]
+    assert [(each.room.context_id, each.key) for each in taken if each] == [
+        ("b", "e1"),
+        ("a", "e1"),
+        ("c", "e1"),
+    ]
+    assert await claimed(store) is None, "e2 comes after e1"
+    first = taken[1]
+    assert first is not None
+    assert (await attempt(store.end_work(first))).unwrap()
+    following = await claimed(store)
+    assert following is not None
+    assert (following.key, following.attempts) == ("e2", 1)
+    assert (await attempt(store.claim(ADA, "event", domains=("code",)))).unwrap() is None
+
+
+async def test_a_full_queue_takes_none_or_drops_the_oldest(store: PersonaStore) -> None:
+    room, event = Room(ADA, "chat", ContextId("general")), an_event()
+    assert await add(store, "e1") is not None
+    full = (await attempt(store.add_event(room, event, capacity=1))).unwrap()
+    assert (full.item, full.is_new, full.waiting) == (None, False, 1)
+    taken = (await attempt(store.add_event(room, event, capacity=1, drop_oldest=True))).unwrap()
+    assert taken.dropped is not None
+    assert (taken.dropped.key, taken.is_new, taken.waiting) == ("e1", True, 1)
+
+
+async def test_what_was_given_back_is_tried_again_when_it_is_due(store: PersonaStore) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    assert (await attempt(store.release(item))).unwrap()
+    item = await claimed(store)
+    assert item is not None
+    assert item.attempts == 1, "it was not tried before"
+    later = datetime.now(UTC) + timedelta(days=1)
+    assert (await attempt(store.release(item, due=later, reason="It failed."))).unwrap()
+    assert await claimed(store) is None
+    assert (await attempt(store.order_work(item.number, "retry"))).unwrap()
+    again = await claimed(store)
+    assert again is not None
+    assert (again.attempts, again.reason) == (1, "It failed.")
+
+
+async def test_who_lost_an_event_stores_nothing_about_it(store: PersonaStore) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    assert (await attempt(store.order_work(item.number, "retry"))).unwrap()
+    other = await claimed(store)
+    assert other is not None
+    plan = a_persona_plan("look", event=item.event)
+    outcome = PersonaOutcome(item.event.id, "completed", "Done.", plan, "So.")
+    end = EventEnd(outcome, plan, (NewMessage("e1#answer", "So."),), evaluate=True)
+    for refused in (
+        store.save_plan(plan, item),
+        store.end_event(item, end),
+        store.end_work(item),
+        store.release(item),
+        store.begin_task(item, plan.task.id),
+        store.replace_content(item, "Other."),
+    ):
+        assert not (await attempt(refused)).unwrap()  # type: ignore[arg-type]
+    assert (await attempt(store.get_plan(plan.id))).unwrap() == Nothing
+    assert (await attempt(store.end_event(other, end))).unwrap()
+    kinds = [each.kind for each in (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()]
+    assert sorted(kinds) == ["delivery", "evaluation", "event"]
+    assert not (await attempt(store.add_message(other, end.messages[0]))).unwrap(), "once by its key"
+
+
+async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: PersonaStore) -> None:
+    for name, context in (("e1", "a"), ("e1#x", "a"), ("e1", "b")):
+        await add(store, name, context)
+    item = await claimed(store)
+    assert item is not None
+    outcome = PersonaOutcome(item.event.id, "completed", "Done.", answer="So.")
+    end = EventEnd(outcome, None, (NewMessage("e1#answer", "So.", is_delivered=True),))
+    assert (await attempt(store.end_event(item, end))).unwrap()
+    room = Room(ADA, "chat", ContextId("a"))
+    said = (await attempt(store.transcript(room))).unwrap()
+    assert [(each.author, each.event_id) for each in said] == [("Bob", "e1"), ("", "e1"), ("Bob", "e1#x")]
+    earlier = (await attempt(store.transcript(room, before=item.number + 1, limit=1))).unwrap()
+    assert [each.content for each in earlier] == ["So."]
+    assert await claimed(store, "delivery") is None, "somebody else delivered it"
 
 
 # --- the file -------------------------------------------------------------------------------------------
