@@ -429,18 +429,8 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
         return False
     if _NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
         return False
-    return not is_related(_QUOTATION.sub(" ", task), tools)
-
-
-def is_related(task: str, tools: Mapping[str, str]) -> bool:
-    """Return whether a task shares a subject with one of the tools.
-
-    Args:
-        task: its text.
-        tools: descriptions of the tools by their names.
-    """
-    asked = subjects_in(task)
-    return any(_read_tool(name, description).subjects & asked for name, description in tools.items())
+    asked = subjects_in(_QUOTATION.sub(" ", task))
+    return not any(_read_tool(name, text).subjects & asked for name, text in tools.items())
 
 
 def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:

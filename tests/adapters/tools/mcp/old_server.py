@@ -47,6 +47,10 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [*odd, tool("fine")]}
     if "--endless" in sys.argv:
         return {"tools": [tool("fine")], "nextCursor": "more"}
+    if "--described" in sys.argv:
+        schema = {"type": "object", "properties": {"text": {"type": "string"}}}
+        described = {"name": "described", "inputSchema": schema}
+        return {"tools": [tool("fine"), {**described, "description": os.environ["TEST_DESCRIPTION"]}]}
     if cursor is None:
         return {"tools": [tool("fine"), tool("refused")], "nextCursor": "2"}
     return {
@@ -73,7 +77,7 @@ def listing(cursor: str | None) -> dict[str, Any]:
 def call(name: str) -> dict[str, Any]:
     """Return the answer to a call."""
     match name:
-        case "fine":
+        case "fine" | "described":
             return {"result": {"content": [{"type": "text", "text": "fine"}]}}
         case "refused":
             return {"error": {"code": -32602, "message": "not today"}}
