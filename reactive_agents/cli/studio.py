@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import secrets
-import socket
+import sys
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -30,6 +31,8 @@ LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 7330
 _LONGEST_WAIT_S = 7 * 86_400.0
 """Seconds that a run waits for the person at the page."""
+_DRAIN_S = 3.0
+"""Seconds that runs have to end after Ctrl-C; then durable ones are interrupted, to be continued later."""
 _NEEDED = "starlette and uvicorn, which are installed with reactive-agents[server]"
 
 
@@ -90,14 +93,19 @@ def studio(
     logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
     try:
-        import uvicorn
+        from reactive_agents.server.process import DrainingServer, bound_socket
     except ImportError:
         missing = InvalidConfig("studio", "nothing", _NEEDED)
         raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=False) from None
     token = secrets.token_urlsafe(32)
     built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())))
     app = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
-    listening = output.value_or_exit(listen(host, port), output.ExitCode.FAILED, as_json=False)
+    try:
+        listening = bound_socket(host, port)
+    except OSError as error:
+        expected = f"an address that is free; --port 0 takes one ({error.strerror or error})"
+        taken = InvalidConfig("--port", f"{host}:{port}", expected)
+        raise output.fail(taken, output.ExitCode.FAILED, as_json=False) from None
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
     place = f"[{shown}]" if ":" in shown else shown
     address = f"http://{place}:{listening.getsockname()[1]}/?token={token}"
@@ -107,12 +115,10 @@ def studio(
     )
     if browser:
         webbrowser.open(address)
-    config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=2)
-    server = uvicorn.Server(config)
-    try:
+    sys.stdout.flush()
+    with listening, suppress(KeyboardInterrupt):
+        server = DrainingServer(app, service=app.state.service, drain_s=_DRAIN_S, log_level="error")
         anyio.run(server.serve, [listening])
-    except KeyboardInterrupt:
-        raise typer.Exit(output.ExitCode.COMPLETED) from None
 
 
 def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFiles, ConfigErrors]:
@@ -177,18 +183,3 @@ def _with_stores(config: AgentConfig, log: str) -> AgentConfig:
     if sessions.path == IN_PROCESS:
         sessions = SessionsConfig(str(default_sessions_file()))
     return evolve(config, run_log=RunLogConfig(log), durability=durability, sessions=sessions)
-
-
-def listen(host: str, port: int) -> Result[socket.socket, InvalidConfig]:
-    """Return a socket that listens at an address."""
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listening = socket.socket(family, socket.SOCK_STREAM)
-    listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        listening.bind((host, port))
-        listening.listen(128)
-    except OSError as error:
-        listening.close()
-        expected = f"an address that is free; --port 0 takes one ({error.strerror or error})"
-        return Failure(InvalidConfig("--port", f"{host}:{port}", expected))
-    return Success(listening)

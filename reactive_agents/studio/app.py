@@ -65,7 +65,6 @@ _HEADERS: Final = {**SECURITY_HEADERS, "content-security-policy": CONTENT_POLICY
 _TYPES: Final = {".html": "text/html", ".js": "text/javascript", ".css": "text/css", ".svg": "image/svg+xml"}
 _BODY_S, _MOST_BODY, _MOST_FILE = 30.0, 2_000_000, 200_000_000
 _POLL_S, _PAUSE_S, _PAUSES, _SILENCE_S = 0.25, 0.04, 75, 15.0
-_DRAIN_S = 5.0
 _LONGEST_LIVE = 40_000
 _REQUEST_IDS = ("approval_id", "question_id", "tool_call_id")
 _STRANGER = """\
@@ -149,7 +148,7 @@ def create_studio(
     records: StudioRecords | None = None,
     hosts: Collection[str] = LOOPBACK_HOSTS,
 ) -> Starlette:
-    """Return the ASGI application of a studio.
+    """Return the ASGI application of a studio; ``app.state.service`` has its runs.
 
     Its lifespan opens and closes the agents.
 
@@ -180,15 +179,16 @@ def create_studio(
             try:
                 yield
             finally:
-                pages.is_closing = True
-                await service.drain(_DRAIN_S)
+                await service.drain(0.0)
 
-    return Starlette(
+    app = Starlette(
         routes=pages.routes(),
         middleware=[Middleware(Border, hosts=hosts, headers=_HEADERS), Middleware(OwnerOnly, token=token)],
         lifespan=lifespan,
         exception_handlers={Problem: report, HTTPException: report, RunUnreadable: _unreadable, 500: report},
     )
+    app.state.service = service
+    return app
 
 
 class OwnerOnly:
@@ -262,7 +262,6 @@ class _Pages:
     service: AgentService
     agents: tuple[StudioAgent, ...]
     records: StudioRecords
-    is_closing: bool = False
 
     def routes(self) -> list[Route]:
         """Return the routes: the page, its files, and what it asks."""
@@ -379,7 +378,7 @@ class _Pages:
     async def _follow(self, run_id: str, after: int) -> AsyncGenerator[bytes, None]:
         sent, seen, said, shown, silent_s = after, 0, "", "", 0.0
         is_first = True
-        while not self.is_closing:
+        while not self.service.is_draining:
             known = await self.library.known(run_id)
             if known is None:
                 return

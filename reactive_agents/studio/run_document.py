@@ -281,7 +281,7 @@ class RunTimeline:
         turn, kind = self._thought, label.rpartition(":")[2]
         if kind in ("critique", "reflect", "search", "plan", "select"):
             if thought:
-                is_minor = kind == "plan"  # the plan has a row of its own
+                is_minor = kind == "plan"  # PlanCreated has a row
                 self._row(event, kind, _titled(kind), thought, depth=1, content=thought, is_minor=is_minor)
             if kind == "critique":
                 self._critique(event, thought)
@@ -629,7 +629,7 @@ class RunTimeline:
         )
 
     def _other(self, event: LoggedEvent, body: JsonObject) -> None:
-        """Show an event that has no row of its own by its name and its texts."""
+        """Show an event without a special row by its name and its texts."""
         name = _WORD_START.sub(" ", event.kind).capitalize()
         texts = [value for key, value in body.items() if isinstance(value, str) and key != "agent_id"]
         problem = _text(body, "problem") or _text(_object(body, "error"), "message")

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from returns.result import Failure, Success
 
-from reactive_agents.cli.studio import build_app, listen, read_files
+from reactive_agents.cli.studio import build_app, read_files
 from tests.support import studio_runs
 from tests.support.command_line import command
 from tests.support.servers import asking
@@ -92,13 +92,12 @@ def test_runs_of_a_file_are_shown(tmp_path: Path) -> None:
     assert isinstance(build_app(given, tmp_path / "none.db", TOKEN, ("localhost",)), Failure)
 
 
-def test_a_port_in_use_is_told() -> None:
+def test_a_port_in_use_is_told(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
-        refused = listen("127.0.0.1", taken.getsockname()[1])
-    assert isinstance(refused, Failure)
-    assert "--port 0" in refused.failure().message
-    free = listen("127.0.0.1", 0)
-    free.unwrap().close()
+        port = taken.getsockname()[1]
+        refused = command("studio", "--port", port, "--runs", tmp_path / "runs.db")
+    assert refused.exit_code == 1
+    assert "--port 0" in refused.stderr
 
 
 def test_a_file_that_is_missing_is_bad_usage(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ def main() -> None:
 
 
 def _list(page: Page) -> None:
-    expect(page.locator("tbody tr")).to_have_count(6)
+    expect(page.locator("tbody tr")).to_have_count(7)
 
 
 def _turn(page: Page) -> None:

@@ -256,7 +256,17 @@ async def failed(path: Path) -> RunId | None:
     )
 
 
-EXAMPLES = (failed, delegated, searched, reflected, planned, reactive)
+async def chosen(path: Path) -> RunId | None:
+    """A task whose strategy is chosen for it."""
+    script = (
+        took(call("price", product="Ember 2"), 0.4, 500, 30),
+        took(answer("74.50 EUR net."), 0.4, 560, 20),
+    )
+    described = builder(path, "clerk", *script).with_reasoning("adaptive", adaptive={"measured": False})
+    return await run(described, "What is the dealer price of the Ember 2?")
+
+
+EXAMPLES = (chosen, failed, delegated, searched, reflected, planned, reactive)
 
 
 async def make_runs(path: Path) -> dict[str, RunId | None]:

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-import uvicorn
 from playwright.sync_api import Browser, sync_playwright
 
 from reactive_agents.agent import AgentConfig
 from reactive_agents.core.config import AuditConfig, DurabilityConfig, MemoryConfig
+from reactive_agents.server.process import DrainingServer
 from reactive_agents.studio.app import StudioAgent, create_studio
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.testing import Turn, answer
@@ -72,8 +72,7 @@ def serving(log: Path, agents: Sequence[StudioAgent] = ()) -> Iterator[str]:
     """The address of a studio, with its token."""
     app = create_studio(RunLibrary(log, read_only=not agents), agents, token=TOKEN)
     with socket.create_server(("127.0.0.1", 0)) as bound:
-        config = uvicorn.Config(app, log_level="error", access_log=False, timeout_graceful_shutdown=1)
-        server = uvicorn.Server(config)
+        server = DrainingServer(app, service=app.state.service, drain_s=0.0, log_level="error")
         thread = threading.Thread(target=server.run, args=([bound],))
         thread.start()
         until_blocking(lambda: server.started or not thread.is_alive())

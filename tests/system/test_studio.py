@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -17,6 +21,7 @@ from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support import studio_runs
 from tests.support.studio_server import buyer, chromium, run_apart, scripted, serving
 
+ROOT = Path(__file__).parents[2]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
 HOSTILE = (
     '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
@@ -210,6 +215,39 @@ def test_what_models_and_tools_write_is_text(browser: Browser, tmp_path: Path) -
         )
         assert blocked == "TypeError"
     context.close()
+
+
+# --- the command -----------------------------------------------------------------------------------------
+
+
+def test_the_command_prints_an_address_and_ends_with_an_interrupt(tmp_path: Path, browser: Browser) -> None:
+    (tmp_path / "agent.toml").write_text('name = "helper"\n[model]\nmodel = "offline"\n[reasoning]\n')
+    words = ["studio", "agent.toml", "--runs", "runs.db", "--port", "0"]
+    with subprocess.Popen(
+        [sys.executable, "-m", "reactive_agents", *words],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XDG_STATE_HOME": str(tmp_path)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        try:
+            assert process.stdout is not None
+            address = process.stdout.readline().removeprefix("Studio: ").strip()
+            context = browser.new_context()
+            page = Watched(context.new_page(), address).open("runs")
+            expect(page.get_by_text("No runs yet")).to_be_visible()
+            page.get_by_role("button", name="New run").click()
+            page.get_by_role("dialog").get_by_label("Task").fill("Say hi.")
+            page.get_by_role("button", name="Start").click()
+            expect(steps(page)).to_contain_text("Ended")
+            process.send_signal(signal.SIGINT)
+            told = process.communicate(timeout=60)[1]
+            context.close()
+        finally:
+            process.kill()
+    assert process.returncode == 0, told
+    assert "Traceback" not in told
 
 
 # --- how it is used ---------------------------------------------------------------------------------------
