@@ -18,6 +18,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.texts import printable
 
 _A = TypeVar("_A")
 
@@ -54,8 +55,8 @@ class AgentError(Exception):
         self.run_id = run_id
 
     def __str__(self) -> str:
-        """Return the message of the typed error."""
-        return self.error.message
+        """Return the message of the typed error, safe to print on a terminal."""
+        return printable(self.error.message)
 
     @property
     def deliverables(self) -> tuple[Deliverable, ...]:

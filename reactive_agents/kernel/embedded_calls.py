@@ -21,7 +21,12 @@ from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.reducers import absorb_results, record_actions
 from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
-from reactive_agents.kernel.tool_execution import guards_written_calls, mark_copied, run_calls
+from reactive_agents.kernel.tool_execution import (
+    guards_written_calls,
+    mark_copied,
+    run_calls,
+    texts_from_outside,
+)
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL
 
 
@@ -68,7 +73,8 @@ def calls_of_answer(output: str, state: KernelState, context: KernelContext) -> 
 def authorship(state: KernelState, context: KernelContext) -> Authorship:
     """Return the facts by which a call in a text counts as made by the model."""
     approves = context.approves and context.input.settings.written_calls != "block"
-    return Authorship(partial(shown_texts, state, context), approves, guards_written_calls(state, context))
+    shown, outside = partial(shown_texts, state, context), partial(texts_from_outside, state, context)
+    return Authorship(shown, outside, approves, guards_written_calls(state, context))
 
 
 def results_of_written_calls(state: KernelState) -> str | None:

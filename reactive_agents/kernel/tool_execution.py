@@ -306,6 +306,13 @@ def mark_copied(
     )
 
 
+def texts_from_outside(state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return the tool results and notes that are not the user's own words."""
+    sources = _sources(state, context)
+    answers = set(_answers(sources, context))
+    return tuple(text for key, text in sources.items() if key not in answers)
+
+
 def call_needs_approval(call: ToolCall, state: KernelState, context: KernelContext) -> bool:
     """Return whether a call needs approval for how it came about, whatever its tool."""
     definition = context.toolset.definition(call.name)

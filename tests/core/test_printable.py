@@ -6,9 +6,11 @@ from html.parser import HTMLParser
 
 import pytest
 
-from reactive_agents import ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgents
+from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from reactive_agents.core.texts import printable
+from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"&\x1b[2J"
 
@@ -79,3 +81,24 @@ def test_an_agent_is_one_short_line(scripted: bool) -> None:
     )
     model = "a model object" if scripted else "openai/gpt-4o"
     assert repr(agent.build()) == f"ReactiveAgent('guide', model={model!r}, tools=['look_up'])"
+
+
+@pytest.mark.parametrize(
+    "sign",
+    ["\x1b", "\x07", "\x9b", "\r", "\u202e", "\u2066", "\u200b", "\u2028", "\u061c", "\u00ad", "\u3164"],
+)
+def test_signs_that_steer_a_terminal_or_are_not_seen_are_not_printed(sign: str) -> None:
+    assert printable(f"pay {sign}Ada") == "pay Ada"
+
+
+def test_tag_characters_are_not_printed_and_joined_letters_stay() -> None:
+    assert printable("a" + "".join(chr(0xE0000 + ord(each)) for each in "rm -rf") + "b") == "ab"
+    assert printable("می\u200cخواهم 👩\u200d🚀") == "می\u200cخواهم 👩\u200d🚀"
+
+
+def test_an_error_of_an_agent_is_safe_to_print() -> None:
+    llm = ScriptedLLM(fail(ModelUnavailable("\x1b[2J\x1b]0;gone\x07 down", "m")))
+    with pytest.raises(AgentError) as raised:
+        ReactiveAgents.create().with_llm(llm).build().run_sync("Look.")
+    assert "down" in str(raised.value)
+    assert "\x1b" not in str(raised.value)

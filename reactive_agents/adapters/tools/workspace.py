@@ -22,6 +22,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import WorkspaceViolation
+from reactive_agents.core.texts import printable
 
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
@@ -119,6 +120,8 @@ def write_inside(
         return _refuse(path, "it configures the agent.")
     if any(part.startswith(".") for part in target.relative_to(root).parts):
         return _refuse(path, "hidden files and folders, such as those of a repository, are not written.")
+    if printable(path) != path or "\n" in path or "\t" in path:
+        return _refuse(path, "it holds characters that are not seen, or that break a line.")
     try:
         with _folder_of(workspace, target, create=True) as folder:
             write = _append if append else _replace
@@ -212,7 +215,7 @@ def _paths_below(workspace: Path, folder: Path) -> list[str]:
 def _named(lead: str, paths: list[str]) -> str:
     """Return a sentence with the first of the paths; empty without any."""
     more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
-    shown = ", ".join(_shown(each) for each in paths[:_MOST_NAMED])
+    shown = ", ".join(_shown(each if each.isprintable() else repr(each)) for each in paths[:_MOST_NAMED])
     return f" {lead}: {shown}{more}." if paths else ""
 
 

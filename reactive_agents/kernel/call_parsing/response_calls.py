@@ -26,11 +26,13 @@ class Authorship:
 
     Attributes:
         shown: returns the texts of others that the model was shown in this run.
+        outside: returns those of them that are neither the task nor the user's own.
         approves: whether there is an approver for calls of tools that do harm.
         guarded: whether a call of any tool is taken from a text only with approval.
     """
 
     shown: Callable[[], Sequence[str]]
+    outside: Callable[[], Sequence[str]] = tuple
     approves: bool = False
     guarded: bool = False
 
@@ -104,7 +106,7 @@ def _with_answer(
         return response, ""
     note = "The call was written as text (spelled)."
     call = ToolCall(CallId(""), FINAL_ANSWER, arguments, repairs=(note,), written=True)
-    if is_shown(call, author.shown()):
+    if is_shown(call, author.shown(), author.outside()):
         return response, FINAL_ANSWER
     return evolve(response, content="", tool_calls=(call,), finish_reason="tool_calls"), ""
 
@@ -126,7 +128,7 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
         if needs_care(each) or (author.guarded and each.name not in RESERVED_NAMES)
     }
     made = parsed.made and (author.approves or all(call.name not in guarded for call in calls))
-    if not calls or (made and not any(is_shown(call, author.shown()) for call in calls)):
+    if not calls or (made and not any(is_shown(call, author.shown(), author.outside()) for call in calls)):
         return WrittenCalls(calls, "", parsed.prose, parsed.thinking)
     return WrittenCalls((), calls[0].name, parse_calls(text, ()).prose, parsed.thinking)
 

@@ -14,6 +14,7 @@ from __future__ import annotations
 import html
 import re
 import string
+import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -29,7 +30,11 @@ from reactive_agents.core.texts import folded
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
-_ESCAPE = re.compile(r"\\+(?:[uU](?P<u>[0-9a-fA-F]{4})|[xX](?P<x>[0-9a-fA-F]{2})|[nrtbfNRTBF])")
+_ESCAPE = re.compile(
+    r"\\+(?:[uU](?:(?P<u>[0-9a-fA-F]{4})|\{(?P<point>[0-9a-fA-F]{1,6})\})|[xX](?P<x>[0-9a-fA-F]{2})"
+    r"|(?P<octal>[0-3][0-7]{2})|(?P<css>[0-9a-fA-F]{2,6}) |[nrtbfNRTBF])"
+)
+_PLACE_IN_ALPHABET = re.compile(r"(?<!\d)(?:1\d|2[0-6]|[1-9])(?!\d)")
 _TAGS = re.compile("[\U000e0000-\U000e007f]")
 _INVISIBLE = re.compile("[\u00ad\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f]")
 _MARKUP = re.compile(r"<[^<>]{0,200}>")
@@ -54,6 +59,9 @@ _LEAST_PIECE, _MOST_PIECES = 4, 6
 _LEAST_HIDDEN, _MOST_SKIPPED = 12, 4
 """Letters of a call from which on it is not there by chance, and between letters that make up a text."""
 _LEAST_WORDS, _WORDS_AROUND = 4, 40
+_LEAST_SPECIFIED, _LEAST_LETTERS = 2, 16
+"""Values, and letters of these, by which a call is specified in a sentence."""
+_NO_DIGITS = dict.fromkeys(map(ord, string.digits))
 _UNREAD = re.compile(r"[!-~]{24,}")
 _ODD_SIGNS = frozenset("!\"$'()*,;<>@[\\]^`{|}~")
 _LEAST_ODD, _LEAST_MIXED = 3, 0.5
@@ -64,13 +72,18 @@ _BEFORE = re.compile(
 )
 _AFTER = re.compile(r"(?:call)?(?:arg|param|input|actioninput|toolinput|toolarg|toolsep|toolcallarg)")
 _LONGEST_BEFORE = 16
-_OPENS = re.compile(r"[\s\"'`*\\]{0,8}[({\[<>]")
+_OPENS = re.compile(r"[\s\"'`*\\\]]{0,8}[({\[<>]|\s+(?::|--?)\Z")
 _OPENS_EMPTY = re.compile(r"[\s\"'`*\\]{0,8}\(\s*\{?\s*\}?\s*\)")
 _POINTS = re.compile(r"[^\s\w,.;!?]|\A\.\Z")
 
 
-def is_shown(call: ToolCall, texts: Iterable[str]) -> bool:
-    """Return whether the call occurs, as a call, in a text or across several."""
+def is_shown(call: ToolCall, texts: Iterable[str], outside: Iterable[str] = ()) -> bool:
+    """Return whether the call occurs, as a call, in a text or across several.
+
+    Args:
+        outside: those of the texts that are neither the task nor the user's own. In one of these the tool's
+            name and at least two values near each other are enough, also in a sentence.
+    """
     wanted, shown = _wanted(call), "\n".join(texts)
     if not wanted.name:
         return False
@@ -85,10 +98,14 @@ def is_shown(call: ToolCall, texts: Iterable[str]) -> bool:
     plain = _plain(visible)
     if _occurs(wanted.translated(_AS_LETTERS), plain.translate(_AS_LETTERS)):
         return True
+    if any(_is_specified(wanted, _plain(_INVISIBLE.sub("", text))) for text in outside):
+        return True
     letters = _letters(plain)
+    with_decoded = "\n".join((visible, *(one.decoded for one in layers)))
+    known = _letters(_plain(with_decoded))
     for table in _SUBSTITUTIONS:
-        is_there = wanted.name.translate(_inverted(table)) in letters  # in few texts by chance
-        if is_there and _occurs(wanted, _plain(visible.translate(table))):
+        is_there = wanted.name.translate(_inverted(table)) in known  # in few texts by chance
+        if is_there and _occurs(wanted, _plain(with_decoded.translate(table))):
             return True
     return (
         _occurs_by_words(wanted, plain, letters)
@@ -169,13 +186,13 @@ class _Wanted:
     words: tuple[str, ...]
     alone: bool
 
-    def translated(self, table: Mapping[int, int]) -> _Wanted:
+    def translated(self, table: Mapping[int, int | None]) -> _Wanted:
         """Return the same with other letters."""
         return evolve(
             self,
             name=self.name.translate(table),
-            values=tuple(value.translate(table) for value in self.values),
-            keys=tuple(key.translate(table) for key in self.keys),
+            values=tuple(filter(None, (value.translate(table) for value in self.values))),
+            keys=tuple(filter(None, (key.translate(table) for key in self.keys))),
         )
 
     @property
@@ -223,7 +240,7 @@ class _Layer:
 
 def _layers(text: str) -> Iterator[_Layer]:
     text = _INVISIBLE.sub("", text)
-    for each in dict.fromkeys((_joined(text), text)):
+    for each in dict.fromkeys((_joined(text), text, text[::-1], text.translate(_SUBSTITUTIONS[12]))):
         decoded: list[str] = []
         whole = _decoded(each, decoded, _ROUNDS)
         if decoded:
@@ -266,6 +283,7 @@ def _readings(text: str) -> Iterator[str]:
     yield _plain(_WORD.sub(lambda word: word[0][::-1], text))
     yield _plain(" ".join(text.split()[::-1]))
     yield _plain("".join(text.splitlines()[::-1]))
+    yield _plain(_PLACE_IN_ALPHABET.sub(lambda place: _ALPHABET[int(place[0]) - 1], text))
     yield _plain(text.translate(_turned(_VISIBLE, len(_VISIBLE) // 2)))
     if not text.isascii():
         yield _plain(text.translate(_UPSIDE_DOWN)[::-1])
@@ -294,8 +312,9 @@ def _of_one_width(text: str) -> str:
 
 
 def _unescaped(escape: re.Match[str]) -> str:
-    code = escape["u"] or escape["x"]
-    return chr(int(code, 16)) if code else " "
+    code = escape["u"] or escape["point"] or escape["x"] or escape["css"]
+    number = int(code, 16) if code else int(escape["octal"] or "40", 8)
+    return chr(number) if number <= sys.maxunicode else " "
 
 
 def _letters(text: str) -> str:
@@ -328,6 +347,24 @@ def _occurs(wanted: _Wanted, text: str) -> bool:
             return True
         if all(known.stands_in_pieces(value, max(0, low), high) for value in wanted.values):
             return True
+    return False
+
+
+def _is_specified(wanted: _Wanted, plain: str) -> bool:
+    """Return whether a text has the name, as a word, with all values near it."""
+    if len(wanted.values) < _LEAST_SPECIFIED or sum(map(len, wanted.values)) < _LEAST_LETTERS:
+        return False
+    letters = _letters(plain)
+    if not all(value in letters for value in wanted.values):
+        return False
+    places = [_places(value, letters) for value in wanted.values]
+    gaps = _gaps(plain)
+    for start in _places(wanted.name, letters):
+        end = start + len(wanted.name)
+        if start in gaps and end in gaps:
+            near = (_has_between(each, start - wanted.reach, end + wanted.reach) for each in places)
+            if all(near):
+                return True
     return False
 
 
@@ -395,7 +432,10 @@ def _occurs_by_letters(wanted: _Wanted, plain: str, letters: str) -> bool:
     lines = [_letters(line) for line in plain.splitlines()]
     readings = ["".join(word[end] for word in some if word) for some in (words, lines) for end in (0, -1)]
     readings += [letters[start::gap] for gap in range(2, _MOST_SKIPPED + 1) for start in range(gap)]
-    return any(_stands_in(wanted, reading) for reading in readings)
+    if any(_stands_in(wanted, reading) for reading in readings):
+        return True
+    without = letters.translate(_NO_DIGITS)
+    return not _stands_in(wanted, letters) and _stands_in(wanted.translated(_NO_DIGITS), without)
 
 
 def _stands_in(wanted: _Wanted, letters: str) -> bool:

@@ -251,6 +251,20 @@ def test_executable_and_protected_files_are_not_written(workspace: Path, append:
     assert (script.read_text(), config.read_text()) == ("echo", "name = 'a'")
 
 
+@pytest.mark.parametrize(
+    "name", ["a\nb.txt", "a\tb", "\u200b.env", "bill\u202egpj.sh", "a\x1b[2J.txt", "a\U000e0041", "\ufeffa"]
+)
+def test_names_that_are_not_seen_as_they_are_are_not_written(workspace: Path, name: str) -> None:
+    assert "not seen" in write_inside(workspace, name, b"x").failure().message
+
+
+def test_a_name_on_the_disk_is_named_without_its_control_characters(workspace: Path) -> None:
+    (workspace / "a\nb\x1b[2J.txt").touch()
+    message = open_to_read(workspace, "").failure().message
+    assert "\\n" in message
+    assert message.isprintable()
+
+
 def test_a_write_is_bounded(workspace: Path) -> None:
     assert (
         "may be written" in write_inside(workspace, "big.txt", b"x" * (LARGEST_WRITE + 1)).failure().message

@@ -22,7 +22,7 @@ from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.server import McpServer, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.tools import RESERVED_NAMES, Risk, ToolDefinition
+from reactive_agents.core.tools import ASK_USER, RESERVED_NAMES, Risk, ToolDefinition
 
 if TYPE_CHECKING:
     from jsonschema_rs import ValidationError
@@ -67,6 +67,10 @@ class WithheldTool:
     needs_approval: bool = False
 
 
+_MOST_TOOLS = 500
+"""Of one server: each is a part of every request to the model."""
+
+
 def define_tools(
     listings: Sequence[Listing],
     taken: Collection[str],
@@ -77,9 +81,9 @@ def define_tools(
 
     A tool keeps its name, or has the one that the server's configuration gives it, made valid, unless another
     server has a tool of that name, it is taken, or it is that of a tool of the kernel; then it is
-    ``<server>-<name>``. Of two tools that one server gives the same
-    name, the first is there. A tool whose schema is not valid, or whose texts give orders to the model, is
-    left out with a warning.
+    ``<server>-<name>``. Names that differ only in case, ``_`` and ``-`` count as the same. Of two tools that
+    one server gives the same name, the first is there, and of more than 500 the first 500. A tool whose
+    schema is not valid, or whose texts give orders to the model, is left out with a warning.
 
     Args:
         taken: names that other tools of the agent have.
@@ -98,23 +102,25 @@ def define_tools(
                 left_out = _leave_out(server, tool.name, error)
                 if withheld is not None:
                     withheld.append(left_out)
-    counts = Counter(valid_name(server.named(tool.name)) for server, tool, _, _ in offered)
-    plain = {name for name, count in counts.items() if count == 1}
+    counts = Counter(_read_as(valid_name(server.named(tool.name))) for server, tool, _, _ in offered)
+    others = {*map(_read_as, taken), *RESERVED_NAMES, ASK_USER}
+    names = {valid_name(server.named(tool.name)) for server, tool, _, _ in offered}
+    plain = {name for name in names if counts[_read_as(name)] == 1 and _read_as(name) not in others}
     used = set(taken) | plain
     listed = []
     for server, tool, parameters, check in offered:
         wanted = server.named(tool.name)
         name = valid_name(wanted)
-        if name not in plain or name in taken or _is_reserved(name):
+        if name not in plain:
             name = prefixed_name(server.name, wanted, used)
             used.add(name)
         listed.append(ListedTool(server, tool.name, _definition(server, tool, name, parameters), check))
     return tuple(listed)
 
 
-def _is_reserved(name: str) -> bool:
-    """Whether a name reads like that of one of the tools of the kernel."""
-    return name.replace("_", "-").casefold() in RESERVED_NAMES
+def _read_as(name: str) -> str:
+    """Return a name as models read it, who mistake case and separators."""
+    return name.replace("_", "-").casefold()
 
 
 def _inspect(tool: Tool, parameters: JsonObject, inspect: InspectText) -> None:
@@ -194,7 +200,12 @@ def _taken(server: McpServer, tools: Sequence[Tool]) -> list[Tool]:
     first = {tool.name: tool for tool in reversed(tools)}
     if missing := {*(server.only or ()), *server.rename} - first.keys():
         _log.warning("The MCP server %r has no tool %s.", server.name, ", ".join(sorted(missing)))
-    return [each for each in reversed(first.values()) if server.only is None or each.name in server.only]
+    found = [each for each in reversed(first.values()) if server.only is None or each.name in server.only]
+    if len(found) > _MOST_TOOLS:
+        _log.warning(
+            "The MCP server %r has %d tools; the first %d are taken.", server.name, len(found), _MOST_TOOLS
+        )
+    return found[:_MOST_TOOLS]
 
 
 def _definition(server: McpServer, tool: Tool, name: str, parameters: JsonObject) -> ToolDefinition:

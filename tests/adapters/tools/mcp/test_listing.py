@@ -41,6 +41,17 @@ def test_names_that_collide_get_the_name_of_their_server() -> None:
     assert found == ["files-read", "files-search", "web-search"]
 
 
+def test_no_tool_takes_a_name_that_reads_like_another() -> None:
+    found = names((WEB, ["ask-user", "Ask_User", "final_answer", "file_read", "READ"]), taken=("file-read",))
+    assert found == ["web-ask-user", "web-Ask_User", "web-final_answer", "web-file_read", "READ"]
+    assert names((FILES, ["read_all"]), (WEB, ["Read-All"])) == ["files-read_all", "web-Read-All"]
+
+
+def test_a_server_has_a_bounded_number_of_tools(caplog: pytest.LogCaptureFixture) -> None:
+    assert len(names((WEB, [f"t{number}" for number in range(700)]))) == 500
+    assert "700 tools; the first 500 are taken" in caplog.text
+
+
 def test_names_that_no_model_takes_are_made_valid() -> None:
     found = names((FILES, ["a.b", "a/b", "grüße", "", "x" * 80, "x" * 81]))
     assert found[:4] == ["files-a_b", "files-a_b-2", "gr__e", "_"]
