@@ -571,9 +571,10 @@ def _library() -> Any:
 
 def _connect(url: str) -> Any:
     library = _library()
-    dumper, loader, number = _text_adapters()
+    texts, figures, loader, number = _adapters()
     connection = library.connect(url, autocommit=True, prepare_threshold=None, **_given_less(url))
-    connection.adapters.register_dumper(str, dumper)
+    connection.adapters.register_dumper(str, texts)
+    connection.adapters.register_dumper(float, figures)
     connection.adapters.register_loader("text", loader)
     connection.adapters.register_loader("numeric", number)
     return connection
@@ -606,14 +607,21 @@ def _unmarked(text: str) -> str:
 
 
 @cache
-def _text_adapters() -> tuple[Any, Any, Any]:
-    """Return the classes that write and read texts, and read sums."""
+def _adapters() -> tuple[Any, Any, Any, Any]:
+    """Return the classes that write texts and figures, and read texts and sums."""
     from psycopg.adapt import Loader
+    from psycopg.types.numeric import FloatDumper
     from psycopg.types.string import StrDumperUnknown, TextLoader
 
     class MarkingDumper(StrDumperUnknown):
         def dump(self, obj: str) -> Any:
             return super().dump(_marked(obj) if "\0" in obj or _MARK in obj else obj)
+
+    class NumberDumper(FloatDumper):
+        def dump(self, obj: float) -> Any:
+            if obj != obj:  # SQLite has no such figure either
+                raise ValueError("a figure is no number")
+            return super().dump(obj)
 
     class MarkingLoader(TextLoader):
         def load(self, data: Any) -> Any:
@@ -625,4 +633,4 @@ def _text_adapters() -> tuple[Any, Any, Any]:
             text = bytes(data)
             return int(text) if text.lstrip(b"-").isdigit() else float(text)
 
-    return MarkingDumper, MarkingLoader, SumLoader
+    return MarkingDumper, NumberDumper, MarkingLoader, SumLoader

@@ -33,6 +33,8 @@ import anyio.to_thread
 from attrs import define, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core.config import is_postgres, shown_place
+
 _E = TypeVar("_E")
 _T = TypeVar("_T")
 
@@ -173,6 +175,9 @@ class SqliteFile(Generic[_E]):
         traced: an empty file beside this one remembers that the store was made. Without its tables, the file
             is then refused: it was deleted or replaced.
 
+    Raises:
+        ValueError: the path is the address of a database.
+
     Attributes:
         skew_us: 0, since all that use a file have the clock of one machine.
     """
@@ -190,6 +195,8 @@ class SqliteFile(Generic[_E]):
         max_pages: int | None = None,
         traced: bool = False,
     ) -> None:
+        if is_postgres(path):
+            raise ValueError(f"got {shown_place(path)!r}, expected the path of a file")
         self.path = place_of(path)
         self._trace = Path(f"{self.path}-{store.name}") if traced else None
         self._in_process = str(path) == IN_PROCESS

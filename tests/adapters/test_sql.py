@@ -11,6 +11,7 @@ from returns.result import Failure
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.governance.budget import SqliteBudget
+from reactive_agents.adapters.memory.database import MemoryDatabase
 from reactive_agents.adapters.sql import is_postgres, shown_place
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.ids import RunId
@@ -34,6 +35,11 @@ def test_an_address_is_shown_without_its_password(address: str, shown: str) -> N
     assert is_postgres(address)
     assert shown_place(address) == shown
     assert "hush" not in shown_place(address)
+
+
+def test_no_file_is_made_of_an_address() -> None:
+    with pytest.raises(ValueError, match="got 'postgresql://h/d', expected the path of a file"):
+        MemoryDatabase("postgresql://u:hush@h/d")
 
 
 def test_a_file_is_shown_as_it_is() -> None:

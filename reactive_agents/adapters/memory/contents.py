@@ -87,7 +87,7 @@ class SqliteContent:
     async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
         row = _row(part, owner, microseconds(self._clock.now()))
-        return await self._write("put", partial(_put, data=data, row=row), owner.run_id)
+        return await self._write("put", partial(_put, data=data, row=row))
 
     @effect
     async def hold(
@@ -96,7 +96,7 @@ class SqliteContent:
         """Hold what the owner's user may refer to; return the digests of all else."""
         now = microseconds(self._clock.now())
         rows = [_row(part, owner, now) for part in parts]
-        return await self._write("hold", partial(_hold, rows=rows), owner.run_id)
+        return await self._write("hold", partial(_hold, rows=rows))
 
     @effect
     async def read(self, digest: Digest, user: str | None) -> Result[bytes | None, ContentUnavailable]:
@@ -108,12 +108,11 @@ class SqliteContent:
     async def release(self, run_id: RunId, *, keep: int) -> Result[None, ContentUnavailable]:
         """End the hold of a run, and delete what no session holds beyond some bytes."""
         now = microseconds(self._clock.now())
-        return await self._write("release", partial(_release, run_id=run_id, keep=keep, now=now), run_id)
+        return await self._write("release", partial(_release, run_id=run_id, keep=keep, now=now))
 
-    async def _write(
-        self, operation: str, work: sql.Work[_T], run_id: RunId
-    ) -> Result[_T, ContentUnavailable]:
-        written = await self._file.write(operation, work, of=f"content {run_id}")
+    async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
+        # of two that release at once, each would leave the bytes to the other
+        written = await self._file.write(operation, work, of="contents")
         return written.alt(partial(_unavailable, operation))
 
 

@@ -9,7 +9,7 @@ import pytest
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqliteEffectiveness
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker
@@ -26,7 +26,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def tracker(tmp_path: Path) -> AsyncIterator[SqliteEffectiveness]:
-    database = MemoryDatabase(tmp_path / "memory.db")
+    database = open_memory_store(tmp_path / "memory.db")
     yield SqliteEffectiveness(database, FakeClock(step_s=1.0))
     await database.aclose()
 

@@ -11,7 +11,7 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqlitePlanStore
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import PlanId
@@ -32,7 +32,7 @@ def anyio_backend(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 async def plans(tmp_path: Path) -> AsyncIterator[SqlitePlanStore]:
-    database = MemoryDatabase(tmp_path / "memory.db")
+    database = open_memory_store(tmp_path / "memory.db")
     yield SqlitePlanStore(database, FakeClock(step_s=1.0))
     await database.aclose()
 
