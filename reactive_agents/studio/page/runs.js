@@ -25,7 +25,7 @@ export async function runsPage(main, { state, parameters, isHere }) {
       h("th", { scope: "col" }, "Task"), h("th", { scope: "col", class: "wide-only" }, "Agent"),
       h("th", { scope: "col" }, "Status"), h("th", { scope: "col", class: "wide-only" }, "Began"),
       h("th", { scope: "col", class: "number" }, "Took"),
-      h("th", { scope: "col", class: "number wide-only" }, "Tokens"), h("th", { scope: "col", class: "number" }, "Cost"))),
+      h("th", { scope: "col", class: "number wide-only" }, "Tokens"), h("th", { scope: "col", class: "number wide-only" }, "Cost"))),
     body);
   const more = button("Show more", () => {
     wanted.limit += STEP;
@@ -108,13 +108,13 @@ export async function runsPage(main, { state, parameters, isHere }) {
     } },
       h("td", { class: "pick" }, box),
       h("td", { class: "task" }, link(`run/${part(run.run_id)}`, { title: run.task.slice(0, 600) }, run.task.slice(0, 300) || "(no text)"),
-        h("span", { class: "under" }, h("span", { class: "narrow-only" }, `${run.agent} `), [run.session && `session ${run.session}`, run.user, ...run.tags, run.opened && "opened from a file"].filter(Boolean).join(" · "))),
+        h("span", { class: "under" }, h("span", { class: "narrow-only" }, `${run.agent} · ${money(run.cost_usd)}`), [run.session && `session ${run.session}`, run.user, ...run.tags, run.opened && "opened from a file"].filter(Boolean).join(" · "))),
       h("td", { class: "wide-only" }, run.agent),
       h("td", {}, status(run.status)),
       h("td", { class: "wide-only when" }, h("time", { datetime: run.started_at, title: when(run.started_at, true) }, when(run.started_at))),
       h("td", { class: "number" }, run.duration_s === null ? "" : duration(run.duration_s * 1000)),
       h("td", { class: "number wide-only" }, whole(run.tokens)),
-      h("td", { class: "number" }, money(run.cost_usd)));
+      h("td", { class: "number wide-only" }, money(run.cost_usd)));
   }
 
   await load(true);
