@@ -241,10 +241,10 @@ def _meanings(text: str, words: Sequence[re.Match[str]]) -> tuple[list[_Meaning]
 def _follows(rest: Sequence[str], read: Sequence[str], place: int) -> bool:
     if place + len(rest) > len(read):
         return False
-    return all(
-        word.startswith(term[:-1]) if term.endswith("*") else word == term
-        for term, word in zip(rest, read[place : place + len(rest)], strict=True)
-    )
+    for at, term in enumerate(rest, place):  # nearly always the first one differs
+        if read[at] != term and not (term[-1] == "*" and read[at].startswith(term[:-1])):
+            return False
+    return True
 
 
 def _imperative(text: str, words: Sequence[re.Match[str]], place: int) -> float:
