@@ -254,15 +254,20 @@ class Persona:
             return await self._run_cycle(event, cycle)
         if not own.is_open:
             return _declined(event, room, _HANDLED if own.status == "done" else own.reason)
-        pause_s, key, looked = 0.01, (room, event.id), False
+        pause_s, key, looked, failures = 0.01, (room, event.id), False, 0
         while True:
-            item = (await self.claim("event", room)).value_or(None)
+            claimed = await self.claim("event", room)
+            failures = failures + 1 if isinstance(claimed, Failure) else 0
+            if isinstance(claimed, Failure) and failures >= _MOST_FAILURES:  # it stays in the queue
+                return PersonaOutcome(event.id, "failed", claimed.failure().message, room=room)
+            item = claimed.value_or(None)
             if item is not None and item.number == own.number:
                 outcome = await self.work_event(item, event)
                 if outcome is not None:
                     return await self._finish(item, outcome)
-                dropped = (await self._current(own)).status == "dropped"
-                return _declined(event, room, _CANCELLED if dropped else _UNDER_WAY)
+                current = await self._current(own)
+                reason = _CANCELLED if current.status == "dropped" else current.reason or _UNDER_WAY
+                return _declined(event, room, reason)
             if item is not None:
                 await self._work_for_another(item)
                 continue
@@ -540,9 +545,12 @@ class Persona:
         evaluates = plan is not None and self.settings.reasoning and self.settings.evaluation != "off"
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.cost_usd, is_dead)
         if cycle.claim is not None:
-            if not await cycle.attempt_or(
-                "record", self.services.store.end_event(cycle.claim, end), default=True
-            ):
+            stored = await attempt(self.services.store.end_event(cycle.claim, end))
+            if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
+                reason = stored.failure().message
+                await try_later(cycle.claim, reason, self.settings.delivery, self.services)
+                raise OvertakenError
+            if not stored.unwrap():
                 raise OvertakenError
             return outcome
         return await self._end_unrecorded(end, cycle)
@@ -631,6 +639,8 @@ ROOMS_UNDER_WAY: ContextVar[tuple[Room, ...]] = ContextVar("rooms_under_way", de
 _UNDER_WAY = "It is being processed already."
 _HANDLED = "It was handled already."
 _CANCELLED = "It was cancelled."
+_MOST_FAILURES = 5
+"""Failed readings of the queue in a row, after which the caller of an event waits no longer."""
 _NOT_TAKEN = object()
 
 

@@ -107,7 +107,7 @@ async def test_what_it_knows_is_there_for_a_persona_built_anew(tmp_path: Path) -
         await ada.send("And now something else entirely?")
     shown = "\n".join(message.content for message in later.requests[0].messages)
     assert (
-        "1. Be brief in answers. (confidence 0.67, succeeded in 1 of 1 tasks, learned in this room)" in shown
+        "1. Be brief in answers. (confidence 0.67, succeeded in 1 of 1 tasks, learned in 1 task(s))" in shown
     )
     assert "self-reflection: Learned: Be brief in answers." in shown
 

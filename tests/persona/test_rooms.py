@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 from returns.future import FutureResult
 
-from reactive_agents.core.errors import RateLimited
+from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.persona_queue import WorkFilter
@@ -256,3 +256,36 @@ async def test_an_event_at_which_processes_end_is_given_up() -> None:
     assert (await attempt(bench.store.order_work(dead.number, "retry"))).unwrap()
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert (outcome.status, outcome.answer) == ("completed", "So.")
+
+
+async def test_an_end_that_could_not_be_stored_is_made_again() -> None:
+    posted: list[tuple[str, str]] = []
+
+    async def post(event: DomainEvent, text: str, key: str) -> None:
+        posted.append((text, key))
+
+    bench = persona_bench(
+        ScriptedLLM(forever(say("So."))),
+        deliver=post,
+        reasoning=False,
+        delivery=DeliveryPolicy(backoff_s=0.0001),
+    )
+    full = MemoryUnavailable("The disk is full.", "end_event")
+    end_event = bench.store.end_event
+    bench.store.end_event = lambda claim, end: FutureResult.from_failure(full)
+    outcome = await bench.process()
+    assert (outcome.status, outcome.reason) == ("declined", "The disk is full.")
+    assert posted == []
+    bench.store.end_event = end_event
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    assert (outcome.status, [text for text, _ in posted]) == ("completed", ["So."])
+
+
+async def test_a_queue_that_cannot_be_read_keeps_nobody_waiting() -> None:
+    bench = persona_bench(ScriptedLLM(), reasoning=False)
+    locked = MemoryUnavailable("The file is locked.", "claim")
+    bench.store.claim = lambda *given, **named: FutureResult.from_failure(locked)
+    outcome = await bench.process()
+    assert (outcome.status, outcome.reason) == ("failed", "The file is locked.")
+    (item,) = bench.store.work.values()
+    assert item.is_open, "it is processed later"
