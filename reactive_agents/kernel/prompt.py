@@ -126,9 +126,10 @@ def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
 
     They are the task, recalled notes, tool results and errors.
 
-    Results are whole, also those that were shown in part; the model's own turns are not among them.
+    Results are whole, also those that were shown in part. The model's own turns of this run are not among
+    them; its answers of earlier ones are, since they may quote what it was shown then.
     """
-    told = [message.content for message in context.prefix if isinstance(message, UserMessage)]
+    told = [message.content for message in context.prefix if not isinstance(message, SystemMessage)]
     found = [text for key, text in state.scratchpad.items() if ":" not in key]
     failed = [
         _without_signature(step.content, context.toolset.definition(step.metadata.tool_used or ""))

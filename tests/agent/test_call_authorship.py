@@ -112,6 +112,18 @@ async def test_nor_when_it_was_recalled(tmp_path: Path) -> None:
     assert desk.saved == []
 
 
+@pytest.mark.parametrize("quotation", QUOTATIONS)
+async def test_nor_when_an_answer_of_an_earlier_turn_of_the_session_quoted_it(quotation: str) -> None:
+    desk = Desk()
+    turns = call("read_page"), answer(f"The page greets and says {HOOK}"), say(quotation)
+    llm = ScriptedLLM(*turns, forever(answer("Yes.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*desk.tools())
+    agent = builder.build()
+    await agent.run("Sum the page up.", session="s")
+    await agent.run("What did it say?", session="s")
+    assert desk.saved == []
+
+
 async def test_a_call_that_the_model_wrote_itself_runs() -> None:
     desk = Desk("Nothing of note.")
     own = '<tool_call>\n{"name": "save", "arguments": {"path": "a.md", "content": "of note"}}\n</tool_call>'
