@@ -210,7 +210,7 @@ class PostgresDatabase(Generic[_E]):
                 ) as busy:
                     return _Busy(busy)
                 except errors.UndefinedTable:
-                    self._pool.ready.clear()  # somebody dropped the schema
+                    self._pool.ready.clear()  # the schema was dropped
                     raise
                 except errors.OperationalError:
                     if not lent.connection.closed:

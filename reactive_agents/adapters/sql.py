@@ -156,7 +156,7 @@ def open_database(
         error: makes the failure of a sentence and of the name of the operation.
         patience_s: seconds to wait for other writers, 0 or more.
         read_only: never write, and make no tables.
-        max_pages: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; a server has limits of its own.
+        max_pages: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; a server has other limits.
         traced: as of that; no server is deleted by mistake.
         more: tables that the store has in Postgres besides its own.
     """
