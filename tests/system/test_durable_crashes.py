@@ -42,7 +42,7 @@ def test_each_strategy_killed_at_every_boundary(tmp_path: Path, strategy: str) -
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])
 def test_a_queue_in_a_file_with_workers_that_are_killed(tmp_path: Path, engine: str) -> None:
-    counts = queue_with_kills(str(tmp_path / "runs.db"), tmp_path, engine, 60)
+    counts = queue_with_kills(str(tmp_path / "runs.db"), tmp_path, engine, 40)
     print(counts)
     assert counts["kills"] > 0
     assert counts["states"] == {"completed"}

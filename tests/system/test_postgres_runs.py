@@ -99,7 +99,7 @@ def test_a_run_survives_a_crash_of_the_server(tmp_path: Path, idempotent: bool) 
 def test_queued_runs_are_done_once_by_workers_that_are_killed(
     tmp_path: Path, database: str, engine: str
 ) -> None:
-    counts = queue_with_kills(database, tmp_path, engine, QUEUED if engine == "record" else QUEUED // 4)
+    counts = queue_with_kills(database, tmp_path, engine, QUEUED if engine == "record" else QUEUED // 8)
     print(counts)
     assert counts["kills"] > 0
     assert counts["states"] == {"completed"}
