@@ -21,13 +21,14 @@ from reactive_agents.persona.learnings import (
     most_similar,
     present_confidence,
     select_learnings,
+    select_warnings,
 )
 from reactive_agents.testing.core import START
 from tests.support.personas import a_persona_plan
 
 POLICY = LearningPolicy()
 WORDS = st.lists(st.sampled_from(["red", "green", "blue", "white", "grey"]), max_size=6).map(" ".join)
-counts = st.integers(0, 50)
+outcomes = st.lists(st.booleans(), max_size=12)
 
 
 def a_learning(name: str = "l1", pattern: str = "Ask first.", **fields: object) -> LearningEntry:
@@ -39,7 +40,8 @@ def a_learning(name: str = "l1", pattern: str = "Ask first.", **fields: object) 
         context="The goal",
         success_count=1,
         failure_count=0,
-        confidence=confidence_of(1, 0),
+        confidence=confidence_of([True]),
+        outcomes=(True,),
         learned_from=(TaskId("task-0"),),
         first_seen_at=START,
         last_used_at=START,
@@ -92,12 +94,37 @@ def test_the_most_similar_is_above_the_limit_and_none_is_more_alike(
 # --- confidence -----------------------------------------------------------------------------------------
 
 
-@given(counts, counts)
-def test_a_success_raises_confidence_and_a_failure_lowers_it(successes: int, failures: int) -> None:
-    now = confidence_of(successes, failures)
+@given(outcomes)
+def test_a_success_raises_confidence_and_a_failure_lowers_it(found: list[bool]) -> None:
+    now = confidence_of(found)
     assert 0.0 < now < 1.0
-    assert confidence_of(successes + 1, failures) > now > confidence_of(successes, failures + 1)
-    assert (now > 0.5) == (successes > failures)
+    assert confidence_of([*found, True]) > now > confidence_of([*found, False])
+
+
+@given(outcomes)
+def test_the_latest_outcomes_weigh_most(found: list[bool]) -> None:
+    assert confidence_of([*found, True, False]) < confidence_of([*found, False, True])
+    assert confidence_of([*found, False, False, False]) < 0.5 < confidence_of([*found, True, True, True])
+
+
+@given(st.integers(1, 40))
+def test_as_many_failures_unlearn_as_successes_have_taught_and_two_suffice(successes: int) -> None:
+    found = [True] * successes
+    assert confidence_of(found) >= POLICY.min_confidence
+    assert confidence_of(found + [False] * min(successes, 2)) < POLICY.min_confidence
+
+
+@given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), max_size=8))
+def test_what_failed_of_late_is_a_warning_and_what_is_trusted_is_none(found: list[list[bool]]) -> None:
+    known = [
+        a_learning(f"l{number}", outcomes=tuple(each), confidence=confidence_of(each))
+        for number, each in enumerate(found)
+    ]
+    warned = select_warnings(known, POLICY, task="", similarity=word_similarity)
+    assert len(warned) <= POLICY.warnings
+    assert all(not each.outcomes[-1] and each not in shown_of(known) for each in warned)
+    failing = [each for each in known if not any(each.outcomes)]
+    assert bool(warned) or not failing
 
 
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1_000.0), st.floats(0.0, 1_000.0))
@@ -130,16 +157,16 @@ def test_only_trusted_learnings_are_shown_the_best_first_and_never_too_many(foun
 
 @given(st.lists(st.booleans(), max_size=20))
 def test_the_counts_are_those_of_the_outcomes_and_what_keeps_failing_drops_out(worked: list[bool]) -> None:
-    learning = a_learning(success_count=0, confidence=0.5)
+    learning = a_learning(success_count=0, confidence=0.5, outcomes=())
     for number, success in enumerate(worked, 1):
         plan = a_persona_plan(follows=(learning.id,))
         (update,) = changes(plan, an_evaluation(plan, worked=success), [learning])
         learning = update.learning
         wins, losses = sum(worked[:number]), number - sum(worked[:number])
         assert (learning.success_count, learning.failure_count) == (wins, losses)
-        assert learning.confidence == confidence_of(wins, losses)
+        assert learning.confidence == confidence_of(worked[:number][-12:])
         assert learning.learned_from[-1] == plan.task.id
-        assert (update.change == "dropped") == (confidence_of(wins, losses) < 0.2)
+        assert (update.change == "dropped") == (learning.confidence < 0.2)
         if update.change == "dropped":
             return
         assert update.change == ("confirmed" if success else "weakened")

@@ -334,6 +334,7 @@ class LearningEntry:
         room: the only room that it is used in; ``None`` for every room of the tenant.
         reviewed: whether a person decided on where it is used.
         rejected: a person deleted it; it stays in the records, so that it is not learned again.
+        outcomes: whether the latest tasks that created or followed it succeeded, the latest last.
     """
 
     id: LearningId
@@ -353,6 +354,7 @@ class LearningEntry:
     room: ContextId | None = None
     reviewed: bool = False
     rejected: bool = False
+    outcomes: tuple[bool, ...] = ()
 
 
 OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed", "abstained"]
@@ -484,6 +486,7 @@ class LearningPolicy:
     Attributes:
         enabled: whether plans are shown learnings and outcomes change them.
         shown: maximum number of learnings that a plan is shown, 1 or more.
+        warnings: maximum number of patterns that failed of late and that a plan is shown, 0 or more.
         min_confidence: 0 to 1; learnings below it are not shown.
         merge_above: 0 to 1; patterns with a higher word similarity than this are one learning.
         merge_above_cosine: 0 to 1; the same for the cosine of embeddings, where there are any. Models
@@ -495,8 +498,9 @@ class LearningPolicy:
 
     enabled: bool = True
     shown: int = field(default=5, validator=_count)
+    warnings: int = field(default=3, validator=ge(0))
     min_confidence: float = field(default=0.5, validator=_fraction)
-    merge_above: float = field(default=0.5, validator=_fraction)
+    merge_above: float = field(default=0.75, validator=_fraction)
     merge_above_cosine: float = field(default=0.85, validator=_fraction)
     half_life_days: float = field(default=90.0, validator=gt(0.0))
     drop_below: float = field(default=0.2, validator=_fraction)

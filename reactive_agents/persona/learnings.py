@@ -1,8 +1,10 @@
 """Learned patterns: their selection for a plan, and their update by its outcome.
 
-Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814): one
-success gives two thirds, one failure a third, so that a single lucky task proves nothing. It decays while a
-pattern is not used. Evidence counts for the patterns that a plan followed, and for no others.
+Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814) over
+weighted outcomes: one success gives two thirds, one failure a third, so that a single lucky task proves
+nothing; each later outcome makes the earlier ones count less, so that what was learned by many successes is
+unlearned by two failures when the world has changed. It decays while a pattern is not used. Evidence counts
+for the patterns that a plan followed, and for no others. What failed of late is shown as a warning.
 """
 
 from __future__ import annotations
@@ -29,6 +31,12 @@ from reactive_agents.core.usage import USAGE_RECORDER
 from reactive_agents.effects import attempt
 from reactive_agents.persona.cycle import Cycle
 
+FORGETTING = 0.7
+"""The weight of an outcome beside that of the next one."""
+MOST_OUTCOMES = 12
+"""Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
+_ALIKE = 0.8
+"""The share of the highest similarity that another failure needs to be a warning."""
 MOST_SOURCES = 50
 """Maximum number of tasks that a learning lists as its sources; the oldest are removed first."""
 
@@ -41,13 +49,20 @@ class LearningUpdate:
     change: LearningChange
 
 
-def confidence_of(successes: int, failures: int) -> float:
+def confidence_of(outcomes: Sequence[bool]) -> float:
     """Return the confidence in a pattern, between 0 and 1.
 
-    >>> confidence_of(0, 0), confidence_of(3, 1)
-    (0.5, 0.6666666666666666)
+    Args:
+        outcomes: of the tasks that followed it, the latest last.
+
+    >>> round(confidence_of([]), 2), round(confidence_of([True]), 2), round(confidence_of([True] * 9), 2)
+    (0.5, 0.67, 0.81)
+    >>> round(confidence_of([True] * 9 + [False]), 2), round(confidence_of([True] * 9 + [False] * 2), 2)
+    (0.62, 0.49)
     """
-    return (successes + 1) / (successes + failures + 2)
+    weights = [FORGETTING**age for age in range(len(outcomes))]
+    worked = sum(weight for weight, success in zip(weights, reversed(outcomes), strict=True) if success)
+    return (worked + 1) / (sum(weights) + 2)
 
 
 def present_confidence(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> float:
@@ -85,6 +100,35 @@ def select_learnings(
     return tuple(sorted(trusted, key=score, reverse=True)[: policy.shown])
 
 
+def select_warnings(
+    known: Sequence[LearningEntry], policy: LearningPolicy, *, task: str, similarity: Similarity
+) -> tuple[LearningEntry, ...]:
+    """Return what failed of late in tasks like this one, the latest first.
+
+    These are lessons of failures, and patterns whose last task failed and that are trusted no more. They are
+    few, since what failed long ago may work by now.
+    """
+    failed = [
+        (similarity(task, topic_of(each)), each) for each in known if not each.pinned and _warns(each, policy)
+    ]
+    nearest = max((near for near, _ in failed), default=0.0)
+    alike = [each for near, each in failed if near >= _ALIKE * nearest]
+    return tuple(sorted(alike, key=lambda each: each.last_used_at, reverse=True)[: policy.warnings])
+
+
+def _warns(learning: LearningEntry, policy: LearningPolicy) -> bool:
+    outcomes = outcomes_of(learning)
+    return bool(outcomes) and not outcomes[-1] and learning.confidence < policy.min_confidence
+
+
+def outcomes_of(learning: LearningEntry) -> tuple[bool, ...]:
+    """Return the latest outcomes; of a learning of an earlier version, by its counts."""
+    if learning.outcomes or not learning.success_count + learning.failure_count:
+        return learning.outcomes
+    worked = min(learning.success_count, MOST_OUTCOMES // 2)
+    return (False,) * min(learning.failure_count, MOST_OUTCOMES // 2) + (True,) * worked
+
+
 def usable_in(room: Room, known: Iterable[LearningEntry]) -> tuple[LearningEntry, ...]:
     """Return the learnings of a room, and those of every room of its tenant."""
     return tuple(
@@ -113,8 +157,10 @@ def learn_from(
     Each learning occurs once.
 
     A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, a
-    success confirms the learning that its own lesson restates; a failure weakens none. A lesson that restates
-    no learning becomes a new one. Learnings whose confidence is too low, by failures or by time, are dropped.
+    success confirms the learning that its own lesson restates; a failure weakens that only where the plan was
+    reused, so that it did the same, or where it failed before, so that it stays a warning. A lesson that
+    restates no learning becomes a new one. Learnings whose confidence is too low, by failures or by time, are
+    dropped.
 
     Args:
         known: all learnings of the persona in the domain.
@@ -134,8 +180,9 @@ def learn_from(
     if similar is not None and similar.rejected:  # a person has deleted it
         lesson, similar = "", None
     affected = [each for each in known if each.id in plan.follows and not each.rejected]
-    if not affected and similar is not None and evaluation.meets_criteria:
-        affected = [similar]
+    if not affected and similar is not None:
+        same = plan.source == "reused" or _warns(similar, policy)
+        affected = [similar] if evaluation.meets_criteria or same else []
     after = {each.id: _after(each, plan, evaluation) for each in affected}
     untouched = (LearningUpdate(each, "dropped") for each in known if each.id not in after)
     now = evaluation.evaluated_at
@@ -151,13 +198,13 @@ def learn_from(
 
 def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -> LearningUpdate:
     success = evaluation.meets_criteria
-    successes = learning.success_count + success
-    failures = learning.failure_count + (not success)
+    outcomes = (*outcomes_of(learning), success)[-MOST_OUTCOMES:]
     changed = evolve(
         learning,
-        success_count=successes,
-        failure_count=failures,
-        confidence=learning.confidence if learning.pinned else confidence_of(successes, failures),
+        success_count=learning.success_count + success,
+        failure_count=learning.failure_count + (not success),
+        outcomes=outcomes,
+        confidence=learning.confidence if learning.pinned else confidence_of(outcomes),
         learned_from=(*learning.learned_from, plan.task.id)[-MOST_SOURCES:],
         last_used_at=evaluation.evaluated_at,
         use_count=learning.use_count + 1,
@@ -176,16 +223,17 @@ def _should_drop(learning: LearningEntry, now: datetime, policy: LearningPolicy)
 
 
 def _new(lesson: str, plan: PersonaPlan, evaluation: Evaluation, new_id: LearningId) -> LearningEntry:
-    successes, failures = (1, 0) if evaluation.meets_criteria else (0, 1)
+    success = evaluation.meets_criteria
     return LearningEntry(
         id=new_id,
         persona_id=plan.persona_id,
         domain=plan.domain,
         pattern=lesson,
         context=plan.plan.goal,
-        success_count=successes,
-        failure_count=failures,
-        confidence=confidence_of(successes, failures),
+        success_count=int(success),
+        failure_count=int(not success),
+        outcomes=(success,),
+        confidence=confidence_of((success,)),
         learned_from=(plan.task.id,),
         first_seen_at=evaluation.evaluated_at,
         last_used_at=evaluation.evaluated_at,

@@ -25,7 +25,7 @@ from reactive_agents.core.personas import (
     SelfState,
 )
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.core.texts import word_similarity
+from reactive_agents.core.texts import word_similarity, words_of
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template
@@ -33,6 +33,7 @@ from reactive_agents.persona.learnings import (
     choose_measure,
     most_similar,
     select_learnings,
+    select_warnings,
     topic_of,
     usable_in,
 )
@@ -72,9 +73,15 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     reused = await _reused_plan(task, event, cycle)
     if reused is not None:
         return reused
-    shown, state = await _recall(task, cycle)
+    shown, warnings, state = await _recall(task, cycle)
     content = planning_content(
-        task, event, thoughts=cycle.thoughts, learnings=shown, state=state, tools=cycle.domain.tool_names()
+        task,
+        event,
+        thoughts=cycle.thoughts,
+        learnings=shown,
+        warnings=warnings,
+        state=state,
+        tools=cycle.domain.tool_names(),
     )
     question = Question(plan_changes.plan_shape(), PLANNING, content, "persona-plan")
     answered = await cycle.ask("plan", question, task.description)
@@ -105,30 +112,32 @@ def followed_learnings(
     )
 
 
-async def _recall(task: PersonaTask, cycle: Cycle) -> tuple[tuple[LearningEntry, ...], SelfState]:
+async def _recall(
+    task: PersonaTask, cycle: Cycle
+) -> tuple[tuple[LearningEntry, ...], tuple[LearningEntry, ...], SelfState]:
+    """Return the learnings for a plan, the warnings for it, and the self state."""
     settings, store = cycle.settings, cycle.services.store
     learnings: tuple[LearningEntry, ...] = ()
+    warnings: tuple[LearningEntry, ...] = ()
     if settings.learning.enabled:
         listed = store.list_learnings(settings.id, domain=task.domain, tenant=cycle.room.tenant)
         known = usable_in(cycle.room, await cycle.attempt_or("recall", listed, ()))
         measure = await choose_measure(task.description, [topic_of(each) for each in known], cycle)
         now, policy = cycle.services.clock.now(), settings.learning
-        learnings = select_learnings(known, now, policy, task=task.description, similarity=measure.similarity)
+        similarity = measure.similarity
+        learnings = select_learnings(known, now, policy, task=task.description, similarity=similarity)
+        warnings = select_warnings(known, policy, task=task.description, similarity=similarity)
     state = await cycle.attempt_or("recall", store.get_self_state(cycle.room), SelfState(cycle.room))
-    return learnings, state
+    return learnings, warnings, state
 
 
 async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan | None:
     above = cycle.settings.reuse_above
     room = cycle.room  # a plan of another room may name what was said there
     listed = cycle.services.store.list_plans(
-        room.persona_id,
-        domain=room.domain,
-        context_id=room.context_id,
-        tenant=room.tenant,
-        status="completed",
+        room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
     )
-    proven = [plan for plan in await cycle.attempt_or("recall", listed, ()) if _is_proven(plan)]
+    proven = _proven(await cycle.attempt_or("recall", listed, ()), task.description)
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
         task.description,
@@ -158,9 +167,35 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     return FormulatedPlan(plan, f"Reuses plan {known.id}, whose task is similar ({similarity:.2f}).")
 
 
+def _proven(plans: Sequence[PersonaPlan], task: str) -> list[PersonaPlan]:
+    """Return the plans that may be reused for a task.
+
+    A plan whose latest reuse failed is none, and neither is one that has words of its own task, as the
+    number of another order, which the new task has not.
+    """
+    latest: dict[str, PersonaPlan] = {}
+    by_id = {str(each.id): each for each in plans}
+    for plan in plans:  # the newest first
+        root = plan
+        while root.derived_from in by_id:
+            root = by_id[root.derived_from]
+        latest.setdefault(root.derived_from or root.id, plan)
+    words = set(words_of(task))
+    return [
+        plan
+        for plan in latest.values()
+        if _is_proven(plan) and not (set(words_of(plan.task.description)) - words) & _words_of(plan)
+    ]
+
+
+def _words_of(plan: PersonaPlan) -> set[str]:
+    texts = (plan.plan.goal, *plan.success_criteria, *(each.instruction for each in plan.plan.steps))
+    return {word for text in texts for word in words_of(text)}
+
+
 def _is_proven(plan: PersonaPlan) -> bool:
     """Return whether a plan was executed as planned and not evaluated as a failure."""
-    as_planned = not (plan.attempts or plan.recoveries)
+    as_planned = plan.plan.status == "completed" and not (plan.attempts or plan.recoveries)
     return plan.source != "reactive" and plan.succeeded is not False and as_planned
 
 

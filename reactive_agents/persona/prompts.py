@@ -95,6 +95,7 @@ def planning_content(
     *,
     thoughts: Sequence[personas.Thought],
     learnings: Sequence[personas.LearningEntry],
+    warnings: Sequence[personas.LearningEntry] = (),
     state: personas.SelfState,
     tools: Sequence[str],
 ) -> str:
@@ -105,6 +106,8 @@ def planning_content(
         f"{each.success_count + each.failure_count} tasks, {origin_of(each)})"
         for number, each in enumerate(learnings, 1)
     )
+    warned = "\n".join(f"- {each.pattern} ({origin_of(each)})" for each in warnings)
+    told = f"Tried of late, and failed; do something else:\n{fence('warnings', warned)}"
     preoccupations = "; ".join(state.preoccupations) or "none"
     self_state = (
         f"Current focus: {state.focus or 'none'}\nCognitive load: {state.cognitive_load:.2f}\n"
@@ -117,6 +120,7 @@ def planning_content(
             f"The event:\n{_event(event)}",
             f"Notes on this context:\n{fence('notes', noted or 'none')}",
             f"Learned patterns of this domain:\n{fence('learnings', learned or 'none')}",
+            *([told] if warned else []),
             f"Your state:\n{fence('state', self_state)}",
             f"Tools available to the steps: {', '.join(tools) or 'none'}",
         )

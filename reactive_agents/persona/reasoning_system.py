@@ -22,6 +22,7 @@ from reactive_agents.persona.learnings import (
     choose_measure,
     confidence_of,
     learn_from,
+    outcomes_of,
     present_confidence,
 )
 from reactive_agents.persona.plan_changes import answer_of, evaluation_of, evaluation_shape
@@ -314,7 +315,7 @@ class PersonaReasoningSystem:
 
         def overridden(known: personas.LearningEntry) -> personas.LearningEntry:
             pinned = confidence is not None or pattern is not None
-            kept = known.confidence if pinned else confidence_of(known.success_count, known.failure_count)
+            kept = known.confidence if pinned else confidence_of(outcomes_of(known))
             return evolve(
                 known,
                 pattern=known.pattern if pattern is None else pattern,

@@ -149,11 +149,11 @@ async def test_five_similar_questions_make_one_learning_that_the_next_plan_is_sh
     (learning,) = (await attempt(bench.persona.reasoning.learnings("chat"))).unwrap()
     assert learning.pattern == lessons[0]
     assert (learning.success_count, learning.failure_count, learning.use_count) == (5, 0, 5)
-    assert learning.confidence == pytest.approx(6 / 7, rel=1e-4)
+    assert learning.confidence == pytest.approx(0.79, rel=1e-2)
     assert len(set(learning.learned_from)) == 5
     await bench.process("Which rules do hooks have?", "event-6")
     shown = prompts(llm, PLANNING)[-1]
-    assert f"1. {lessons[0]} (confidence 0.86, succeeded in 5 of 5 tasks, learned in this room)" in shown
+    assert f"1. {lessons[0]} (confidence 0.79, succeeded in 5 of 5 tasks, learned in this room)" in shown
     changes = [event.change for event in bench.recorder.of(PersonaLearningChanged)]
     assert changes == ["created", *["confirmed"] * 5]
 
@@ -428,7 +428,7 @@ async def test_a_plan_serves_again_for_a_task_that_is_alike() -> None:
 
 async def test_a_plan_that_serves_again_is_known_to_be_of_another_event() -> None:
     rain = forever(say("Rain.", when="This is one step"))
-    llm = ScriptedLLM(planned("Look up Oslo."), rain, assessed(), assessed())
+    llm = ScriptedLLM(planned("Look up the city."), rain, assessed(), assessed())
     bench = persona_bench(llm)
     await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
     again = await bench.process("What will the weather be like in Rome this Sunday?", "event-2")
@@ -439,6 +439,28 @@ async def test_a_plan_that_serves_again_is_known_to_be_of_another_event() -> Non
         assert "was made for an earlier event" not in first
         assert "Where it names details of that event, use the details of this event instead." in second
         assert "in Rome" in second
+
+
+async def test_a_plan_with_words_of_its_own_task_does_not_serve_another() -> None:
+    rain = forever(say("Rain.", when="This is one step"))
+    llm = ScriptedLLM(planned("Look up Oslo."), rain, assessed(), planned("Look up Rome."), assessed())
+    bench = persona_bench(llm)
+    await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
+    again = await bench.process("What will the weather be like in Rome this Sunday?", "event-2")
+    assert again.plan is not None
+    assert (again.plan.source, again.plan.plan.steps[0].instruction) == ("model", "Look up Rome.")
+
+
+async def test_a_plan_whose_latest_reuse_failed_serves_no_more() -> None:
+    rain = forever(say("Rain.", when="This is one step"))
+    plan = planned("Look up the city.")
+    llm = ScriptedLLM(plan, rain, assessed(), assessed(met=False), plan, assessed())
+    bench = persona_bench(llm)
+    found = [
+        await bench.process("What will the weather be like in Oslo this Sunday?", f"event-{number}")
+        for number in range(3)
+    ]
+    assert [each.plan.source for each in found if each.plan is not None] == ["model", "reused", "model"]
 
 
 async def test_a_plan_that_was_found_wanting_does_not_serve_again() -> None:
