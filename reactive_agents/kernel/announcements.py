@@ -55,6 +55,7 @@ _SEQUENCE = _table(
     "ora adesso prima poi subito agora primeiro depois seguida nu eerst daarna vervolgens straks teraz "
     "najpierw zaraz następnie potem şimdi önce hemen birazdan сейчас теперь сначала затем далее потом"
 )
+_UNTIL = _table("until till by since from bis seit depuis hasta desde tot")
 _AFTERWARDS = _table(
     "then afterwards dann danach ensuite puis luego después poi depois daarna potem затем потом"
 )
@@ -189,7 +190,8 @@ def sign_of(
     for number, words in enumerate(clause.parts):
         if number and words[0] in _AFTERWARDS and not speaks:
             continue  # "put it into the water, then cool it"
-        at_end = () if _FINITE & set(words) else words[-1:]  # "is on now" tells how it is
+        is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1])
+        at_end = () if is_told else words[-1:]  # "is on now" tells how it is, "until then" when
         ordered = ordered or bool({words[0], *at_end} & _SEQUENCE - asked)
     signs = (_INTENT | _WITH_SPEAKER | _HORTATIVE) & told
     has_to = _HAS_TO.search(clause.text.lower()) is not None
@@ -305,10 +307,11 @@ def is_courtesy(clause: str) -> bool:
 def is_offer(question: str) -> bool:
     """Return whether a question offers something.
 
-    It is about the speaker or the reader. Those of other languages than English need no pronoun.
+    It is about the speaker or the reader, or is answered with a yes or no. Those of other languages than
+    English need no pronoun.
     """
     words = set(_words(question))
-    if words & (_SPEAKER | _READER) or "else" in words:
+    if words & (_SPEAKER | _READER) or "else" in words or _FINITE & set(_words(question)[:1]):
         return True
     return len(words) > 2 and not words & _ENGLISH_WORDS
 

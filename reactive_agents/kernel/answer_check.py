@@ -105,6 +105,9 @@ _TOTAL = re.compile(
 )
 _PARTIAL = re.compile(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
+_ROUNDED = re.compile(r"(?:[.,]?0){2,}\Z")
+_ROUNDING = 0.01
+"""The largest share by which "about 7,300" may differ from the figure that it stands for."""
 _MOST_SUMMED = 10
 _COMPUTES = re.compile(
     r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
@@ -569,6 +572,11 @@ class _Known:
         value = _read(digits[0])
         if value in self._numbers or value in self._counts or len(self._numbers) > _MOST_NUMBERS:
             return True
+        if rounded := _ROUNDED.search(digits[0]):
+            unit = 10 ** sum(map(str.isdecimal, rounded[0]))
+            slack = min(0.5 * unit, _ROUNDING * value)
+            reached = sorted(_operations(list(self._numbers)))
+            return self._follows(value, 1e-9) or _has_between(reached, value - slack, value + slack)
         decimals = len(digits[0].replace(",", ".").rpartition(".")[2]) if re.search("[.,]", digits[0]) else 0
         return self._follows(value, 0.5 * 10 ** -min(decimals, 15) + 1e-9)
 

@@ -20,6 +20,7 @@ _SEPARATOR = re.compile(
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
+_QUESTION = re.compile(r"(?:which|who|whose)\b.*\b(?:more|less|\w{2,}er|better|worse)\Z", re.IGNORECASE)
 _LONGEST_ITEM = 60
 _MOST_ITEMS = 20
 _LONGEST_NAME = 4
@@ -79,7 +80,10 @@ def _beside(parts: list[str], item: str) -> Iterator[str]:
     if at is None:
         return
     named = all(map(_is_name, words))
+    asks = len(parts) > 2 and _QUESTION.match(parts[0]) is not None and not named
     for number, part in enumerate(parts):
+        if asks and not number:
+            continue  # "Which account holds more, savings or giro?"
         given, is_edge = part.split(), number in (0, len(parts) - 1)
         if number == at or not given:
             continue

@@ -38,6 +38,8 @@ from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
 
 MOST_CALLS = 20
+_ARITHMETIC = re.compile(r"\d[\d.,]*\s+(?:times|plus|minus|over|(?:divided|multiplied) by)\s+\d[\d.,]*")
+"""Operations between numbers, whose words are no subjects: "18 times 12"."""
 _LONGEST_TASK = 2_000
 """Characters of a task that is judged; longer ones hold texts, whose words are not the task's."""
 
@@ -217,6 +219,7 @@ def requirements_in(task: str, definitions: Sequence[ToolDefinition]) -> ToolNee
     Args:
         task: in the user's words; a long one requires nothing.
     """
+    task = _ARITHMETIC.sub(" ", task)
     asked = stems(task)
     relevant = frozenset(
         each.name for each in definitions if stems(f"{each.name} {each.description}") & asked

@@ -422,3 +422,18 @@ def test_a_question_claims_no_figures() -> None:
     seen = Seen("How full is the tank of V3?", ("35 %",))
     assert unsupported_figures("It is 35 % full. Shall I look at V55?", seen) == ()
     assert unsupported_figures("It is 35 % full, V55 too.", seen) == ("V55",)
+
+
+def test_a_rounded_figure_is_supported_by_what_it_stands_for() -> None:
+    seen = Seen("Can I afford a bike for 900 euros?", ("8,214.70 EUR",))
+    assert unsupported_figures("Nearly 7,300 euros would be left.", seen) == ()
+    assert unsupported_figures("Nearly 7,900 euros would be left.", seen) == ("7,900",)
+    assert unsupported_figures("7,301 euros would be left.", seen) == ("7,301",)
+
+
+def test_a_time_until_then_and_a_question_of_yes_or_no_follow_an_answer() -> None:
+    seen = Seen("Get the vet.", ("comes at 4 pm",))
+    tools = {"call_vet": "Ask the vet to come."}
+    assert concludes("The vet comes at 4 pm. Until then, keep her off the hard floor.", tools, seen)
+    assert concludes("The vet comes at 4 pm. Is everything else alright?", tools, seen)
+    assert not concludes("The vet comes at 4 pm. What about the price?", tools, seen)

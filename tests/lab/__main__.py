@@ -16,7 +16,7 @@ from tests.lab.laboratory import Figures, run_tasks
 from tests.lab.measurements import measurement, write_measurements
 from tests.lab.report import BEFORE, OVERHEAD, page, plot, table
 from tests.lab.slips import BY_TEXT, CAPABLE, SLIPS, WEAK, of_one_kind
-from tests.lab.spoken_answers import SPOKEN, Half
+from tests.lab.spoken_answers import SPOKEN
 from tests.lab.tasks import FAMILIES, Family, LabTask
 from tests.lab.test_spoken_answers import asked_again
 
@@ -81,9 +81,9 @@ def calls_more_by_text(each: int, seed: int) -> tuple[int, int]:
     return sum(text.calls > tool.calls for tool, text in pairs), len(pairs)
 
 
-def spoken(*halves: Half) -> str:
+def spoken() -> str:
     """Return in how many of the everyday runs an answer by text costs a call more."""
-    return f"{sum(len(asked_again(half)) for half in halves)} of {sum(len(SPOKEN[half]) for half in halves)}"
+    return f"{sum(len(asked_again(part)) for part in SPOKEN)} of {sum(map(len, SPOKEN.values()))}"
 
 
 def main() -> None:
@@ -108,9 +108,9 @@ def main() -> None:
             "A capable model that answers by text",
             "Such a model never uses `final-answer`, and never slips. "
             f"It is asked once more, for nothing, in {more} of {runs} runs over all families.\n\n"
-            "In everyday runs, with several tools, closing offers, orders and small talk, it is so more "
-            f"often: in {spoken('tuning', 'seen')} runs that the rules were tuned on, and in "
-            f"{spoken('held-back')} others.",
+            "In everyday runs, with several tools, closing offers, orders and small talk, it is so in "
+            f"{spoken()}. Of the last 25 of these it was so in 6 before the rules had seen them, and in 13 "
+            "with the rules before: elsewhere it is more often, too.",
         ),
         ("What the tokens beyond a loop by hand are for", OVERHEAD),
         (

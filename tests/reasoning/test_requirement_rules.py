@@ -102,3 +102,13 @@ def test_an_order_in_the_words_of_a_tools_description_requires_it() -> None:
     task = "Reserve a table for 2 at Kiyomi on 2026-12-10 and give me the confirmation code."
     assert [each.name for each in requirements_in(task, [reserve]).required] == ["reserve"]
     assert requirements_in("Reserve a seat for 2 at Kiyomi.", [reserve]).required == ()
+
+
+def test_words_between_numbers_are_no_subjects() -> None:
+    times = ToolDefinition(
+        "opening_times",
+        "Return the opening times of a day.",
+        {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]},
+    )
+    assert requirements_in("What is 18 times 12?", [times]).required == ()
+    assert requirements_in("What are the opening times of Monday?", [times]).required

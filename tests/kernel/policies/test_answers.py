@@ -442,3 +442,9 @@ def test_figures_are_not_questioned_where_no_tool_has_to_do_with_the_task(
     assert agent.build().run_sync(task).metadata.model_calls >= calls
     if calls == 1:
         assert model.remaining == 2
+
+
+def test_a_comparison_is_no_item_of_the_list_after_it() -> None:
+    task = "Which account holds more, savings or giro?"
+    assert open_items(task, ["savings"], "savings: 8,214.70") == ("giro",)
+    assert open_items("What do apples, pears and plums cost?", ["pears"], "pears: 2") == ("apples", "plums")
