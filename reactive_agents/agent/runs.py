@@ -197,7 +197,7 @@ class Runs(Generic[R]):
     def ensure_worker(self, queue: str) -> None:
         """Run a queue beside the program, unless a worker of this object does already.
 
-        Another engine than the record has workers in processes of their own.
+        With another engine than the record, workers are separate processes.
         """
         if self._queues is None and not any(each.queue == queue for each in self._workers):
             self.start_worker(queue)
