@@ -79,6 +79,9 @@ def watched(browser: Browser, address: str) -> Iterator[Watched]:
     context.close()
 
 
+expect.set_options(timeout=30_000)
+
+
 def steps(page: Page) -> Any:
     return page.get_by_role("listbox", name="Steps of the run")
 

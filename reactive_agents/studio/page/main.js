@@ -39,6 +39,7 @@ async function show() {
   const mine = ++turn;
   try {
     state ??= await get("state");
+    if (mine !== turn) return;
     const parameters = new URLSearchParams(query);
     const left = await page(main, { state, rest, parameters, isHere: () => mine === turn, reload: show });
     if (mine === turn) leave = left ?? (() => {});
@@ -119,5 +120,6 @@ document.querySelector(".skip").addEventListener("click", (event) => {
   event.preventDefault();
   main.focus();
 });
+if (!location.hash) history.replaceState(null, "", "#/runs");
 addEventListener("hashchange", show);
 show();

@@ -417,7 +417,7 @@ class RunView {
     this.selected = row.id;
     if (moved) {
       const at = this.list.items.findIndex((each) => each.id === row.id);
-      if (at >= 0) requestAnimationFrame(() => this.list.select(at, false));
+      if (at >= 0) this.list.select(at, false);
     }
     history.replaceState(null, "", `#/run/${part(this.run.run_id)}/${row.id}`);
     this.timeline.classList.toggle("inspecting", !moved || this.timeline.classList.contains("inspecting"));
