@@ -349,3 +349,8 @@ def test_the_work_is_linear_in_the_text(unit: str) -> None:
     small = operations_of(lambda: is_shown(wanted, [unit * 200 + "zzz"]))
     large = operations_of(lambda: is_shown(wanted, [unit * 800 + "zzz"]))
     assert large <= 5 * small
+
+
+def test_marks_around_a_task_make_no_call_of_a_word_beside_them() -> None:
+    text = "pay Adam\n\nThis is the step 'Adam' of a larger task:\n<larger-task>\nPay them.\n</larger-task>"
+    assert not is_shown(ToolCall(CallId("1"), "pay", {"to": "Adam"}), [text])
