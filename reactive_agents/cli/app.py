@@ -52,8 +52,15 @@ class LazyGroup(TyperGroup):
         """Import a subcommand; ``None`` for an unknown name."""
         if cmd_name not in SUBCOMMANDS:
             return None
-        with exit_on_interrupt():
-            module = import_module(f"reactive_agents.cli.{SUBCOMMANDS[cmd_name][0]}")
+        try:
+            with exit_on_interrupt():
+                module = import_module(f"reactive_agents.cli.{SUBCOMMANDS[cmd_name][0]}")
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing in ("", "reactive_agents"):
+                raise
+            typer.echo(f"error: {cmd_name} needs {missing}: install reactive-agents[server].", err=True)
+            raise SystemExit(2) from None
         command = getattr(module, cmd_name)
         if not isinstance(command, typer.Typer):
             single = typer.Typer(add_completion=False, rich_markup_mode=None)

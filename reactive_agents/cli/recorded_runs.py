@@ -199,6 +199,9 @@ def steps(
     from reactive_agents.engine.replay import recorded_steps
 
     entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=as_json)
+    if not entries:
+        none = RunRefused(RunId(run), "is not in the record, or has no steps")
+        raise output.fail(none, output.ExitCode.FAILED, as_json=as_json)
     found = recorded_steps(entries)
     if as_json:
         output.print_json(encode(list(found)))

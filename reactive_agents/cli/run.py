@@ -49,6 +49,8 @@ EXIT_CODES: dict[ReasoningStatus, output.ExitCode] = {
     "abstained": output.ExitCode.ABSTAINED,
 }
 
+_LONGEST_ID = 1_000
+
 
 def _iterations(text: str) -> int:
     if text.isdecimal() and int(text) >= 1:
@@ -184,6 +186,8 @@ def run(
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
+    if run_id is not None and not 1 <= len(run_id.strip()) <= _LONGEST_ID:
+        raise typer.BadParameter(f"expected 1 to {_LONGEST_ID} characters, not blank.", param_hint="--run-id")
     raise typer.Exit(run_task(built, given.value_or(""), view, as_json=as_json, run_id=run_id))
 
 

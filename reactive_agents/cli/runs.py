@@ -83,7 +83,8 @@ def list_runs(
     chosen = LoggedRunFilter(
         agent, user, session, status, tag, tool, since, before, least_cost, children, limit
     )
-    found = _ask(file, lambda log: log.runs(chosen), as_json=as_json)
+    is_new = file is None and not default_run_log().exists()  # nothing has run here yet
+    found = () if is_new else _ask(file, lambda log: log.runs(chosen), as_json=as_json)
     if as_json:
         output.print_json([_document(each) for each in found])
         return

@@ -295,7 +295,9 @@ def _answer(request: events.AgentEvent, entry: ResumeEntry) -> Answer:
     given = entry.payload if isinstance(entry.payload, dict) else {}
     resolved = entry.status == "resolved"
     if isinstance(request, events.ApprovalRequested):
-        approved = resolved and (entry.payload is True or given.get("approved") is True)
+        approved = given.get("approved", entry.payload) if resolved else False
+        if not isinstance(approved, bool):
+            raise Problem(422, "invalid-body", "/resume/payload/approved: expected true or false.")
         return ("approval", approved, "" if approved else str(given.get("reason", "")))
     text = entry.payload if isinstance(entry.payload, str) else given.get("answer")
     if resolved and isinstance(text, str) and text.strip():
@@ -370,13 +372,16 @@ class AgUiEndpoint:
     ) -> tuple[LiveRun, int, Translation] | None:
         """Return the run of the thread that waits, with what it waits for settled."""
         key = f"{principal.key}\n{name}\n{given.thread_id}"
-        waiting = self._waiting.take(key)
+        waiting = self._waiting.look(key)
         if waiting is None:
             if given.resume:
                 raise Problem(409, "run-not-waiting", "No run of this thread waits for an answer.")
             return None
         run, after, translation = waiting
         answers = translation.answers(run.requests.items(), given)
+        if given.resume and len(answers) < len(given.resume):
+            raise Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
+        self._waiting.take(key)
         if not answers:
             self._service.agents[run.agent].cancel(run.task_id)  # the person went on with something else
             return None

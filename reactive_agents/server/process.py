@@ -147,4 +147,12 @@ def bound_socket(host: str, port: int) -> socket.socket:
         OSError: the address is in use, or not one of this machine.
     """
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    return socket.create_server((host, port), family=family, backlog=2_048)
+    bound = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # named, for asyncio's TCP_NODELAY
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((host, port))
+        bound.listen(2_048)
+    except OSError:
+        bound.close()
+        raise
+    return bound

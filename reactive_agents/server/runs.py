@@ -698,6 +698,11 @@ class WaitingRuns(Generic[_State]):
 
         spawn_on_this_loop(cancel_late)
 
+    def look(self, key: str) -> tuple[LiveRun, int, _State] | None:
+        """Return the run that waits under a key, and go on waiting."""
+        left = self._left.get(key)
+        return None if left is None else left[:3]
+
     def take(self, key: str) -> tuple[LiveRun, int, _State] | None:
         """Return the run that waits under a key, for its client who has come back."""
         left = self._left.pop(key, None)

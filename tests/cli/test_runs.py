@@ -114,3 +114,10 @@ def test_a_tree_of_thoughts_is_a_graph_and_a_picture(tmp_path: Path) -> None:
     picture = ElementTree.fromstring(command("runs", "show", run["run_id"], "--runs", path, "--svg").stdout)
     titles = [each.text or "" for each in picture.iter("{http://www.w3.org/2000/svg}title")]
     assert any("Bundle it with a gas cartridge (score 0.80)" in each for each in titles)
+
+
+def test_a_new_machine_has_no_runs_yet(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "state"))
+    monkeypatch.setenv("REACTIVE_AGENTS_RUN_LOG", "")
+    listed = command("runs", "list", "--json")
+    assert (listed.exit_code, json.loads(listed.stdout)) == (0, [])

@@ -159,10 +159,9 @@ def pay(to: str) -> str:
     [
         ({"status": "resolved", "payload": {"approved": True}}, ["Ann"]),
         ({"status": "resolved", "payload": {"approved": False, "reason": "too much"}}, []),
-        ({"status": "resolved", "payload": {"approved": "yes"}}, []),
         ({"status": "cancelled"}, []),
     ],
-    ids=["approved", "denied", "no-boolean", "cancelled"],
+    ids=["approved", "denied", "cancelled"],
 )
 async def test_an_approval_interrupts_the_run_and_resuming_goes_on(
     entry: dict[str, Any], paid: list[str]
@@ -179,6 +178,23 @@ async def test_an_approval_interrupts_the_run_and_resuming_goes_on(
     assert paid == PAID
     assert text_of(second).endswith("That is what became of paying Ann.")
     assert second[-1].run_id == "r2"
+
+
+async def test_a_resume_that_fits_nothing_leaves_the_run_waiting() -> None:
+    PAID.clear()
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    async with served(model, pay, with_approval=True) as client:
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        other = [{"interruptId": "zzz", "status": "resolved", "payload": {"approved": True}}]
+        vague = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": "yes"}}]
+        statuses = [
+            (await client.post("/ag-ui", json=body(user("Pay Ann."), run="r2", resume=each))).status_code
+            for each in (other, vague)
+        ]
+        right = [{"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}]
+        await stream(client, body(user("Pay Ann."), run="r3", resume=right))
+    assert (statuses, PAID) == ([409, 422], ["Ann"])
 
 
 async def test_a_question_is_answered_by_resuming() -> None:
