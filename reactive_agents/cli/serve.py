@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager
@@ -15,7 +16,7 @@ from attrs import evolve, fields
 
 from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView
-from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
@@ -85,6 +86,12 @@ def serve(
     as_json: output.JsonOption = False,
 ) -> None:
     """Serve agents over HTTP."""
+    if no_work and queue is None:
+        raise typer.BadParameter("it leaves a queue to others, and needs --queue.", param_hint="--no-work")
+    for origin in origins or ():
+        if not re.fullmatch(r"https?://[^/\s]+", origin):
+            expected = "a page's origin, such as https://app.example"
+            raise typer.BadParameter(f"got {origin!r}, expected {expected}.", param_hint="--origin")
     _listen(
         configs,
         host,
@@ -157,6 +164,7 @@ def _listen(
             "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
         )
     agents = [_agent(each, runs, allow_tools_from, as_json=as_json) for each in configs]
+    anyio.run(_check_records, agents)
     try:
         app = create_app(agents, keys=keys, drain_s=0.0, **options)
         listening = bound_socket(host, port)
@@ -172,6 +180,16 @@ def _listen(
     server = DrainingServer(app, service=app.state.service, drain_s=drain_s)
     with listening:
         anyio.run(server.serve, [listening])
+
+
+async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
+    """End the command where runs cannot be recorded, before anybody is answered."""
+    for agent in agents:
+        if agent.container.settings().durability is not None:
+            try:
+                await agent.runs.list(limit=1)
+            except AgentError as error:
+                raise output.fail(error.error, output.ExitCode.FAILED, as_json=False) from None
 
 
 def _agent(path: Path, runs: str | None, allow_tools_from: str | None, *, as_json: bool) -> ReactiveAgent:

@@ -39,6 +39,8 @@ def test_keys_are_created_listed_and_revoked(tmp_path: Path) -> None:
         (("keys", "revoke", "nobody"), "there is no key"),
         (("serve", "agent.toml", "--host", "0.0.0.0"), "needs --keys"),
         (("serve", "agent.toml", "--missing"), "No such option"),
+        (("serve", "agent.toml", "--no-work"), "needs --queue"),
+        (("serve", "agent.toml", "--origin", "not a url"), "such as https://app.example"),
     ],
     ids=lambda given: " ".join(map(str, given)) if isinstance(given, tuple) else None,
 )
@@ -57,3 +59,12 @@ def test_a_server_needs_its_keys_and_its_agents(tmp_path: Path) -> None:
     (tmp_path / "agent.toml").write_text('name = "a b"\n')
     named = command("serve", tmp_path / "agent.toml")
     assert (named.exit_code, "cannot be served" in named.stderr) == (2, True)
+
+
+def test_a_record_that_cannot_be_used_ends_the_command_before_anybody_is_answered(tmp_path: Path) -> None:
+    (tmp_path / "clerk.toml").write_text('name = "clerk"\n[model]\nmodel = "offline"\n')
+    (tmp_path / "runs.db").write_text("no database, really\n" * 100)
+    refused = command("serve", tmp_path / "clerk.toml", "--port", "0", "--runs", tmp_path / "runs.db")
+    assert refused.exit_code == 1
+    assert "is not a database" in refused.stderr
+    assert "Serving" not in refused.stderr
