@@ -24,7 +24,6 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_record import RUN_LOG_FILE
 from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
-from reactive_agents.effects import schedule_on_this_loop
 
 
 class SystemClock:
@@ -189,6 +188,8 @@ def cancel_on_sigterm() -> Iterator[None]:
     ends the process at once. Nothing is changed where the program handles SIGTERM itself, outside of the main
     thread, and on Windows, which has no such signal.
     """
+    from reactive_agents.effects import schedule_on_this_loop  # loads logging, which few need here
+
     schedule, scope = schedule_on_this_loop(), anyio.CancelScope()
     with end_on_sigterm_after(lambda: schedule(scope.cancel)), scope:
         yield

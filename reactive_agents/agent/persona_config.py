@@ -52,6 +52,7 @@ class LearningOptions(TypedDict, total=False):
 
     enabled: bool
     shown: int
+    warnings: int
     min_confidence: float
     merge_above: float
     merge_above_cosine: float

@@ -162,7 +162,7 @@ def test_the_list_of_models_breaks_no_name() -> None:
 
 def test_shells_can_complete_names_and_options() -> None:
     environment = {"_REACTIVE_AGENTS_COMPLETE": "complete_bash"}
-    words = {"COMP_WORDS": "reactive-agents se", "COMP_CWORD": "1"}
+    words = {"COMP_WORDS": "reactive-agents ses", "COMP_CWORD": "1"}
     assert command(**environment, **words).stdout.split() == ["sessions"]
     words = {"COMP_WORDS": "reactive-agents run --syst", "COMP_CWORD": "2"}
     assert command(**environment, **words).stdout.split() == ["--system-prompt"]
