@@ -42,12 +42,12 @@ def main() -> None:
 
 def ask(client: httpx.Client, other_key: str) -> None:
     begun = client.post("/v1/runs", json={"task": "I am Ada.", "session": "talk"}).json()
-    run = client.get(f"/v1/runs/{begun['id']}", params={"wait_s": 30}).json()
+    run = client.get(f"/v1/runs/{begun['run_id']}", params={"wait_s": 30}).json()
     print(f"Ada's run: {run['status']}, {run['output']}")
-    events = client.get(f"/v1/runs/{run['id']}/events").text.splitlines()
+    events = client.get(f"/v1/runs/{run['run_id']}/events").text.splitlines()
     kinds = [line.removeprefix("event: ") for line in events if line.startswith("event: ")]
     print(f"Its last events: {', '.join(kinds[-2:])}")
-    refused = client.get(f"/v1/runs/{run['id']}", headers={"authorization": f"Bearer {other_key}"})
+    refused = client.get(f"/v1/runs/{run['run_id']}", headers={"authorization": f"Bearer {other_key}"})
     print(f"Bob asks for it: {refused.status_code}, {refused.json()['detail']}")
     question = {"model": "clerk", "messages": [{"role": "user", "content": "Who am I?"}]}
     answer = client.post("/v1/chat/completions", json=question).json()

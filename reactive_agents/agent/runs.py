@@ -22,6 +22,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.queue_worker import QueueWorker
 from reactive_agents.core import errors
 from reactive_agents.core.codec import to_json
+from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
@@ -322,6 +323,9 @@ class Runs(Generic[R]):
             message: of the user, which the model is shown from there on.
             tool_result: the result of the step, which is then a tool call and is not made.
         """
+        wrong = wrong_name("into", into)
+        if wrong is not None:
+            raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {wrong}"))
         given = {"model": model, "instructions": instructions, "message": message}
         forked = await fork_run(
             self._record,

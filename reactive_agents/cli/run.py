@@ -31,6 +31,7 @@ from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import DurabilityConfig, ModelConfig, ReasoningConfig, RunLogConfig
 from reactive_agents.core.content import Content, part_of_file
+from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
@@ -48,8 +49,6 @@ EXIT_CODES: dict[ReasoningStatus, output.ExitCode] = {
     "partial": output.ExitCode.PARTIAL,
     "abstained": output.ExitCode.ABSTAINED,
 }
-
-_LONGEST_ID = 1_000
 
 
 def _iterations(text: str) -> int:
@@ -186,8 +185,9 @@ def run(
     view = SilentView() if quiet or as_json else progress_view(sys.stderr)
     given = task_text(task).bind(lambda text: with_files(text, file or ()))
     built = given.bind(lambda _: configured).bind(lambda known: build_agent(known, view, config))
-    if run_id is not None and not 1 <= len(run_id.strip()) <= _LONGEST_ID:
-        raise typer.BadParameter(f"expected 1 to {_LONGEST_ID} characters, not blank.", param_hint="--run-id")
+    wrong = wrong_name("run_id", run_id)
+    if wrong is not None:
+        raise typer.BadParameter(f"{wrong}.", param_hint="--run-id")
     raise typer.Exit(run_task(built, given.value_or(""), view, as_json=as_json, run_id=run_id))
 
 

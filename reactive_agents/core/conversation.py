@@ -97,15 +97,16 @@ def _wrong_field(message: object) -> str | None:
 
 
 def wrong_name(what: str, name: object) -> str | None:
-    """Return why this cannot be the name of a session or user, or ``None``."""
+    """Return why this cannot be the name of a session, user or run, or ``None``."""
     if name is None or (
         isinstance(name, str)
         and name.strip()
+        and name not in (".", "..")  # no path of a URL can name them
         and len(name) <= LONGEST_NAME
         and name == without_surrogates(name)
     ):
         return None
-    expected = f"a name of 1 to {LONGEST_NAME} characters that is not blank"
+    expected = f"a name of 1 to {LONGEST_NAME} characters that is not blank, '.' or '..'"
     return f"{what}: got {abbreviated(name)}, expected {expected}"
 
 

@@ -6,14 +6,25 @@ says what the other does not.
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from typing import Annotated, Any, Literal, TypeAlias, TypeVar
+from urllib.parse import quote
 
 import anyio
 from attrs import field, frozen
-from pydantic import BaseModel, ConfigDict, Discriminator, Field, RootModel, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Discriminator,
+    Field,
+    RootModel,
+    ValidationError,
+    model_validator,
+)
 from pydantic.json_schema import models_json_schema
 from returns.result import Failure
 from starlette.requests import Request
@@ -44,9 +55,11 @@ from reactive_agents.server.web import (
     HEARTBEAT,
     EventStream,
     JsonText,
+    PartsRoute,
     Problem,
     StrictBody,
     json_bytes,
+    needs_body,
     problem_of,
     read_body,
     sse,
@@ -57,8 +70,17 @@ _SILENCE_S = 15.0
 
 # --- what is sent and received --------------------------------------------------------------------------
 
+
+def _in_a_path(name: str) -> str:
+    if name in (".", ".."):
+        raise ValueError("no path of a URL can name it")
+    return name
+
+
 Name: TypeAlias = Annotated[
-    str, Field(pattern=r"^[^/\x00-\x1f\x7f]*[^/\s\x00-\x1f\x7f][^/\x00-\x1f\x7f]*$", max_length=200)
+    str,
+    Field(pattern=r"^[^/\x00-\x1f\x7f]*[^/\s\x00-\x1f\x7f][^/\x00-\x1f\x7f]*$", max_length=200),
+    AfterValidator(_in_a_path),
 ]
 """The name of a session or user: it has a place in paths."""
 Text: TypeAlias = Annotated[str, Field(min_length=1)]
@@ -161,9 +183,9 @@ class RenameSession(StrictBody):
 
 
 class ForkSession(StrictBody):
-    """``into``: the name of the new session. ``turns``: only its first runs, so many."""
+    """``into``: the name of the new session. ``turns``: only its first runs."""
 
-    into: Name
+    into: Name | None = None
     turns: int | None = Field(None, ge=1)
 
 
@@ -206,7 +228,7 @@ class WaitingRequest(BaseModel):
 class RunDocument(BaseModel):
     """A run. ``output``: the answer; ``reason``: why it ended, or what is missing."""
 
-    id: str
+    run_id: str
     agent: str
     status: RunState
     task: str
@@ -352,7 +374,7 @@ def routes(service: AgentService) -> list[BaseRoute]:
         return JsonText(document)
 
     own: list[BaseRoute] = [
-        Route(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
+        PartsRoute(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
     ]
     return [*own, Route("/openapi.json", show)]
 
@@ -388,7 +410,9 @@ async def _start(call: Call) -> Response:
         ),
     )
     document = await _run_document(call.service, run)
-    return JsonText(document, 201, {"location": f"{_root(call.request)}/v1/runs/{run.run_id}"})
+    return JsonText(
+        document, 201, {"location": f"{_root(call.request)}/v1/runs/{quote(run.run_id, safe='')}"}
+    )
 
 
 def _root(request: Request) -> str:
@@ -524,6 +548,7 @@ async def _session(call: Call) -> Response:
             case _, RenameSession(title=title):
                 await sessions.rename(info.session, title)
             case _, ForkSession(into=into, turns=turns):
+                into = into or f"{name[:160]}-{secrets.token_hex(4)}"
                 await sessions.fork(info.session, stored_name(user, into), turns=turns)
                 name = into
             case _:
@@ -553,7 +578,7 @@ async def _run_document(service: AgentService, run: LiveRun | RecordedRun) -> di
     result = None if isinstance(outcome, TaskFailed) else outcome
     figures = None if outcome is None else outcome.metadata
     return {
-        "id": run.run_id,
+        "run_id": run.run_id,
         "agent": service.served_name(run),
         "status": status,
         "task": task,
@@ -769,7 +794,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     }
     if operation.body is not None:
         schema = {"application/json": {"schema": _reference(operation.body)}}
-        described["requestBody"] = {"required": True, "content": schema}
+        described["requestBody"] = {"required": needs_body(operation.body), "content": schema}
     return described
 
 

@@ -12,13 +12,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Map
 from contextlib import aclosing
 from http import HTTPStatus
 from typing import Any, TypeVar
-from urllib.parse import urlsplit
+from urllib.parse import unquote, urlsplit
 
 import anyio
 from pydantic import BaseModel, ConfigDict, ValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response, StreamingResponse
+from starlette.routing import Match, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from reactive_agents.core.json import without_surrogates
@@ -131,7 +132,7 @@ class StrictBody(BaseModel):
 
 
 async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: float) -> _Body:
-    """Return the JSON body of a request.
+    """Return the JSON body of a request; none where no field is required.
 
     Args:
         kind: the form of the body.
@@ -141,11 +142,27 @@ async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: 
     Raises:
         Problem: it is too long or too slow, no JSON, or of another form.
     """
-    data = await read_json(request, most=most, seconds=seconds)
+    needed = needs_body(kind)
+    if not needed and not _is_announced(request):
+        return kind()
+    data = await read_json(request, most=most, seconds=seconds, empty=None if needed else {})
     try:
         return kind.model_validate(data)
     except ValidationError as error:
         raise problem_of(error, "invalid-body") from None
+
+
+def needs_body(kind: type[BaseModel]) -> bool:
+    """Return whether a body of this form has a field that has to be there."""
+    return any(each.is_required() for each in kind.model_fields.values())
+
+
+def _is_announced(request: Request) -> bool:
+    """Return whether the headers tell of a body that is not empty."""
+    length = request.headers.get("content-length")
+    return length not in (None, "0") or any(
+        name in request.headers for name in ("content-type", "transfer-encoding")
+    )
 
 
 def problem_of(error: ValidationError, code: str) -> Problem:
@@ -156,14 +173,19 @@ def problem_of(error: ValidationError, code: str) -> Problem:
     return Problem(422, code, f"{first['pointer'] or 'The request'}: {first['detail']}", errors=problems)
 
 
-async def read_json(request: Request, *, most: int, seconds: float) -> Any:
-    """Return the JSON data of a request, as :func:`read_body` does without a form."""
+async def read_json(request: Request, *, most: int, seconds: float, empty: Any = None) -> Any:
+    """Return the JSON data of a request, as :func:`read_body` does without a form.
+
+    Args:
+        empty: returned for no bytes, unless it is ``None``.
+    """
     media_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if media_type != "application/json":
         raise Problem(415, "unsupported-media-type", "The body has to be sent as application/json.")
     if request.headers.get("content-encoding", "identity").lower() != "identity":
         raise Problem(415, "unsupported-encoding", "A compressed body is not taken.")
-    return parse_json(await read_bytes(request, most=most, seconds=seconds))
+    data = await read_bytes(request, most=most, seconds=seconds)
+    return empty if empty is not None and not data else parse_json(data)
 
 
 async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
@@ -236,6 +258,24 @@ def _pointer(location: tuple[int | str, ...]) -> str:
 
 def _shown(text: str) -> str:
     return text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}…"
+
+
+# --- routes ---------------------------------------------------------------------------------------------
+
+
+class PartsRoute(Route):
+    """A route whose parts may hold any character, a ``/`` as ``%2F``."""
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the route is that of a request, and the parts of its path."""
+        raw: bytes = scope.get("raw_path") or b""
+        if b"%2f" not in raw.lower():
+            return super().matches(scope)
+        match, found = super().matches({**scope, "path": raw.decode("latin-1")})
+        for name in self.param_convertors if match is not Match.NONE else ():
+            part = found["path_params"][name]
+            found["path_params"][name] = unquote(part) if isinstance(part, str) else part
+        return match, found
 
 
 # --- event streams --------------------------------------------------------------------------------------

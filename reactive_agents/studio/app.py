@@ -42,6 +42,7 @@ from reactive_agents.server.web import (
     Border,
     EventStream,
     JsonText,
+    PartsRoute,
     Problem,
     StrictBody,
     json_bytes,
@@ -304,8 +305,8 @@ class _Pages:
         return [
             Route("/", index),
             Route("/static/{name}", static),
-            *(Route(path, handler, methods=["GET"]) for path, handler in reads.items()),
-            *(Route(path, handler, methods=["POST"]) for path, handler in writes.items()),
+            *(PartsRoute(path, handler, methods=["GET"]) for path, handler in reads.items()),
+            *(PartsRoute(path, handler, methods=["POST"]) for path, handler in writes.items()),
         ]
 
     # --- what there is ------------------------------------------------------------------------------------

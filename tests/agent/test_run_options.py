@@ -111,7 +111,10 @@ def _deep() -> dict[str, Any]:
         ({"metadata": _deep()}, "expected JSON data."),
         ({"tags": "eu"}, "tags: got 'eu', expected a list of names."),
         ({"tags": 3}, "tags: got 3, expected a list of names."),
-        ({"tags": [" "]}, "tags: got ' ', expected a name of 1 to 1000 characters that is not blank."),
+        (
+            {"tags": [" "]},
+            "tags: got ' ', expected a name of 1 to 1000 characters that is not blank, '.' or '..'.",
+        ),
         ({"tags": [None]}, "tags: got "),
         ({"model": " "}, "model: got ' ', expected the name of a model that is not blank."),
         (

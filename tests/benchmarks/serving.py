@@ -134,7 +134,7 @@ def shown(values: Sequence[float]) -> str:
 async def begin(port: int, steps: int, seconds: float) -> str:
     """Begin a run, and return its id."""
     run = await request(port, "POST", "/v1/runs", {"task": f"ticks: {steps} {seconds}"})
-    return str(run["id"])
+    return str(run["run_id"])
 
 
 async def requests(port: int, process: int) -> None:

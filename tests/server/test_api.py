@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import anyio
 import httpx
 import pytest
 
-from reactive_agents import ReactiveAgents, RunContext, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.server import KeyLimits, create_app
@@ -29,14 +30,14 @@ async def begun(client: httpx.AsyncClient, **body: Any) -> dict[str, Any]:
     """A run that was begun."""
     given = await client.post("/v1/runs", json={"task": "Do it.", **body})
     assert given.status_code == 201, given.text
-    assert given.headers["location"] == f"/v1/runs/{given.json()['id']}"
+    assert given.headers["location"] == f"/v1/runs/{given.json()['run_id']}"
     run: dict[str, Any] = given.json()
     return run
 
 
 async def ended(client: httpx.AsyncClient, run: dict[str, Any]) -> dict[str, Any]:
     """The run when it has ended."""
-    found = (await client.get(f"/v1/runs/{run['id']}", params={"wait_s": 60})).json()
+    found = (await client.get(f"/v1/runs/{run['run_id']}", params={"wait_s": 60})).json()
     assert isinstance(found, dict)
     return found
 
@@ -44,7 +45,7 @@ async def ended(client: httpx.AsyncClient, run: dict[str, Any]) -> dict[str, Any
 async def waiting(client: httpx.AsyncClient, run: dict[str, Any], kind: str = "") -> dict[str, Any]:
     """The request that the run waits for, of any kind or of one."""
     while True:
-        found = (await client.get(f"/v1/runs/{run['id']}")).json()
+        found = (await client.get(f"/v1/runs/{run['run_id']}")).json()
         for request in found["requests"]:
             if kind in ("", request["kind"]):
                 assert found["status"] == "waiting"
@@ -69,7 +70,7 @@ async def test_a_run_goes_from_its_task_to_its_answer() -> None:
 async def test_the_events_of_a_run_are_streamed_and_the_run_is_the_last() -> None:
     async with asking(create_app(builder(say("Done.")).build())) as client:
         run = await begun(client)
-        streamed = await client.get(f"/v1/runs/{run['id']}/events")
+        streamed = await client.get(f"/v1/runs/{run['run_id']}/events")
         found = await ended(client, run)
     events = events_of(streamed.text)
     kinds = [each["event"] for each in events]
@@ -83,7 +84,7 @@ async def test_the_events_of_a_run_are_streamed_and_the_run_is_the_last() -> Non
 async def test_a_reader_goes_on_after_the_last_event_it_has_read() -> None:
     async with asking(create_app(builder(say("Done.")).build())) as client:
         run = await begun(client)
-        path = f"/v1/runs/{run['id']}/events"
+        path = f"/v1/runs/{run['run_id']}/events"
         whole = events_of((await client.get(path)).text)
         for place in range(len(whole) - 1):
             rest = await client.get(path, headers={"last-event-id": whole[place]["id"]})
@@ -108,7 +109,7 @@ async def test_a_stream_that_is_cut_off_goes_on_while_the_run_does() -> None:
     app = create_app(builder(call("wait"), answer("Done.")).with_tools(wait).build())
     async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
         run = await begun(client)
-        path, read = f"/v1/runs/{run['id']}/events", list[dict[str, str]]()
+        path, read = f"/v1/runs/{run['run_id']}/events", list[dict[str, str]]()
         async with client.stream("GET", path) as stream:
             async for line in stream.aiter_lines():
                 read += events_of(line) if line.startswith("id:") else []
@@ -127,7 +128,7 @@ async def test_instructions_of_the_program_are_in_no_event(tmp_path: Path) -> No
     async with asking(create_app(agent.with_run_log(tmp_path / "runs.db").build())) as client:
         run = await begun(client)
         await ended(client, run)
-        streamed = (await client.get(f"/v1/runs/{run['id']}/events")).text
+        streamed = (await client.get(f"/v1/runs/{run['run_id']}/events")).text
     assert "ModelCallStarted" in streamed
     assert "Acme" not in streamed
 
@@ -140,8 +141,8 @@ async def test_a_run_that_fails_says_why() -> None:
     assert "down" in found["error"]["message"]
 
 
-@pytest.mark.parametrize("order", ["cancel", "stop"])
-async def test_a_run_is_ended_from_outside(order: str) -> None:
+@pytest.mark.parametrize(("order", "reason"), [("cancel", ""), ("stop", "It is late."), ("stop", "")])
+async def test_a_run_is_ended_from_outside(order: str, reason: str) -> None:
     @tool
     async def wait() -> str:
         """Wait for ever."""
@@ -151,13 +152,13 @@ async def test_a_run_is_ended_from_outside(order: str) -> None:
     app = create_app(builder(forever(call("wait"))).with_tools(wait).build())
     async with asking(app) as client:
         run = await begun(client)
-        body = {"json": {"reason": "It is late."}} if order == "stop" else {}
-        ordered = await client.post(f"/v1/runs/{run['id']}/{order}", **body)
+        body = {"json": {"reason": "It is late."}} if order == "stop" and reason else {}
+        ordered = await client.post(f"/v1/runs/{run['run_id']}/{order}", **body)
         found = await ended(client, run)
-        again = await client.post(f"/v1/runs/{run['id']}/{order}", **body)
+        again = await client.post(f"/v1/runs/{run['run_id']}/{order}", **body)
     assert ordered.status_code == 202
     assert found["status"] == {"cancel": "cancelled", "stop": "partial"}[order]
-    assert "It is late." in found["reason"] or order == "cancel"
+    assert reason in found["reason"]
     assert (again.status_code, again.json()["code"]) == (409, "run-not-under-way")
 
 
@@ -175,11 +176,11 @@ async def test_a_run_is_paused_and_resumed() -> None:
     async with asking(app) as client:
         run = await begun(client)
         await arrived.wait()
-        assert (await client.post(f"/v1/runs/{run['id']}/pause")).status_code == 202
+        assert (await client.post(f"/v1/runs/{run['run_id']}/pause")).status_code == 202
         go.set()
         (live,) = app.state.service._live.values()
         await until(lambda: live.status == "paused")
-        assert (await client.post(f"/v1/runs/{run['id']}/resume")).status_code == 202
+        assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
         assert (await ended(client, run))["output"] == "Done."
 
 
@@ -220,7 +221,7 @@ async def test_a_call_is_approved_or_denied(approved: bool) -> None:
         assert (wrong.status_code, settled.status_code) == (409, 204)
         found = await ended(client, run)
         assert (await client.post(path, json=body)).status_code == 409
-        seen = events_of((await client.get(f"/v1/runs/{run['id']}/events")).text)
+        seen = events_of((await client.get(f"/v1/runs/{run['run_id']}/events")).text)
     assert found["status"] == "completed"
     results = [json.loads(each["data"]) for each in seen if each["event"] == "ToolCallCompleted"]
     assert results[0]["success"] is approved
@@ -239,7 +240,7 @@ async def test_a_question_is_answered_and_an_external_result_delivered() -> None
         run = await begun(client)
         question = await waiting(client, run)
         assert (question["kind"], question["request"]["text"]) == ("question", "Which size?")
-        path = f"/v1/runs/{run['id']}/requests"
+        path = f"/v1/runs/{run['run_id']}/requests"
         answered = {"kind": "question", "answer": "L"}
         assert (await client.post(f"{path}/{question['id']}", json=answered)).status_code == 204
         located = await waiting(client, run, "call")
@@ -263,11 +264,11 @@ async def test_requests_with_one_key_begin_one_run() -> None:
         async with anyio.create_task_group() as group:
             for _ in range(5):
                 group.start_soon(ask, "Order tea.")
-        assert {each.json()["id"] for each in found} == {found[0].json()["id"]}
+        assert {each.json()["run_id"] for each in found} == {found[0].json()["run_id"]}
         await ask("Order coffee.")
         assert (found[-1].status_code, found[-1].json()["code"]) == (422, "other-task")
         other = await client.post("/v1/runs", json={"task": "Order tea.", "user": "bob"}, headers=once)
-        assert other.json()["id"] != found[0].json()["id"]
+        assert other.json()["run_id"] != found[0].json()["run_id"]
     assert app.state.service.started == 2
 
 
@@ -288,7 +289,7 @@ async def test_limits_of_runs_streams_and_bodies_are_kept_and_given_back() -> No
         assert (third.status_code, third.json()["code"]) == (429, "too-many-runs")
         large = await client.post("/v1/runs", json={"task": "x" * 500})
         assert large.status_code == 413
-        path = f"/v1/runs/{runs[0]['id']}/events"
+        path = f"/v1/runs/{runs[0]['run_id']}/events"
         async with client.stream("GET", path) as stream:
             await anext(stream.aiter_lines())
             assert (await client.get(path)).json()["code"] == "too-many-streams"
@@ -316,7 +317,7 @@ async def test_dependencies_are_made_for_whoever_asks() -> None:
     async with asking(create_app(served, deps=lambda principal: f"user {principal.user}")) as client:
         run = await begun(client)
         await ended(client, run)
-        text = (await client.get(f"/v1/runs/{run['id']}/events")).text
+        text = (await client.get(f"/v1/runs/{run['run_id']}/events")).text
     assert "user None" in text
 
 
@@ -338,6 +339,9 @@ async def test_sessions_are_listed_read_renamed_forked_and_deleted() -> None:
         assert (forked.status_code, forked.json()["turns"]) == (201, 1)
         taken = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other"})
         assert (taken.status_code, taken.json()["code"]) == (409, "session-refused")
+        copied = await client.post(f"{base}/my talk/fork", params=whose)
+        assert (copied.status_code, copied.json()["turns"]) == (201, 2)
+        assert (await client.delete(f"{base}/{copied.json()['name']}", params=whose)).status_code == 204
         assert (await client.delete(f"{base}/my talk", params=whose)).status_code == 204
         assert (await client.delete(f"{base}/my talk", params=whose)).status_code == 404
         names = [each["name"] for each in (await client.get(base, params=whose)).json()["data"]]
@@ -368,10 +372,10 @@ async def test_a_durable_run_is_found_by_the_next_server_and_settled_there(tmp_p
     async with asking(create_app(served())) as client:
         request = await waiting(client, run)
         body = {"kind": "approval", "approved": True}
-        settled = await client.post(f"/v1/runs/{run['id']}/requests/{request['id']}", json=body)
+        settled = await client.post(f"/v1/runs/{run['run_id']}/requests/{request['id']}", json=body)
         assert settled.status_code == 204
         found = await ended(client, run)
-        streamed = events_of((await client.get(f"/v1/runs/{run['id']}/events")).text)
+        streamed = events_of((await client.get(f"/v1/runs/{run['run_id']}/events")).text)
     assert (found["status"], found["output"], found["user"]) == ("completed", "Done.", "ada")
     assert [each["event"] for each in streamed] == ["run"]
     assert json.loads(streamed[0]["data"]) == found
@@ -401,8 +405,8 @@ async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> No
     resumed = builder(forever(answer("Done."))).with_tools(returns)
     app = create_app(resumed.with_durability(tmp_path / "r.db", recover=False).build())
     async with asking(app) as client:
-        assert (await client.get(f"/v1/runs/{run['id']}")).json()["status"] == "interrupted"
-        assert (await client.post(f"/v1/runs/{run['id']}/resume")).status_code == 202
+        assert (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] == "interrupted"
+        assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
         found = await ended(client, run)
     assert (found["error"], found["status"], found["output"]) == (None, "completed", "Done.")
 
@@ -414,11 +418,45 @@ async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:
         assert run["status"] == "queued"
         with anyio.move_on_after(0.05):
             await ended(client, run)
-        assert (await client.get(f"/v1/runs/{run['id']}")).json()["status"] == "queued"
+        assert (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] == "queued"
         await agent.runs.work("web", until_idle=True)
         assert (await ended(client, run))["output"] == "Done."
     async with asking(create_app(agent, queue="web")) as client:
         assert (await ended(client, await begun(client)))["output"] == "Done."
+
+
+@pytest.mark.parametrize("run_id", ["order/7", "100%", "a?b#c", "a b", "a%2Fb", "ü…/..", "../x", "//"])
+async def test_a_run_of_the_program_is_reached_by_its_id(tmp_path: Path, run_id: str) -> None:
+    agent = builder(call("delete", path="a.tmp"), answer("Done.")).with_tools(delete).with_approval()
+    served = agent.with_durability(tmp_path / "runs.db").build()
+    async with asking(create_app(served)) as client, anyio.create_task_group() as group:
+        group.start_soon(lambda: served.run("Do it.", run_id=run_id))
+        path, request = f"/v1/runs/{quote(run_id, safe='')}", dict[str, Any]()
+        while not request:
+            found = await client.get(path)
+            request = next(iter(found.json().get("requests", ())), {})
+        settling = f"{path}/requests/{quote(request['id'], safe='')}"
+        body = {"kind": "approval", "approved": True}
+        assert (await client.post(settling, json=body)).status_code == 204
+        ended_run = (await client.get(path, params={"wait_s": 60})).json()
+        assert (await client.post(f"{path}/cancel")).json()["code"] == "run-not-under-way"
+        (streamed,) = events_of((await client.get(f"{path}/events")).text)
+    assert (ended_run["run_id"], ended_run["output"]) == (run_id, "Done.")
+    assert json.loads(streamed["data"]) == ended_run
+
+
+@pytest.mark.parametrize("name", [".", ".."])
+async def test_a_name_that_no_path_can_have_is_refused_at_the_start(tmp_path: Path, name: str) -> None:
+    agent = builder(say("Done.")).with_durability(tmp_path / "runs.db").build()
+    async with asking(create_app(agent)) as client:
+        with pytest.raises(AgentError, match="run_id: got"):
+            await agent.run("Do it.", run_id=name)
+        await agent.run("Do it.", run_id="one")
+        with pytest.raises(AgentError, match="into: got"):
+            await agent.runs.fork("one", at=1, into=name)
+        for field in ("user", "session"):
+            refused = await client.post("/v1/runs", json={"task": "Do it.", field: name})
+            assert (refused.status_code, refused.json()["code"]) == (422, "invalid-body")
 
 
 # --- health, metrics ------------------------------------------------------------------------------------

@@ -60,7 +60,7 @@ async def house(folder: Path, durable: bool = False) -> AsyncIterator[House]:
     app = create_app(agents, keys=keys)
     async with asking(app) as client:
         body = {"agent": "clerk", "task": f"Remember: {SECRET}.", "session": "diary"}
-        run = (await client.post("/v1/runs", json=body, headers=who["ada"])).json()["id"]
+        run = (await client.post("/v1/runs", json=body, headers=who["ada"])).json()["run_id"]
         await client.get(f"/v1/runs/{run}?wait_s=60", headers=who["ada"])
         yield House(client, who, run, app)
 
@@ -117,7 +117,9 @@ async def test_a_session_of_the_same_name_is_each_users_own(tmp_path: Path) -> N
         for name in ("diary", "ada:diary"):
             body = {"agent": "clerk", "task": "What was the code?", "session": name}
             run = await home.client.post("/v1/runs", json=body, headers=home.keys["bob"])
-            found = await home.client.get(f"/v1/runs/{run.json()['id']}?wait_s=60", headers=home.keys["bob"])
+            found = await home.client.get(
+                f"/v1/runs/{run.json()['run_id']}?wait_s=60", headers=home.keys["bob"]
+            )
             assert found.json()["status"] == "completed"
         requests = home.app.state.service.agents["clerk"].container.models.llm().requests
     assert ["Remember" in str(each.messages) for each in requests] == [True, False, False]
@@ -207,11 +209,11 @@ async def test_in_any_order_of_requests_each_reads_its_own(
             if key != "backend" and user not in (None, key):
                 assert begun.status_code == 403
                 continue
-            owners[begun.json()["id"]] = owner
-            await client.get(f"/v1/runs/{begun.json()['id']}?wait_s=60", headers=who[key])
+            owners[begun.json()["run_id"]] = owner
+            await client.get(f"/v1/runs/{begun.json()['run_id']}?wait_s=60", headers=who[key])
         for reader in ("ada", "bob"):
             listed = (await client.get("/v1/runs", headers=who[reader])).json()["data"]
-            assert {each["id"] for each in listed} == {run for run, of in owners.items() if of == reader}
+            assert {each["run_id"] for each in listed} == {run for run, of in owners.items() if of == reader}
             sessions = (await client.get("/v1/agents/clerk/sessions", headers=who[reader])).json()["data"]
             for each in sessions:
                 path = f"/v1/agents/clerk/sessions/{each['name']}"
@@ -294,8 +296,8 @@ async def test_hostile_texts_of_models_and_tools_stay_within_their_event() -> No
     built = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(look).build()
     async with asking(create_app(built)) as client:
         run = (await client.post("/v1/runs", json={"task": hostile})).json()
-        await client.get(f"/v1/runs/{run['id']}?wait_s=60")
-        streamed = await client.get(f"/v1/runs/{run['id']}/events")
+        await client.get(f"/v1/runs/{run['run_id']}?wait_s=60")
+        streamed = await client.get(f"/v1/runs/{run['run_id']}/events")
     events = events_of(streamed.text)
     assert [each["event"] for each in events].count("run") == 1
     assert [int(each["id"].partition(":")[2]) for each in events[:-1]] == list(range(1, len(events)))
@@ -318,7 +320,7 @@ async def test_idle_streams_end_with_their_readers() -> None:
     app = create_app(built, limits=KeyLimits(streams=200))
     uses = app.state.service.uses
     async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
-        run = (await client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        run = (await client.post("/v1/runs", json={"task": "Wait."})).json()["run_id"]
         await begun.wait()
         asked = f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: localhost\r\n\r\n".encode()
         port = int(address.rpartition(":")[2])

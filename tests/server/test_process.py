@@ -69,7 +69,7 @@ async def process(**options: Any) -> AsyncIterator[Process]:
 async def test_runs_under_way_end_before_the_server_does() -> None:
     async with process() as found:
         client = found.client
-        run = (await client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        run = (await client.post("/v1/runs", json={"task": "Wait."})).json()["run_id"]
         async with client.stream("GET", f"/v1/runs/{run}/events") as stream:
             found.signal()
             await until(lambda: found.app.state.service.is_draining)
@@ -86,7 +86,7 @@ async def test_runs_under_way_end_before_the_server_does() -> None:
 @pytest.mark.parametrize("how", ["the time is over", "a second signal"])
 async def test_runs_that_do_not_end_are_cancelled(how: str) -> None:
     async with process(drain_s=3_600 if how == "a second signal" else 0) as found:
-        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["run_id"]
         async with found.client.stream("GET", f"/v1/runs/{run}/events") as stream:
             found.signal()
             if how == "a second signal":
@@ -127,7 +127,7 @@ class Unread(TimedProtocol):
 
 async def test_a_stream_that_nobody_reads_is_ended() -> None:
     async with process(http=Unread) as found:
-        run = (await found.client.post("/v1/runs", json={"task": "x" * 5_000_000})).json()["id"]
+        run = (await found.client.post("/v1/runs", json={"task": "x" * 5_000_000})).json()["run_id"]
         uses = found.app.state.service.uses
         with socket.socket() as reader:
             reader.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4_096)
@@ -140,7 +140,7 @@ async def test_a_stream_that_nobody_reads_is_ended() -> None:
 
 async def test_a_request_that_takes_longer_than_its_head_is_answered() -> None:
     async with process(http=Impatient) as found:
-        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["id"]
+        run = (await found.client.post("/v1/runs", json={"task": "Wait."})).json()["run_id"]
         short = await found.client.get(f"/v1/runs/{run}", params={"wait_s": 0.3})
         assert short.json()["status"] == "running"
         found.go.set()

@@ -73,7 +73,7 @@ def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path, how: signal.S
     with OpenAIServer(Answer("never", delay_s=3_600), Answer("Hello Ada.")) as model:
         write_agent(tmp_path, model)
         with serving(tmp_path, *options) as first:
-            run = first.client.post("/v1/runs", json={"task": "Greet me."}, headers=ada).json()["id"]
+            run = first.client.post("/v1/runs", json={"task": "Greet me."}, headers=ada).json()["run_id"]
             assert model.asked.wait(60)
             first.process.send_signal(how)
             assert first.process.wait() == -how
@@ -83,14 +83,14 @@ def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path, how: signal.S
             assert (found["status"], found["output"]) == ("completed", "Hello Ada.")
             assert second.client.get(path, headers=bob).status_code == 404
             listed = second.client.get("/v1/runs", headers=ada).json()["data"]
-            assert [each["id"] for each in listed] == [run]
+            assert [each["run_id"] for each in listed] == [run]
 
 
 def test_a_run_under_way_ends_before_its_process(tmp_path: Path) -> None:
     with OpenAIServer(Answer("Hello Ada.", delay_s=1.0)) as model:
         write_agent(tmp_path, model)
         with serving(tmp_path, "--drain", "60") as served:
-            run = served.client.post("/v1/runs", json={"task": "Greet me."}).json()["id"]
+            run = served.client.post("/v1/runs", json={"task": "Greet me."}).json()["run_id"]
             with served.client.stream("GET", f"/v1/runs/{run}/events") as stream:
                 assert model.asked.wait(60)
                 served.process.send_signal(signal.SIGTERM)
@@ -116,7 +116,7 @@ def test_runs_are_queued_for_workers_over_postgres(
                 worker = subprocess.Popen([*words, "--runs", url, "--queue", "web"], cwd=ROOT)
                 try:
                     for each in begun:  # read by the other server
-                        path = f"/v1/runs/{each['id']}"
+                        path = f"/v1/runs/{each['run_id']}"
                         while (found := two.client.get(path, params={"wait_s": 60}).json())["output"] is None:
                             assert found["status"] in ("queued", "running")
                         assert found["status"] == "completed"
