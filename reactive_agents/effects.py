@@ -12,7 +12,8 @@ import inspect
 import logging
 import math
 import sys
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
@@ -314,6 +315,8 @@ async def within(
         timeout: holds the time, for code that may stop it.
     """
     begun_at = monotonic()
+    if timeout is not None:
+        timeout._expires_at = begun_at + seconds
     with anyio.CancelScope() as scope:
         begun = running.__await__()
         returned: _A
@@ -333,13 +336,21 @@ async def within(
 
 
 class Timeout:
-    """A timeout whose time does not pass while people are waited for."""
+    """A timeout whose time does not pass while people are waited for.
+
+    It belongs to the event loop on which it is made; any thread may use it.
+    """
 
     def __init__(self) -> None:
+        self._call_soon = calls_on_this_loop()
+        self._now = _clock_of_this_loop()
         self._thread = get_ident()
         self._scope: anyio.CancelScope | None = None
         self._left_s = math.inf
         self._stops = 0
+        self._expires_at = math.inf
+        self._is_cut_off = False
+        self._handlers: list[Callable[[], object]] = []
 
     def begin(self, scope: anyio.CancelScope, left_s: float) -> None:
         """Cancel the scope when the seconds have passed."""
@@ -348,27 +359,63 @@ class Timeout:
             scope.deadline = anyio.current_time() + left_s
 
     def stop(self) -> None:
-        """Let no time pass until :meth:`go_on`, which is called as often.
-
-        A timeout of another thread cannot be stopped."""
-        if self._thread != get_ident():
-            return
-        self._stops += 1
-        if self._stops == 1 and self._scope is not None:
-            self._left_s = self._scope.deadline - anyio.current_time()
-            self._scope.deadline = math.inf
+        """Let no time pass until :meth:`go_on`, which is called as often."""
+        self._call_soon(self._stop)
 
     def go_on(self) -> None:
         """Let the time pass again."""
-        if self._thread != get_ident():
-            return
+        self._call_soon(self._go_on)
+
+    def cut_off(self) -> None:
+        """Call the handlers: what ran within the time goes on by itself, in a thread."""
+        self._is_cut_off = True
+        for handler in tuple(self._handlers):
+            handler()
+
+    def on_cut_off(self, handler: Callable[[], object]) -> Callable[[], None]:
+        """Register a handler, which may be called twice; return what unregisters it."""
+        self._handlers.append(handler)
+        if self._is_cut_off:
+            handler()
+        return lambda: self._handlers.remove(handler)
+
+    def blocked_s(self) -> float:
+        """Return the seconds that are left if this thread, which is the loop's, blocks."""
+        return self._expires_at - monotonic() if self._thread == get_ident() else math.inf
+
+    def _stop(self) -> None:
+        self._stops += 1
+        if self._stops == 1 and self._scope is not None:
+            self._left_s = self._scope.deadline - self._now()
+            self._scope.deadline = math.inf
+
+    def _go_on(self) -> None:
         self._stops -= 1
         if not self._stops and self._scope is not None:
-            self._scope.deadline = anyio.current_time() + self._left_s
+            self._scope.deadline = self._now() + self._left_s
 
 
 TIMEOUTS: ContextVar[tuple[Timeout, ...]] = ContextVar("timeouts", default=())
 """The timeouts of the tool calls within which this code runs."""
+
+
+@contextmanager
+def cut_off_with_caller(seconds: float = math.inf) -> Iterator[None]:
+    """Cancel the block with the tool call that it is part of, or after seconds."""
+    call_soon = calls_on_this_loop()
+    with anyio.CancelScope(deadline=anyio.current_time() + seconds) as scope:
+        registered = [each.on_cut_off(partial(call_soon, scope.cancel)) for each in TIMEOUTS.get()]
+        try:
+            yield
+        finally:
+            for unregister in registered:
+                unregister()
+
+
+def blocked_seconds() -> float:
+    """Return how many seconds this event loop may be blocked by its timeouts."""
+    left = anyio.current_effective_deadline() - anyio.current_time()
+    return min((left, *(each.blocked_s() for each in TIMEOUTS.get())))
 
 
 def is_cancelled() -> bool:
@@ -398,6 +445,14 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     if trio is not None and trio.lowlevel.in_trio_run():
         return trio.lowlevel.current_trio_token().run_sync_soon  # type: ignore[no-any-return]
     return asyncio.get_running_loop().call_soon_threadsafe
+
+
+def _clock_of_this_loop() -> Callable[[], float]:
+    """Return a function that returns the loop's time, also outside of its tasks."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        return trio.current_time  # type: ignore[no-any-return]
+    return asyncio.get_running_loop().time
 
 
 _spawned: set[asyncio.Task[None]] = set()

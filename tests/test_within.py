@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
+from collections.abc import Callable
 from contextvars import ContextVar
 
 import anyio
 import pytest
 
 from reactive_agents import effects
-from reactive_agents.effects import within
+from reactive_agents.effects import Timeout, within
 from reactive_agents.testing import FakeClock
 from tests.support.virtual_time import Backend, virtual_time
 
@@ -147,3 +149,22 @@ async def test_a_future_that_fails_raises_where_it_is_awaited() -> None:
             return await wait(SOON)
 
     assert await within(LONG, waiting(), LATE) == "in time"
+
+
+async def test_another_thread_stops_the_time_and_lets_it_go_on() -> None:
+    timeout = Timeout()
+
+    def from_elsewhere(change: Callable[[], None]) -> None:
+        thread = threading.Thread(target=change)
+        thread.start()
+        thread.join()
+
+    async def waiting_for_a_person(after_s: float) -> str:
+        from_elsewhere(timeout.stop)
+        await anyio.sleep(LONG)
+        from_elsewhere(timeout.go_on)
+        return await wait(after_s)
+
+    assert await within(0.1, waiting_for_a_person(SOON), LATE, timeout=timeout) == "in time"
+    timeout = Timeout()
+    assert await within(0.1, waiting_for_a_person(LONG), LATE, timeout=timeout) == LATE

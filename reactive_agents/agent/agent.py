@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import aclosing
 from datetime import timedelta
+from math import inf
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Generic, Self, overload
 
@@ -51,7 +52,14 @@ from reactive_agents.core.tasks import (
     TypedResult,
 )
 from reactive_agents.core.tasks import AgentResult as AgentResult
-from reactive_agents.effects import Effect, Settled, attempt, effect
+from reactive_agents.effects import (
+    Effect,
+    Settled,
+    attempt,
+    blocked_seconds,
+    cut_off_with_caller,
+    effect,
+)
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
@@ -158,7 +166,9 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        ready, changes = _value(self._run_of(task, options))
+        return await self._conducted(*_value(self._run_of(task, options)))
+
+    async def _conducted(self, ready: Task, changes: RunChanges) -> Any:
         conducting = self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         outcome = await attempt(conducting)
         if not isinstance(outcome, Success):
@@ -193,39 +203,45 @@ class ReactiveAgent(Generic[R, D]):
 
         It uses its own event loop, blocks until the end, and closes what the run opened. On the main thread
         SIGTERM cancels the run and ends the process after it, unless the program handles SIGTERM itself. A
-        run on another thread is cut off by the end of the process.
+        run on another thread is cut off by the end of the process. Within a tool it is cancelled when the
+        time of the tool's call, or of the run that made the call, is up.
 
         Arguments and errors are those of :meth:`run`.
         """
+        ready, changes = _value(self._run_of(task, options))
 
-        async def run_and_close() -> R:
+        async def run_and_close(results: list[Any], seconds: float) -> None:
             try:
-                result: R = await self.run(task, **options)
-                return result
+                with cut_off_with_caller(seconds):
+                    results.append(await self._conducted(ready, changes))
             finally:
                 with anyio.CancelScope(shield=True):
                     await self.aclose()
 
-        async def run_on_this_thread() -> R:
+        async def run_on_this_thread() -> list[Any]:
+            results: list[Any] = []
             with cancel_on_sigterm():
-                return await run_and_close()
-            raise AssertionError("the signal ends the process")
-
-        async def run_within(scope: anyio.CancelScope) -> list[R]:
-            results: list[R] = []
-            with scope:
-                results.append(await run_and_close())
+                await run_and_close(results, inf)
             return results
 
-        if not _inside_event_loop():
-            return anyio.run(run_on_this_thread)
-        from anyio.from_thread import start_blocking_portal  # also imports the threads of the library
+        async def run_within(scope: anyio.CancelScope, seconds: float) -> list[Any]:
+            results: list[Any] = []
+            with scope:
+                await run_and_close(results, seconds)
+            return results
 
-        with start_blocking_portal() as portal:
-            scope = portal.call(anyio.CancelScope)
-            with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
-                results = portal.call(run_within, scope)
-        return results[0]  # without one the signal has ended the process
+        if _inside_event_loop():
+            from anyio.from_thread import start_blocking_portal  # also imports the threads of the library
+
+            with start_blocking_portal() as portal:
+                scope = portal.call(anyio.CancelScope)
+                with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
+                    results = portal.call(run_within, scope, blocked_seconds())
+        else:
+            results = anyio.run(run_on_this_thread)
+        if not results:
+            raise AgentError(errors.RunCancelled(ready.id, "agent-loop"))
+        return results[0]
 
     @overload
     def run_effect(

@@ -3,23 +3,26 @@
 from __future__ import annotations
 
 import sqlite3
+import threading
 from pathlib import Path
 
 import anyio
 import anyio.lowlevel
+import anyio.to_thread
 import pytest
 from dependency_injector.providers import Object
 from returns.maybe import Some
+from returns.result import Result
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.governance.budget import SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.errors import LLMErrors, ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted, TaskFailed
 from reactive_agents.core.governance import ApprovalRequest
-from reactive_agents.core.models import TokenPrice
-from reactive_agents.effects import attempt
+from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
+from reactive_agents.effects import attempt, effect
 from reactive_agents.engine.execution import MOST_NESTED_RUNS
 from reactive_agents.testing import (
     EventRecorder,
@@ -110,6 +113,46 @@ async def test_an_agent_that_takes_too_long_is_cancelled() -> None:
     result = await caller(asking(LATE), inner, timeout_s=0.05).run("Find my keys.")
     assert "did not end within 0.05 seconds" in result.steps[1].content
     assert inner.running() == ()
+
+
+class Endless(ScriptedLLM):
+    """Never answers; ``cut_off`` is set when it is cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.cut_off = threading.Event()
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            self.cut_off.set()
+        raise AssertionError("it sleeps for ever")
+
+
+@pytest.mark.parametrize("limit", ["run", "tool_call"])
+@pytest.mark.parametrize("blocking", [False, True], ids=["in-a-thread", "on-the-loop"])
+async def test_an_agent_that_is_run_without_async_ends_with_the_call_of_its_tool(
+    blocking: bool, limit: str
+) -> None:
+    endless = Endless()
+    inner = ReactiveAgents.create().with_llm(endless).with_reasoning().build()
+
+    def search(question: str) -> str:
+        """Search for an answer."""
+        return str(inner.run_sync(question).output)
+
+    async def search_at_once(question: str) -> str:
+        """Search for an answer."""
+        return search(question)
+
+    name = "search_at_once" if blocking else "search"
+    llm = ScriptedLLM(call(name, question="Where?"), forever(say("Nowhere.")))
+    outer = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(search, search_at_once)
+    result = await outer.with_timeout(**{limit: 0.2}).build().run("Find my keys.")
+    assert result.status == ("partial" if limit == "run" else "completed")
+    assert await anyio.to_thread.run_sync(endless.cut_off.wait, 60)
 
 
 async def test_what_it_spent_counts_also_when_the_caller_is_cancelled_beside_it() -> None:

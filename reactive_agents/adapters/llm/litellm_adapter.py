@@ -7,11 +7,12 @@ from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
 from typing import TYPE_CHECKING, Never, TypeAlias
 
+from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.attempts import AttemptFailed, FailedAttempt, FailedAttempts, attempts
 from reactive_agents.adapters.llm.litellm_loader import Connections, is_loaded, load_litellm, on_asyncio
-from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters
+from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, Sent, sent_with
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import models
@@ -193,11 +194,12 @@ class LiteLLM:
 
         parameters = _Parameters(prepared, self._refused)
         try:
+            await parameters.begin()
             async for attempt in self._attempts():
-                answer = await self._within_limits(parameters.request, ask)
+                answer = await self._within_limits(parameters, ask)
                 while isinstance(answer, Failure) and parameters.refused(answer.failure()):
                     failed_attempts.enter(answer.failure())
-                    answer = await self._within_limits(parameters.request, ask)
+                    answer = await self._within_limits(parameters, ask)
                 parameters.conclude(answer.failure() if isinstance(answer, Failure) else None)
                 if isinstance(answer, Failure):
                     failed_attempts.enter(answer.failure())
@@ -208,6 +210,8 @@ class LiteLLM:
                     return answer
         except AttemptFailed as last:
             return Failure(last.attempt)
+        finally:
+            parameters.end()
         raise AssertionError("the last attempt answers or raises")
 
     async def _stream_from(
@@ -223,18 +227,19 @@ class LiteLLM:
             return
         from reactive_agents.adapters.llm.completion import PartialText, ask_streaming
 
-        parameters = _Parameters(prepared, self._refused)
         partial = PartialText(prepared.model, request)
         failed: FailedAttempt | None = None
+        parameters = _Parameters(prepared, self._refused)
         try:
+            await parameters.begin()
             async for attempt in self._attempts():
                 if failed is not None and not partial.continues():
                     yield models.StreamRestarted(failed.error.message)
                 asking = True
                 while asking:
                     asking, failed = False, None
+                    admission = await self._admit(partial.continued(parameters.request))
                     asked = partial.continued(parameters.request)
-                    admission = await self._admit(asked)
                     async with aclosing(ask_streaming(asked)) as deltas:
                         async for delta in deltas:
                             if admission is not None:
@@ -258,13 +263,15 @@ class LiteLLM:
                     raise AttemptFailed(failed)
         except AttemptFailed as last:
             yield last.attempt
+        finally:
+            parameters.end()
 
     async def _within_limits(
-        self, prepared: PreparedRequest, ask: _Ask
+        self, parameters: _Parameters, ask: _Ask
     ) -> Result[models.ModelResponse, FailedAttempt]:
         """Send a request as soon as the limits of its key allow it."""
-        admission = await self._admit(prepared)
-        answer = await ask(prepared)
+        admission = await self._admit(parameters.request)
+        answer = await ask(parameters.request)
         if admission is not None:
             admission.settle(answer.unwrap() if isinstance(answer, Success) else answer.failure())
         return answer
@@ -312,28 +319,49 @@ class LiteLLM:
 
 
 class _Parameters:
-    """The request to one model, without the parameters that it is found to refuse.
-
-    Attributes:
-        request: to send next.
-    """
+    """The request to one model, without the parameters that it is found to refuse."""
 
     def __init__(self, request: PreparedRequest, known: RefusedParameters) -> None:
-        self.request = request
+        self._request = request
         self._known = known
         self._found = 0
+        self._first: Sent | None = None
+
+    async def begin(self) -> None:
+        """Wait for the first request with the same parameters, where one is under way."""
+        asked = self._request.request
+        sent = None if asked.exact else sent_with(asked, self._request.model, self._request.base_url)
+        if sent is not None and await self._known.is_first(sent):
+            self._first = sent
+
+    def end(self) -> None:
+        """Hold up no other request, however this one has ended."""
+        self._go_on(taken=False)
+
+    @property
+    def request(self) -> PreparedRequest:
+        """The request to send next, without what other requests have found out meanwhile."""
+        request = self._request
+        if not request.request.exact:
+            known = self._known.of(request.model, request.base_url)
+            new = tuple(each for each in known if each not in request.omitted)
+            if new:
+                self._request = request = evolve(request, omitted=(*new, *request.omitted))
+        return request
 
     def refused(self, failed: FailedAttempt) -> bool:
         """Return whether to ask again at once, without a parameter that was refused."""
-        if not failed.refusal or self.request.request.exact:
+        if not failed.refusal or self._request.request.exact:
             return False
         from reactive_agents.adapters.llm.completion import without_refused
 
-        without = without_refused(self.request, failed)
+        without = without_refused(self._request, failed)
         if without is None:
             return False
-        self.request, self._found = without, self._found + 1
         omission, model = without.omitted[-1], without.model
+        if omission in self._known.of(model, without.base_url):  # another request was faster
+            return True
+        self._request, self._found = without, self._found + 1
         _log.warning("The provider of %s refused the parameter %s.", model, omission.parameter)
         publish = PUBLISH.get()
         if publish is not None:
@@ -345,6 +373,13 @@ class _Parameters:
     def conclude(self, failed: FailedAttempt | None) -> None:
         """Remember what was refused, unless the request without it was refused too."""
         if self._found and (failed is None or not failed.refusal):
-            request = self.request
+            request = self._request
             self._known.remember(request.model, request.base_url, request.omitted[-self._found :])
             self._found = 0
+        self._go_on(taken=failed is None)
+
+    def _go_on(self, *, taken: bool) -> None:
+        """Let those requests go on that wait for this one."""
+        if self._first is not None:
+            first, self._first = self._first, None
+            self._known.conclude(first, taken=taken)

@@ -4,19 +4,26 @@ Providers differ in the parameters that they take, and some refuse one that anot
 out what it knows a model not to take. What a provider refuses all the same, by a status that stands for a bad
 request and a text that names it, is left out, and remembered for the model at its address, so that
 later requests of the process do not make the mistake. A value that is out of a range is remembered by itself:
-another value of the same parameter may be taken.
+another value of the same parameter may be taken. The first request with some parameters goes ahead of those
+that are made at the same time, so that they do not each find out the same.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
+import anyio
 from attrs import frozen
 
+from reactive_agents.core.model_settings import NO_SETTINGS, UNSET
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.effects import calls_on_this_loop
+
+FIRST_ANSWER_S: Final = 2.0
+"""Seconds that requests wait for the first with their parameters; a refusal comes sooner than an answer."""
 
 _NAMES: Final[Mapping[str, tuple[str, ...]]] = {
     "temperature": ("temperature",),
@@ -219,14 +226,38 @@ def _place(name: str, text: str) -> int | None:
     return min(found, default=None)
 
 
+Sent: TypeAlias = tuple[str, str, tuple[str, ...]]
+"""A model, its address, and the names of the parameters that a request is sent with."""
+
+
+def sent_with(request: ModelRequest, model: str, address: str | None) -> Sent | None:
+    """Return the parameters of a request; ``None`` for one without."""
+    settings = request.settings
+    if settings is NO_SETTINGS:
+        given = (request.temperature, request.max_tokens, request.response_schema)
+        if given == (None, None, None) and (request.parallel_tool_calls is None or not request.tools):
+            return None
+    fields = ("temperature", "max_tokens", "parallel_tool_calls", "response_schema")
+    others = ("top_p", "seed", "stop", "reasoning_effort", "thinking_budget")
+    names = [name for name in fields if getattr(request, name) is not None]
+    names += [name for name in others if getattr(settings, name) not in (UNSET, None)]
+    return (model, address or "", tuple(names)) if names else None
+
+
 class RefusedParameters:
     """The parameters that providers have refused, by model and address.
 
     Any thread may use it.
+
+    Args:
+        first_answer_s: seconds to wait for the first request with some parameters, 0 or more.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, *, first_answer_s: float = FIRST_ANSWER_S) -> None:
         self._known: dict[tuple[str, str], tuple[Omission, ...]] = {}
+        self._taken: set[Sent] = set()
+        self._first: dict[Sent, list[Callable[[], object]]] = {}
+        self._first_answer_s = first_answer_s
         self._lock = Lock()
 
     def of(self, model: str, address: str | None) -> tuple[Omission, ...]:
@@ -239,6 +270,33 @@ class RefusedParameters:
             known = self._known.get((model, address or ""), ())
             new = tuple(each for each in omissions if each not in known)
             self._known[model, address or ""] = known + new
+
+    async def is_first(self, sent: Sent) -> bool:
+        """Return whether no request with these parameters was taken or is under way.
+
+        Where one is under way, it is waited for. Who is the first calls :meth:`conclude`.
+        """
+        if sent in self._taken:
+            return False
+        call_soon, ended = calls_on_this_loop(), anyio.Event()
+        with self._lock:
+            waiting = self._first.get(sent)
+            if waiting is None:
+                self._first[sent] = []
+                return True
+            waiting.append(lambda: call_soon(ended.set))
+        with anyio.move_on_after(self._first_answer_s):
+            await ended.wait()
+        return False
+
+    def conclude(self, sent: Sent, *, taken: bool) -> None:
+        """The first request with these parameters has ended; let the others go on."""
+        with self._lock:
+            if taken:
+                self._taken.add(sent)
+            waiting = self._first.pop(sent, [])
+        for go_on in waiting:
+            go_on()
 
 
 REFUSED: Final = RefusedParameters()

@@ -67,6 +67,7 @@ async def run_function(
     """Return the function's value or the failure, and its reported spending.
 
     A thread that does not end in time is abandoned: it goes on by itself, and what it returns is dropped.
+    A run that it began is cancelled.
 
     Args:
         thread: what it runs in; ``None`` for the event loop, since it is ``async``.
@@ -81,11 +82,13 @@ async def run_function(
         value: Any = await within(timeout_s, running, _NOTHING, timeout=timeout)
     except BaseException as error:  # a tool function is arbitrary user code
         if not _is_its_own(error):
+            timeout.cut_off()
             raise
         return Failure(_raised(tool_name, error)), ()
     finally:
         TIMEOUTS.reset(token)
     if value is _NOTHING:
+        timeout.cut_off()
         return Failure(ToolTimedOut(tool_name, timeout_s)), ()
     usage: tuple[RunUsage, ...] = ()
     if isinstance(value, ToolReport):

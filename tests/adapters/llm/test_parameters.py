@@ -7,6 +7,8 @@ import logging
 from collections.abc import Iterator
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import pytest
 from returns.result import Failure, Result
 
@@ -210,6 +212,55 @@ async def test_a_refused_parameter_is_left_out_at_once_and_from_then_on(
         (ModelParameterRefused, "openai/house-brand", "parallel_tool_calls", ""),
     ]
     assert "refused the parameter temperature" in caplog.text
+
+
+@pytest.mark.parametrize("streaming", [False, True], ids=["whole", "streamed"])
+async def test_requests_of_one_time_find_out_once_what_is_refused(
+    streaming: bool, published: list[tuple[Any, ...]]
+) -> None:
+    refused = RefusedParameters(first_answer_s=60)
+    words = {name: f"Unknown parameter: '{name}'." for name in ("temperature", "top_p")}
+    with Refusing(**words) as server:
+        llm = adapter(server, "openai/house-brand", refused)
+        answers: list[str] = []
+
+        async def one() -> None:
+            answers.append((await ask(llm, TURN.under(ALL), streaming=streaming)).unwrap().content)
+
+        async with anyio.create_task_group() as group:
+            for _ in range(10):
+                group.start_soon(one)
+        await llm.aclose()
+    assert answers == ["ready"] * 10
+    assert len(server.requests) == 12
+    assert [each[2] for each in published] == ["temperature", "top_p"]
+
+
+async def test_the_first_request_holds_up_no_other_for_long_or_when_it_is_cancelled() -> None:
+    refused, sent = RefusedParameters(first_answer_s=0), ("m", "", ("top_p",))
+    assert await refused.is_first(sent)
+    assert not await refused.is_first(sent)  # it goes on beside it
+    refused.conclude(sent, taken=False)
+    assert await refused.is_first(sent)
+    refused.conclude(sent, taken=True)
+    assert not await refused.is_first(sent)
+    patient = RefusedParameters(first_answer_s=60)
+    with OpenAIServer(Raw(200, delay_s=600), Answer("ready")) as server:
+        llm = adapter(server, "openai/house-brand", patient)
+        async with anyio.create_task_group() as group:
+            cut_off = anyio.CancelScope()
+
+            async def first() -> None:
+                with cut_off:
+                    await ask(llm, TURN.under(ALL))
+
+            group.start_soon(first)
+            await anyio.to_thread.run_sync(server.asked.wait)
+            group.start_soon(ask, llm, TURN.under(ALL))
+            await anyio.wait_all_tasks_blocked()
+            cut_off.cancel()
+        await llm.aclose()
+    assert len(server.requests) == 2
 
 
 async def test_the_other_name_of_the_limit_of_tokens_is_taken(published: list[tuple[Any, ...]]) -> None:
