@@ -4,8 +4,8 @@ A subcommand is imported when it is called: ``--version`` and ``--help`` import 
 import what only ``persona`` needs. So the summaries that ``--help`` prints stand in the table below, and a
 test compares them with the subcommands' own help.
 
-While a subcommand is imported, an interrupt ends the process at once: an exception raised in the middle of
-an import may be swallowed by the module that is being imported.
+Until a subcommand is imported, an interrupt ends the process at once: an exception raised in the middle of an
+import may be swallowed by the module that is being imported.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from reactive_agents import __version__
-from reactive_agents.cli.main import exit_on_interrupt
+from reactive_agents.cli.main import raise_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
@@ -53,8 +53,7 @@ class LazyGroup(TyperGroup):
         if cmd_name not in SUBCOMMANDS:
             return None
         try:
-            with exit_on_interrupt():
-                module = import_module(f"reactive_agents.cli.{SUBCOMMANDS[cmd_name][0]}")
+            module = import_module(f"reactive_agents.cli.{SUBCOMMANDS[cmd_name][0]}")
         except ModuleNotFoundError as error:
             missing = (error.name or "").partition(".")[0]
             if missing in ("", "reactive_agents"):
@@ -67,6 +66,21 @@ class LazyGroup(TyperGroup):
             single.command(cmd_name)(command)
             command = single
         return typer.main.get_command(command)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Return the subcommand; interrupts are its own from now on."""
+        try:
+            return super().resolve_command(ctx, args)
+        finally:
+            raise_on_interrupt()
+
+    def invoke(self, ctx: Any) -> Any:
+        """Run the subcommand; say so when it is interrupted and has not."""
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            typer.echo("Interrupted.", err=True)
+            raise typer.Exit(130) from None
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write the table of subcommands without importing them."""

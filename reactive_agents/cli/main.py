@@ -13,24 +13,21 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any, NoReturn, TextIO, cast
 
 
-@contextmanager
-def exit_on_interrupt() -> Iterator[None]:
-    """Let an interrupt end the process at once instead of ``KeyboardInterrupt``.
+def exit_on_interrupt() -> None:
+    """Let an interrupt end the process at once, until :func:`raise_on_interrupt`.
 
     For imports: an exception in the middle of one may be swallowed by the module that is being imported.
     """
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, _exit)
-    try:
-        yield
-    finally:
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _exit)
+
+
+def raise_on_interrupt() -> None:
+    """Let an interrupt be ``KeyboardInterrupt`` again."""
+    if signal.getsignal(signal.SIGINT) is _exit:
         signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
@@ -92,14 +89,16 @@ def _run() -> None:
     _complete_streams()
     if sys.stdout is None:  # reported before a run costs money, not after its answer is lost
         _exit_with("error: Standard output is closed.", 1)
-    with exit_on_interrupt():
-        from reactive_agents.cli.app import app
+    exit_on_interrupt()
+    from reactive_agents.cli.app import app
+
     output = _Output(sys.stdout)
     sys.stdout = cast(TextIO, output)
     try:
         try:
             app(prog_name="reactive-agents")
         finally:
+            raise_on_interrupt()
             sys.stdout.flush()
     except (OSError, ExceptionGroup):
         if output.problem is None:

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reactive_agents.cli.app import SUBCOMMANDS
-from reactive_agents.cli.main import exit_on_interrupt
+from reactive_agents.cli.main import exit_on_interrupt, raise_on_interrupt
 from tests.support.command_line import ENVIRONMENT, command, parsed_command
 from tests.support.interrupts import heed_interrupts
 
@@ -49,6 +49,7 @@ def test_an_unknown_subcommand_is_bad_usage() -> None:
 def test_the_start_imports_no_more_than_the_command_needs() -> None:
     script = """
 import json, sys
+
 from reactive_agents.cli.app import app
 loaded = {}
 for arguments in (["--version"], ["--help"], ["run", "hi", "--quiet"]):
@@ -102,11 +103,24 @@ def test_an_interrupt_while_the_command_is_imported_is_one_word(imported: str) -
     assert errors.count("Interrupted.\n") == 1  # among lines about imports, also in the middle of one
 
 
-def test_after_the_import_an_interrupt_is_an_exception_again() -> None:
+def test_an_interrupt_of_a_command_that_does_not_heed_it_is_one_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("reactive_agents.cli.governance.cost", interrupted)
+    done = command("cost")
+    assert (done.exit_code, done.stdout, done.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_once_the_command_is_imported_an_interrupt_is_an_exception_again() -> None:
     before = signal.getsignal(signal.SIGINT)
-    with exit_on_interrupt():
+    exit_on_interrupt()
+    try:
         assert signal.getsignal(signal.SIGINT) is not before
-    assert signal.getsignal(signal.SIGINT) is before
+        assert command("models").exit_code == 0
+        assert signal.getsignal(signal.SIGINT) is before
+    finally:
+        raise_on_interrupt()
 
 
 # --- streams --------------------------------------------------------------------------------------------
