@@ -17,7 +17,7 @@ from typing_extensions import TypeVar, Unpack
 
 from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
-from reactive_agents.adapters.system import checked_redactor
+from reactive_agents.adapters.system import SystemClock, checked_redactor
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
@@ -33,6 +33,7 @@ from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.memory import open_embedder, tier_problem
 from reactive_agents.containers.persona import PersonaContainer
 from reactive_agents.containers.runtime import configured_secrets
+from reactive_agents.core.channels import ChannelConfig
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
@@ -67,12 +68,14 @@ class DomainComponents:
         describe: makes the task's description from an event.
         deliver: delivers answers.
         deps: the dependencies of the domain's runs.
+        channel: the platform of its events and answers, in place of a configured one.
     """
 
     agent: AgentComponents | None = None
     describe: Describe | None = None
     deliver: Deliver | None = None
     deps: Any = field(default=None, repr=False)
+    channel: ports.Channel | None = None
 
 
 @frozen(eq=False)
@@ -111,11 +114,31 @@ def assemble_persona(
     resolved: list[_ResolvedDomain] = []
     for domain in config.domains:
         given = components.get(domain.name, DomainComponents())
-        found = _resolve_domain(domain, given, config, llm, config_files)
+        opened = _open_channel(domain, given)
+        if isinstance(opened, Failure):
+            return opened
+        found = _resolve_domain(domain, evolve(given, channel=opened.unwrap()), config, llm, config_files)
         if isinstance(found, Failure):
             return found
         resolved.append(found.unwrap())
     return Success(_compose(config, tuple(resolved), store, embedder))
+
+
+def _open_channel(
+    domain: DomainConfig, components: DomainComponents
+) -> Result[ports.Channel | None, ConfigErrors]:
+    """Return the channel of a domain, if it has one."""
+    option = f"domains.{domain.name}.channel"
+    if components.channel is None and domain.channel is None:
+        return Success(None)
+    if components.deliver is not None:
+        expected = "a channel or a function that delivers"
+        return Failure(InvalidConfig(option, "both", expected))
+    if components.channel is not None or domain.channel is None:
+        return Success(components.channel)
+    from reactive_agents.adapters.channels import open_channel
+
+    return open_channel(domain.channel, clock=SystemClock(), environment=os.environ, option=option)
 
 
 def _resolve_domain(
@@ -213,6 +236,9 @@ def _domains(
 ) -> tuple[PersonaDomain, ...]:
     for agent in agents:
         lifetimes.add(agent.aclose)
+    for domain in domains:
+        if domain.components.channel is not None:
+            lifetimes.add(domain.components.channel.aclose)
     return tuple(
         PersonaDomain(
             each.name,
@@ -221,6 +247,7 @@ def _domains(
             each.components.deliver,
             each.templates,
             each.components.deps,
+            each.components.channel,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
@@ -472,6 +499,7 @@ class Personas:
         describe: Describe | None = None,
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
+        channel: ChannelConfig | ports.Channel | None = None,
     ) -> Personas: ...
 
     @overload
@@ -484,6 +512,7 @@ class Personas:
         describe: Describe | None = None,
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
+        channel: ChannelConfig | ports.Channel | None = None,
     ) -> Personas: ...
 
     def with_domain(
@@ -495,6 +524,7 @@ class Personas:
         describe: Describe | None = None,
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
+        channel: ChannelConfig | ports.Channel | None = None,
     ) -> Personas:
         """Add a domain, or replace the one of that name.
 
@@ -504,15 +534,17 @@ class Personas:
             describe: makes the task's description from an event.
             deliver: delivers answers; without it they are in the outcome alone.
             templates: plans for known kinds of events; the first that matches is used.
+            channel: the platform that its events come from and its answers go to, in place of ``deliver``.
         """
         described = agent or ReactiveAgents.create().with_reasoning()
         others = tuple(each for each in self.config.domains if each.name != name)
-        config = evolve(
-            self.config, domains=(*others, DomainConfig(name, described.config, tuple(templates)))
-        )
+        configured = channel if isinstance(channel, ChannelConfig) else None
+        domain = DomainConfig(name, described.config, tuple(templates), configured)
+        config = evolve(self.config, domains=(*others, domain))
+        given = None if isinstance(channel, ChannelConfig) else channel
         components = {
             **self.components,
-            name: DomainComponents(described.components, describe, deliver, deps),
+            name: DomainComponents(described.components, describe, deliver, deps, given),
         }
         return evolve(
             self, config=config, components=components, problems=(*self.problems, *described.problems)

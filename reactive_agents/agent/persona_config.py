@@ -13,6 +13,7 @@ from typing_extensions import TypedDict
 
 from reactive_agents.agent.config import AgentConfig, read_document
 from reactive_agents.core import personas
+from reactive_agents.core.channels import ChannelConfig
 from reactive_agents.core.config import ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.ids import PersonaId
@@ -29,11 +30,13 @@ class DomainConfig:
         name: ``chat``, ``code``, ``game``, ``academy``, or a custom name.
         agent: the agent that executes steps; without a model it uses the persona's.
         templates: plans for known kinds of events, without a model; the first that matches is used.
+        channel: the platform that its events come from and its answers go to.
     """
 
     name: str = field(validator=min_len(1))
     agent: AgentConfig = field(factory=lambda: AgentConfig(reasoning=ReasoningConfig()))
     templates: tuple[personas.PlanTemplate, ...] = ()
+    channel: ChannelConfig | None = None
 
 
 class EngagementOptions(TypedDict, total=False):

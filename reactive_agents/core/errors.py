@@ -880,11 +880,13 @@ class StepTimedOut:
 class DeliveryFailed:
     """The answer could not be delivered.
 
-    ``detail``: the exception of the channel, or the timeout.
+    ``detail``: the exception of the channel, or the timeout; ``retry_after_s``: seconds after which the
+    channel takes it, ``None`` where it does not say.
     """
 
     channel: str
     detail: str
+    retry_after_s: float | None = None
 
     message = sentence("The answer could not be delivered to {0.channel}: {0.detail}")
 

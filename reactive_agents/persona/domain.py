@@ -14,6 +14,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core import personas
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.engine import ExecutionEngine
+from reactive_agents.ports import Channel
 
 Describe: TypeAlias = Callable[[personas.DomainEvent], str]
 """Makes the description of a task from an event, as a sentence."""
@@ -46,6 +47,7 @@ class PersonaDomain:
         deliver: delivers answers; ``None`` leaves them to the caller.
         templates: plans for known kinds of events; the first that matches is used.
         deps: the dependencies of the runs of the steps.
+        channel: the platform of its events and answers, in place of ``deliver``.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -57,12 +59,18 @@ class PersonaDomain:
     deliver: Deliver | None = None
     templates: tuple[personas.PlanTemplate, ...] = ()
     deps: Any = field(default=None, repr=False)
+    channel: Channel | None = None
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
             problem = template_problem(template)
             if problem is not None:
                 raise ValueError(f"PersonaDomain: {problem.message}")
+
+    @property
+    def delivers(self) -> bool:
+        """Whether messages are delivered by the persona, not by its caller."""
+        return self.channel is not None or self.deliver is not None
 
     def description_of(self, event: personas.DomainEvent) -> str:
         """Return the description of the task that an event makes."""
@@ -76,6 +84,8 @@ class PersonaDomain:
         Raises:
             Exception: as the function of the program does.
         """
+        if self.channel is not None:
+            return await self.channel.send(event, text, key)
         if self.deliver is None:
             return ""
         takes_key = "key" in inspect.signature(self.deliver).parameters

@@ -18,6 +18,7 @@ from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import persona_events
+from reactive_agents.core.channels import DeliveryDelayed
 from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, StructuredOutputError, UnknownDomain
 from reactive_agents.core.ids import EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
@@ -59,6 +60,8 @@ from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 DECISION_IMPORTANCE = 0.6
+MOST_DELAY = timedelta(days=1)
+"""The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
 _POLL_S = 0.5
 """Seconds after which a worker looks again for work of other processes."""
@@ -534,14 +537,14 @@ class Persona:
             tokens=cycle.tokens,
             cost_usd=cycle.cost_usd,
         )
-        deliver, fallback = cycle.domain.deliver, self.settings.delivery.fallback
+        delivered, fallback = not cycle.domain.delivers, self.settings.delivery.fallback
         messages: tuple[NewMessage, ...] = ()
         if outcome.status == "completed":
             key = f"{outcome.event_id}#answer"
-            messages = (NewMessage(key, outcome.answer, is_delivered=deliver is None),)
+            messages = (NewMessage(key, outcome.answer, is_delivered=delivered),)
         elif outcome.status != "declined" and fallback:
             key = f"{outcome.event_id}#fallback"
-            messages = (NewMessage(key, fallback, "fallback", is_delivered=deliver is None),)
+            messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
         evaluates = plan is not None and self.settings.reasoning and self.settings.evaluation != "off"
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.cost_usd, is_dead)
         if cycle.claim is not None:
@@ -584,7 +587,7 @@ class Persona:
             sent = await self._send(item.event, text, item.delivery_key, cycle)
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
-            else:
+            elif not await self._delayed(item, sent.failure()):
                 await try_later(item, sent.failure().message, self.settings.delivery, self.services)
             ended = True
         finally:
@@ -592,18 +595,31 @@ class Persona:
                 with anyio.CancelScope(shield=True):
                     await attempt(store.release(item))
 
+    async def _delayed(self, item: WorkItem, failed: DeliveryFailed) -> bool:
+        """Give a message back until its channel takes it, without counting a try.
+
+        One that its channel has put off for a day is tried like any other.
+        """
+        now = self.services.clock.now()
+        if failed.retry_after_s is None or now - item.created_at > MOST_DELAY:
+            return False
+        due = now + timedelta(seconds=max(failed.retry_after_s, self.settings.delivery.backoff_s))
+        return (await attempt(self.services.store.release(item, due=due))).value_or(False)
+
     async def _send(
         self, event: DomainEvent, text: str, key: str, cycle: Cycle
     ) -> Result[str, DeliveryFailed]:
         """Send a message; return the id that the channel gives it, if any."""
         limit = self.settings.timeouts.step_s
-        detail = f"it took more than {limit:g} seconds"
+        detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
             try:
                 return Success(await cycle.domain.send(event, text, key))
+            except DeliveryDelayed as error:
+                detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
                 detail = f"{type(error).__name__}: {error}"
-        failed = DeliveryFailed(cycle.domain.name, detail)
+        failed = DeliveryFailed(cycle.domain.name, detail, retry_after_s)
         await cycle.fail_stage("deliver", failed)
         return Failure(failed)
 

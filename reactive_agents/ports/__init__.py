@@ -86,6 +86,7 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
 
 if TYPE_CHECKING:
+    from reactive_agents.core.channels import ChannelRefused, ChannelRequest, Received
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.persona_events import PersonaEvent
     from reactive_agents.core.persona_queue import (
@@ -717,6 +718,35 @@ class TextComparison(Protocol):
 
         Fails with ``MemoryUnavailable`` when the comparison is not possible.
         """
+        ...
+
+
+class Channel(Protocol):
+    """A platform whose messages are events, and that takes the answers."""
+
+    def receive(self, request: ChannelRequest) -> Effect[Received, ChannelRefused]:
+        """Return the events of a request, once its sender is verified.
+
+        Fails with ``ChannelRefused``; nothing of an unverified request is used.
+        """
+        ...
+
+    async def send(self, event: DomainEvent, text: str, key: str) -> str:
+        """Send a message about an event, and return the platform's id of it.
+
+        It is empty where the platform has none.
+
+        Args:
+            key: the same whenever the message is sent again, so that the platform shows it once.
+
+        Raises:
+            DeliveryDelayed: the platform wants it later.
+            Exception: it was not sent.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Close its connections; the next use opens them again."""
         ...
 
 

@@ -24,7 +24,8 @@ __getattr__ = lazy_names(
         "KeyLimits": "reactive_agents.server.access",
         "Principal": "reactive_agents.server.access",
         "create_app": "reactive_agents.server.app",
+        "create_persona_app": "reactive_agents.server.channels",
     },
 )
 
-__all__ = ["AgentService", "ApiKeys", "KeyLimits", "Principal", "create_app"]
+__all__ = ["AgentService", "ApiKeys", "KeyLimits", "Principal", "create_app", "create_persona_app"]

@@ -1,0 +1,97 @@
+"""Channels of personas: the platforms that events come from and answers go to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Literal, TypeAlias
+
+from attrs import field, frozen
+
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.personas import DomainEvent
+
+ChannelKind: TypeAlias = Literal["webhook"]
+"""``webhook``: events by POST to this program, answers by POST to an address."""
+
+
+@frozen
+class ChannelConfig:
+    """The channel of a domain.
+
+    Secrets are named by the environment variables that hold them.
+
+    Attributes:
+        kind: the platform.
+        url: where answers are posted.
+        secret_env: holds the secret by which requests of the platform are signed.
+        tenant: the tenant of all its rooms; empty where there is one.
+        tenants: holds further tenants, each with the variable of its secret.
+    """
+
+    kind: ChannelKind
+    url: str = ""
+    secret_env: str = ""
+    tenant: str = ""
+    tenants: Mapping[str, str] = field(factory=dict)
+
+
+@frozen
+class ChannelRequest:
+    """A request that a platform sent, of which nothing was checked.
+
+    Attributes:
+        path: what follows the address of the channel, without the first slash.
+        headers: by their names in lower case.
+    """
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes = field(repr=False)
+
+
+@frozen
+class Received:
+    """The content of a request whose sender was verified.
+
+    Attributes:
+        events: to be answered; none where there is nothing to do.
+        reply: the document that the platform expects; ``None`` for the ids of the events.
+    """
+
+    events: tuple[DomainEvent, ...] = ()
+    reply: JsonObject | None = None
+
+
+@frozen
+class ChannelRefused:
+    """A request that a channel does not take.
+
+    Attributes:
+        status: of HTTP.
+        code: names the kind of problem.
+        detail: a sentence, which tells a stranger nothing of secrets.
+        headers: of the response.
+    """
+
+    status: int
+    code: str
+    detail: str
+    headers: Mapping[str, str] = field(factory=dict)
+
+    @property
+    def message(self) -> str:
+        """The detail."""
+        return self.detail
+
+
+class DeliveryDelayed(Exception):
+    """Raised by a function that delivers: the platform wants the message later.
+
+    Args:
+        retry_after_s: seconds, 0 or more; more than an hour count as one.
+    """
+
+    def __init__(self, retry_after_s: float) -> None:
+        super().__init__(f"The platform takes messages again in {retry_after_s:g} seconds.")
+        self.retry_after_s = min(max(0.0, retry_after_s), 3_600.0)
