@@ -155,6 +155,14 @@ class PostgresDatabase(Generic[_E]):
             operation, only, self._mode, self._limit(of), lock=self._lock_of(of), first=first
         )
 
+    async def check(self) -> Result[None, _E]:
+        """Write what the store has already, and so fail where it cannot be written."""
+
+        def work(connection: Any) -> None:
+            connection.execute("UPDATE stores SET version = version WHERE name = ?", (self._store.name,))
+
+        return await self.write("check", work, of="check")
+
     async def aclose(self) -> None:
         """Close the connections that no other store uses; the next use opens them again."""
         with anyio.CancelScope(shield=True):

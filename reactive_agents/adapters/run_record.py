@@ -246,6 +246,11 @@ class SqliteRunRecord:
         """Close the file; the next use opens it again."""
         await self._file.aclose()
 
+    @effect
+    async def check(self) -> Result[None, RecordErrors]:
+        """Fail where runs cannot be recorded now."""
+        return await self._file.check()
+
     # --- a run of this process ----------------------------------------------------------------------------
 
     @effect

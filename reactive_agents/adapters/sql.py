@@ -115,6 +115,10 @@ class Database(Protocol[_E_co]):
         """
         ...
 
+    async def check(self) -> Result[None, _E_co]:
+        """Write what the store has already, and so fail where it cannot be written."""
+        ...
+
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...

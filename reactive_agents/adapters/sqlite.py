@@ -297,6 +297,14 @@ class SqliteFile(Generic[_E]):
         write = self.write_soon if soon else self.write
         return await write(operation, lambda file: file.execute(statement, values).fetchone(), of=of)
 
+    async def check(self) -> Result[None, _E]:
+        """Write what the file has already, and so fail where it cannot be written."""
+
+        def work(connection: sqlite3.Connection) -> None:
+            connection.execute(f"PRAGMA user_version = {LAYOUT}")  # a page of it, whatever was there
+
+        return await self.write("check", work)
+
     async def aclose(self) -> None:
         """Close the file; a second time does nothing. The next use opens it again."""
         if self._in_process:

@@ -107,6 +107,10 @@ class Runs(Generic[R]):
         """Return what waits for a person: approvals, questions, external calls, doubts."""
         return _value(await attempt(self._record.questions(None if run_id is None else RunId(run_id))))
 
+    async def check(self) -> None:
+        """Fail where runs cannot be recorded now, such as on a full disk."""
+        _value(await attempt(self._record.check()))
+
     # --- going on -----------------------------------------------------------------------------------------
 
     async def resume(self, run_id: str, *, deps: Any = None, accept_changes: bool = False) -> R:

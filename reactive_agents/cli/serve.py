@@ -187,7 +187,7 @@ async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
     for agent in agents:
         if agent.container.settings().durability is not None:
             try:
-                await agent.runs.list(limit=1)
+                await agent.runs.check()
             except AgentError as error:
                 raise output.fail(error.error, output.ExitCode.FAILED, as_json=False) from None
 

@@ -549,6 +549,10 @@ class RunRecord(Protocol):
         """
         ...
 
+    def check(self) -> Effect[None, RecordErrors]:
+        """Fail where runs cannot be recorded now."""
+        ...
+
     def entries(self, run_id: RunId) -> Effect[tuple[RunEntry, ...], RecordErrors]:
         """Return the entries of a run in order, with those that it shares."""
         ...

@@ -13,6 +13,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from importlib import import_module
 from typing import Any, cast
 
+import anyio
 from prometheus_client import CollectorRegistry, Counter, Histogram, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
@@ -44,6 +45,7 @@ Agents = ReactiveAgent[Any, Any] | Iterable[ReactiveAgent[Any, Any]] | Mapping[s
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
 _DRAIN_S = 30.0
+_CHECK_EVERY_S = 1.0
 
 
 def create_app(
@@ -176,11 +178,29 @@ async def _healthy(request: Request) -> Response:
 
 
 def _readiness(service: AgentService, keys: ApiKeys | None) -> Any:
+    turn = anyio.Lock()  # whoever asks and how often: the stores are checked once a second
+    checked_at, found = -_CHECK_EVERY_S, None
+
+    async def check() -> Problem | None:
+        nonlocal checked_at, found
+        async with turn:
+            if time.monotonic() - checked_at >= _CHECK_EVERY_S:
+                try:
+                    await service.check_stores()
+                    found = None
+                except Problem as problem:
+                    found = problem
+                checked_at = time.monotonic()
+            return found
+
     async def ready(request: Request) -> Response:
         if service.is_draining:
             raise Problem(503, "draining", "The server is being stopped.")
         if keys is not None and not keys.is_readable:
             raise Problem(503, "keys-unreadable", "The file of API keys cannot be read.")
+        problem = await check()
+        if problem is not None:
+            raise problem
         return JsonText({"status": "ready"})
 
     return ready

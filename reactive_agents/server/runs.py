@@ -25,7 +25,7 @@ from starlette.requests import Request
 
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent import ReactiveAgent
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import TaskOptions
 from reactive_agents.agent.runs import queued_run
 from reactive_agents.core import errors, events
@@ -39,7 +39,7 @@ from reactive_agents.core.messages import Message
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun, RunState
 from reactive_agents.core.tasks import AgentResult, Task
 from reactive_agents.core.tasks import TaskResultMetadata as Figures
-from reactive_agents.effects import spawn_on_this_loop
+from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine.durability import recorded_outcome
 from reactive_agents.server.access import Authenticate, KeyLimits, Principal, UseOfKeys
 from reactive_agents.server.web import Problem, json_bytes
@@ -52,6 +52,7 @@ MOST_ENDED = 1_000
 ENDED_S = 600.0
 """Seconds that a run is kept after its end, unless there are more than ``MOST_ENDED``."""
 _ANSWER_S = 600.0
+_CHECK_S = 2.0
 _CANCEL_S = 10.0
 """Seconds that runs have to end after they were cancelled."""
 
@@ -443,6 +444,26 @@ class AgentService:
             self._by_key.pop(live.run_id, None)
             raise _refused(live.refusal)
         return live
+
+    async def check_stores(self) -> None:
+        """Fail where runs cannot be recorded or logged now.
+
+        Raises:
+            Problem: a store cannot be written, or not within two seconds.
+        """
+        detail = "The runs of an agent cannot be stored now."
+        with anyio.move_on_after(_CHECK_S) as waiting:
+            for agent in self.agents.values():
+                log = agent.container.core.run_log().value_or(None)
+                try:
+                    if _is_durable(agent):
+                        await agent.runs.check()
+                    if log is not None:
+                        value_or_raise(await attempt(log.check()))
+                except AgentError:  # which the store has logged
+                    raise Problem(503, "store-unavailable", detail) from None
+        if waiting.cancelled_caught:
+            raise Problem(503, "store-unavailable", detail)
 
     # --- finding --------------------------------------------------------------------------------------------
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import resource
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -479,6 +481,50 @@ async def test_health_readiness_and_metrics(tmp_path: Path) -> None:
     assert 'route="/v1/runs/{run_id}",status="404"' in metrics
     assert "stranger" not in metrics
     assert "somewhere" not in metrics
+
+
+def replaced(path: Path) -> None:
+    """Another program puts its file in place of this one and its journal."""
+    path.with_name(f"{path.name}-wal").unlink()
+    path.with_name("other").write_bytes(b"no database" * 1_000)
+    path.with_name("other").replace(path)
+
+
+def full(path: Path) -> None:
+    """No file of this process may grow beyond what this one is."""
+    size = path.with_name(f"{path.name}-wal").stat().st_size
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, resource.getrlimit(resource.RLIMIT_FSIZE)[1]))
+
+
+@pytest.fixture
+def limits_of_files() -> Iterator[None]:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    yield
+    resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.usefixtures("limits_of_files")
+@pytest.mark.parametrize("breaks", [replaced, full])
+@pytest.mark.parametrize("store", ["with_durability", "with_run_log"])
+async def test_a_server_whose_runs_cannot_be_stored_is_not_ready(
+    tmp_path: Path, store: str, breaks: Callable[[Path], None]
+) -> None:
+    path = tmp_path / "runs.db"
+
+    async def readiness(*, broken: bool) -> list[httpx.Response]:
+        app = create_app(getattr(builder(say("Done.")), store)(path).build())
+        async with asking(app) as client:
+            await ended(client, await begun(client))
+            await until(lambda: path.with_name("runs.db-wal").exists())
+            if broken:
+                breaks(path)
+            return [await client.get(each) for each in ("/readyz", "/readyz", "/healthz")]
+
+    assert [each.status_code for each in await readiness(broken=False)] == [200, 200, 200]
+    broken = await readiness(broken=True)
+    assert [each.status_code for each in broken] == [503, 503, 200]
+    assert broken[0].json()["code"] == "store-unavailable"
+    assert str(tmp_path) not in broken[0].text
 
 
 @pytest.mark.parametrize("name", ["", "a b", "../x", "a/b", "x" * 65], ids=repr)

@@ -277,6 +277,11 @@ class SqliteRunLog:
         short["tools"] = [_digest(each, texts, rows) for each in request.tools]
         return short
 
+    @effect
+    async def check(self) -> Result[None, RunLogFailed]:
+        """Fail where events cannot be logged now."""
+        return await self._file.check()
+
     # --- reading ----------------------------------------------------------------------------------------
 
     @effect

@@ -339,3 +339,16 @@ def test_a_continued_run_keeps_the_events_of_each_attempt(tmp_path: Path) -> Non
     before, after = kinds[: kinds.index("RunContinued")], kinds[kinds.index("RunContinued") :]
     assert (before.count("ModelCallStarted"), after[-1]) == (2, "TaskCompleted")
     assert after.count("ModelCallCompleted") == after.count("ModelCallStarted") > 2  # two are recorded
+
+
+def test_a_log_is_checked_by_writing_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+
+    async def check(**options: bool) -> bool:
+        log = SqliteRunLog(path, **options)
+        checked = await attempt(log.check())
+        await log.aclose()
+        return isinstance(checked, Success)
+
+    assert [anyio.run(check), anyio.run(check)] == [True, True]
+    assert not anyio.run(lambda: check(read_only=True))
