@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -22,22 +22,29 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
 from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.exceptions import MCPError, NoBackChannelError
+from mcp.shared.message import SessionMessage
 from mcp.types import (
     INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     CallToolRequestParams,
     CallToolResult,
     ElicitRequest,
     ElicitRequestFormParams,
     ElicitResult,
+    ErrorData,
     InputRequests,
     InputRequiredResult,
+    JSONRPCError,
     ListToolsResult,
     PaginatedRequestParams,
     TextContent,
     Tool,
     ToolAnnotations,
 )
+from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
@@ -47,7 +54,7 @@ from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import Json, JsonObject, without_surrogates
 from reactive_agents.core.texts import one_line
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
@@ -344,11 +351,85 @@ def _error(text: str) -> CallToolResult:
 # --- transports -----------------------------------------------------------------------------------------
 
 
-async def serve_stdio(service: AgentService, *, name: str = "reactive_agents") -> None:
+async def serve_stdio(
+    service: AgentService,
+    *,
+    name: str = "reactive_agents",
+    stdin: anyio.AsyncFile[str] | None = None,
+    stdout: anyio.AsyncFile[str] | None = None,
+) -> None:
     """Serve one client over standard input and output, until it closes them."""
     server = McpAgents(service, name=name).server
-    async with stdio_server() as (read, write):
-        await server.run(read, write, server.create_initialization_options())
+    async with stdio_server(stdin, stdout) as (read, write):
+        await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
+
+
+@define(eq=False)
+class AnsweredStream:
+    """The messages of a client; those that cannot be read are answered with an error.
+
+    The MCP library passes them on as exceptions, and leaves the client waiting.
+    """
+
+    _read: ReadStream[SessionMessage | Exception]
+    _write: WriteStream[SessionMessage]
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the latest message."""
+        return getattr(self._read, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        while True:
+            message = await self._read.receive()
+            if not isinstance(message, Exception):
+                return message
+            error = unreadable(message)
+            if error is not None:
+                await self._write.send(SessionMessage(error))
+
+    async def aclose(self) -> None:
+        """Take no more messages."""
+        await self._read.aclose()
+
+    def __aiter__(self) -> AnsweredStream:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> AnsweredStream:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.aclose()
+
+
+def unreadable(error: Exception) -> JSONRPCError | None:
+    """Return the error that answers a message which cannot be read.
+
+    Its id is that of a request: that of a response is not the client's choice. ``None`` for a blank line.
+    """
+    found = ErrorData(code=INVALID_REQUEST, message="The message is no request, notification or response.")
+    given: Any = None
+    for each in error.errors() if isinstance(error, ValidationError) else ():
+        if each["type"] == "json_invalid":  # of the line
+            found = ErrorData(code=PARSE_ERROR, message="The message is no JSON in UTF-8.")
+            if not each["input"].strip():
+                return None
+            with suppress(ValueError, RecursionError):
+                given = json.loads(each["input"])
+        elif each["type"] == "missing":  # in the message
+            given = each["input"]
+    known = given.get("id") if isinstance(given, dict) and "method" in given else None
+    with suppress(ValidationError):
+        if not isinstance(known, str) or known == without_surrogates(known):
+            return JSONRPCError(jsonrpc="2.0", id=known, error=found)
+    return JSONRPCError(jsonrpc="2.0", id=None, error=found)
 
 
 class McpEndpoint:

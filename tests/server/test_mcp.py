@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -11,7 +12,7 @@ import anyio
 import httpx
 import httpx2
 import pytest
-from attrs import frozen
+from attrs import define, field, frozen
 from mcp.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.exceptions import MCPError
@@ -20,7 +21,7 @@ from mcp.types import ElicitRequestParams, ElicitResult, TextContent
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server import create_app
-from reactive_agents.server.mcp import McpAgents
+from reactive_agents.server.mcp import McpAgents, serve_stdio
 from reactive_agents.server.runs import AgentService
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
 from tests.support.servers import bearer, keys_in, listening
@@ -201,6 +202,66 @@ async def test_wrong_calls_are_refused_before_a_model_is_asked(
         with pytest.raises(MCPError, match=problem):
             await client.call_tool(tool_name, arguments)
     assert model.requests == []
+
+
+@define(eq=False)
+class Streams:
+    """Standard input of some lines, and output up to the answer to the request 9, which ends both."""
+
+    lines: tuple[str, ...]
+    written: list[dict[str, Any]] = field(factory=list)
+    ended: anyio.Event = field(factory=anyio.Event)
+
+    async def __aiter__(self) -> AsyncIterator[str]:
+        for line in self.lines:
+            yield f"{line}\n"
+        await self.ended.wait()
+
+    async def write(self, text: str) -> None:
+        self.written.append(json.loads(text.encode()))
+        if self.written[-1].get("id") == 9:
+            self.ended.set()
+
+    async def flush(self) -> None:
+        pass
+
+
+async def over_streams(agent: ReactiveAgent[Any, Any], *lines: str) -> list[dict[str, Any]]:
+    """What a client reads that opens a connection and sends these lines."""
+    client = {
+        "protocolVersion": "2025-11-25",
+        "capabilities": {},
+        "clientInfo": {"name": "x", "version": "1"},
+    }
+    opening = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client})
+    streams: Any = Streams((opening, *lines))
+    await serve_stdio(AgentService({agent.name: agent}), stdin=streams, stdout=streams)
+    return list(streams.written[1:])
+
+
+UNREADABLE = [
+    (
+        r'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"one","arguments":{"task":"\ud8"}}}',
+        None,
+    ),
+    (r'{"jsonrpc":"2.0","id":7,"method":"tools/call","params":{"name":"\ud800","arguments":{}}}', 7),
+    (r'{"jsonrpc":"2.0","id":"a\udc00","method":"ping"}', None),
+    (r'{"jsonrpc":"2.0","id":7,"result":{"action":"accept","content":{"answer":"\ud800"}}}', None),
+    ('{"jsonrpc":"2.0","id":true,"method":7}', None),
+    ('{"jsonrpc":"2.0","id":7,"method":7}', 7),
+    ('{"jsonrpc":"2.0","id":7}', None),
+    ("[1]", None),
+    ("no json", None),
+    ("[" * 100_000, None),
+]
+
+
+async def test_a_message_that_cannot_be_read_is_answered_with_an_error() -> None:
+    lines = ["", *(line for line, _ in UNREADABLE), '{"jsonrpc":"2.0","id":9,"method":"ping"}']
+    *answers, last = await over_streams(named("one").build(), *lines)
+    assert [each["id"] for each in answers] == [known for _, known in UNREADABLE]
+    assert {each["error"]["code"] for each in answers} == {-32700, -32600}
+    assert (last["id"], last["result"]) == (9, {})
 
 
 @pytest.mark.parametrize("mode", MODES)
