@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, TypeVar, cast
 
-from attrs import NOTHING, evolve, fields
-from returns.result import Failure, Result
+from attrs import evolve, fields
+from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict
 
 from reactive_agents.core import config
-from reactive_agents.core.codec import abbreviated, decode, encode
+from reactive_agents.core.codec import abbreviated, decode, decode_fields, encode
 from reactive_agents.core.config import CompactionMethod, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.plans import PlanMode
@@ -141,6 +142,10 @@ _Options = TypeVar("_Options")
 
 def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_Options, DecodeError]:
     """Return options of a class from its fields; fails with every wrong field."""
+    return _encoded(kind, given).bind(partial(decode, kind=kind))
+
+
+def _encoded(kind: type, given: Mapping[str, object]) -> Result[dict[str, Any], DecodeError]:
     document: dict[str, Any] = {}
     for name, value in given.items():
         try:
@@ -148,7 +153,7 @@ def read_options(kind: type[_Options], given: Mapping[str, object]) -> Result[_O
         except (TypeError, ValueError, AttributeError, RecursionError) as error:
             problem = f"got {abbreviated(value)}, expected data that can be written ({error})"
             return Failure(DecodeError(kind.__name__, (FieldProblem(f"$.{name}", problem),)))
-    return decode(document, kind)
+    return Success(document)
 
 
 def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_Options, DecodeError]:
@@ -156,18 +161,12 @@ def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_O
 
     Earlier names of fields are read as well. Fails as :func:`read_options` does.
     """
-    own = {each.name: each for each in fields(cast(Any, type(options)))}
-    needed = {
-        name: getattr(options, name)
-        for name, each in own.items()
-        if each.default is NOTHING and name not in given
-    }
-    if given.keys() - own.keys():  # earlier names, or unknown ones: they are read together with all others
+    own = [each.name for each in fields(cast(Any, type(options)))]
+    if given.keys() - set(own):  # earlier names, or unknown ones: they are read together with all others
         return read_options(type(options), {**{name: getattr(options, name) for name in own}, **given})
-    read = read_options(type(options), {**needed, **given})
-    return read.map(
-        lambda known: evolve(cast(Any, options), **{name: getattr(known, name) for name in given})
-    )
+    document = _encoded(type(options), given)
+    read = document.bind(partial(decode_fields, kind=type(options)))
+    return read.map(lambda decoded: evolve(cast(Any, options), **decoded))
 
 
 def checked_options(options: _Options) -> Result[_Options, DecodeError]:

@@ -57,9 +57,9 @@ class WrongValue(ValueError):
         return self
 
 
-def problems_of(error: BaseException) -> tuple[FieldProblem, ...]:
+def problems_of(error: BaseException, path: str = "$") -> tuple[FieldProblem, ...]:
     """Return the problems of a decoder's exception, in the order of the fields."""
-    found = tuple(islice(_walk(error, "$"), MOST_PROBLEMS + 1))
+    found = tuple(islice(_walk(error, path), MOST_PROBLEMS + 1))
     if len(found) <= MOST_PROBLEMS:
         return found
     return (*found[:MOST_PROBLEMS], FieldProblem("$", "there are more problems"))
@@ -489,6 +489,25 @@ def decode(data: object, kind: Any) -> Result[Any, DecodeError]:
         return Success(json_converter().structure(data, kind))
     except Exception as error:  # noqa: BLE001 - a decoder is total: whatever a hook raises is a problem of the data
         return Failure(DecodeError(_name_of(kind), problems_of(error)))
+
+
+def decode_fields(data: Mapping[str, object], kind: Any) -> Result[dict[str, Any], DecodeError]:
+    """Decode some fields of a class, or fail with ``DecodeError``.
+
+    The hooks of its other fields, which may hold many classes, are not made.
+
+    Args:
+        data: JSON data of fields that the class has.
+    """
+    decoded: dict[str, Any] = {}
+    problems: list[FieldProblem] = []
+    known = attrs.fields_dict(attrs.resolve_types(kind))
+    for name, value in data.items():
+        try:
+            decoded[name] = _field_hook(known[name], json_converter())(value, known[name].type)
+        except Exception as error:  # noqa: BLE001 - as in decode()
+            problems += problems_of(error, f"$.{name}")
+    return Failure(DecodeError(_name_of(kind), tuple(problems))) if problems else Success(decoded)
 
 
 def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> str:
