@@ -19,6 +19,7 @@ from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, Memor
 from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.tools import Risk
+from reactive_agents.core.values import Value
 
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
@@ -58,8 +59,8 @@ def _place(**options: Any) -> Any:
     return field(validator=min_len(1), repr=lambda place: repr(shown_place(place)), **options)
 
 
-@frozen
-class MemoryConfig:
+@frozen(eq=False, repr=False)
+class MemoryConfig(Value):
     """Memory across runs.
 
     Attributes:
@@ -84,8 +85,8 @@ class MemoryConfig:
     anonymous: AnonymousMemory = "agent"
 
 
-@frozen
-class SessionsConfig:
+@frozen(eq=False, repr=False)
+class SessionsConfig(Value):
     """Where the conversations of an agent are kept.
 
     Attributes:
@@ -96,8 +97,8 @@ class SessionsConfig:
     path: str = _place(default=IN_PROCESS)
 
 
-@frozen
-class RunLogConfig:
+@frozen(eq=False, repr=False)
+class RunLogConfig(Value):
     """Where the events of runs are kept, to be read afterwards.
 
     Attributes:
@@ -120,8 +121,8 @@ InDoubt: TypeAlias = Literal["tell", "ask", "fail"]
 QueueEngineName: TypeAlias = Literal["record", "dbos"]
 
 
-@frozen
-class DurabilityConfig:
+@frozen(eq=False, repr=False)
+class DurabilityConfig(Value):
     """Runs that outlive their process.
 
     Attributes:
@@ -146,8 +147,8 @@ CheckName: TypeAlias = Literal[
 ALL_STAGES: tuple[GuardrailStage, ...] = get_args(GuardrailStage)
 
 
-@frozen
-class CheckConfig:
+@frozen(eq=False, repr=False)
+class CheckConfig(Value):
     """One check of a guardrail. ``None`` leaves an option to the check.
 
     An option that the check does not have, or lacks, is found when the guardrail is built.
@@ -174,8 +175,8 @@ class CheckConfig:
     topics: Mapping[str, tuple[str, ...]] = field(factory=dict)
 
 
-@frozen
-class GuardrailsConfig:
+@frozen(eq=False, repr=False)
+class GuardrailsConfig(Value):
     """Checks of a run's input, of its tool results and of its output.
 
     Attributes:
@@ -187,8 +188,8 @@ class GuardrailsConfig:
     judge_model: str | None = field(default=None, validator=optional(min_len(1)))
 
 
-@frozen
-class RedactionConfig:
+@frozen(eq=False, repr=False)
+class RedactionConfig(Value):
     """Redaction of events, logs, memory and the audit log, besides known secrets.
 
     Attributes:
@@ -202,8 +203,8 @@ VerificationAction: TypeAlias = Literal["annotate", "retry", "fail"]
 """The action taken on an answer that is not verified."""
 
 
-@frozen
-class VerificationConfig:
+@frozen(eq=False, repr=False)
+class VerificationConfig(Value):
     """Verification of an answer by the evidence of the run.
 
     Attributes:
@@ -230,8 +231,8 @@ def _names(given: Iterable[str]) -> frozenset[str]:
     return frozenset(given)
 
 
-@frozen
-class ModelTier:
+@frozen(eq=False, repr=False)
+class ModelTier(Value):
     """One model tier.
 
     Attributes:
@@ -247,8 +248,8 @@ class ModelTier:
     capabilities: frozenset[str] = field(default=frozenset(), converter=_names)
 
 
-@frozen
-class CostConfig:
+@frozen(eq=False, repr=False)
+class CostConfig(Value):
     """Usage and cost tracking, budgets, and model routing.
 
     Attributes:
@@ -274,8 +275,8 @@ class CostConfig:
         return any(limit is not None for limit in (self.run_usd, self.daily_usd, self.monthly_usd))
 
 
-@frozen
-class AuditConfig:
+@frozen(eq=False, repr=False)
+class AuditConfig(Value):
     """An append-only log of runs.
 
     Attributes:
@@ -306,8 +307,8 @@ _window = ge(1024)
 # --- reasoning ------------------------------------------------------------------------------------------
 
 
-@frozen
-class CompactionConfig:
+@frozen(eq=False, repr=False)
+class CompactionConfig(Value):
     """Compaction of a long transcript before it exceeds the context window.
 
     Attributes:
@@ -334,8 +335,8 @@ class CompactionConfig:
         return f"{self.provider}/{self.model}"
 
 
-@frozen
-class StrategyOptions:
+@frozen(eq=False, repr=False)
+class StrategyOptions(Value):
     """Options of every strategy.
 
     Attributes:
@@ -345,7 +346,7 @@ class StrategyOptions:
     compaction: CompactionConfig | None = field(default=None, kw_only=True)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ReactiveConfig(StrategyOptions):
     """The ReAct loop.
 
@@ -358,7 +359,7 @@ class ReactiveConfig(StrategyOptions):
     temperature: float | None = field(default=None, validator=optional(_temperature))
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PlanExecuteConfig(StrategyOptions):
     """Plan-execute-reflect.
 
@@ -379,7 +380,7 @@ class PlanExecuteConfig(StrategyOptions):
     patch_strategy: PatchStrategy = "in-place"
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class TreeOfThoughtConfig(StrategyOptions):
     """Tree of thought.
 
@@ -399,7 +400,7 @@ class TreeOfThoughtConfig(StrategyOptions):
     kernel_max_iterations: int = field(default=10, validator=_positive)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ReflexionConfig(StrategyOptions):
     """Reflexion.
 
@@ -414,8 +415,8 @@ class ReflexionConfig(StrategyOptions):
     kernel_max_iterations: int = field(default=10, validator=_positive)
 
 
-@frozen
-class AdaptiveConfig:
+@frozen(eq=False, repr=False)
+class AdaptiveConfig(Value):
     """Selection of a strategy for each task.
 
     Attributes:
@@ -433,8 +434,8 @@ class AdaptiveConfig:
     measured: bool = True
 
 
-@frozen
-class StrategiesConfig:
+@frozen(eq=False, repr=False)
+class StrategiesConfig(Value):
     """The options of each strategy."""
 
     reactive: ReactiveConfig = ReactiveConfig()
@@ -459,8 +460,8 @@ ToolClassifier: TypeAlias = Literal["off", "heuristic", "model"]
 DEFAULT_KERNEL: Final = "react"
 
 
-@frozen
-class ReasoningConfig:
+@frozen(eq=False, repr=False)
+class ReasoningConfig(Value):
     """Reasoning: strategy, kernel and compaction.
 
     Attributes:
@@ -483,8 +484,8 @@ class ReasoningConfig:
 # --- what the model is shown ----------------------------------------------------------------------------
 
 
-@frozen
-class ContextProfile:
+@frozen(eq=False, repr=False)
+class ContextProfile(Value):
     """Limits of what a model is shown, by its tier; the defaults are those of ``mid``.
 
     Attributes:
@@ -544,8 +545,8 @@ CONTEXT_PROFILES: Mapping[ContextTier, ContextProfile] = MappingProxyType(
 """The profile of each tier."""
 
 
-@frozen
-class ContextProfileOverrides:
+@frozen(eq=False, repr=False)
+class ContextProfileOverrides(Value):
     """Fields of a profile to replace; ``None`` keeps the profile's value.
 
     Attributes:
@@ -562,8 +563,8 @@ class ContextProfileOverrides:
     max_answer_tokens: int | None = field(default=None, validator=optional(_positive))
 
 
-@frozen
-class ContentConfig:
+@frozen(eq=False, repr=False)
+class ContentConfig(Value):
     """Limits of images, audio and documents in tasks and tool results.
 
     Attributes:
@@ -596,8 +597,8 @@ class ContentConfig:
     unheld_bytes: int = field(default=256_000_000, validator=ge(0))
 
 
-@frozen
-class ResultCompressionConfig:
+@frozen(eq=False, repr=False)
+class ResultCompressionConfig(Value):
     """Shortening of long tool results for the prompt.
 
     Attributes:
@@ -615,8 +616,8 @@ class ResultCompressionConfig:
 # --- the runtime ----------------------------------------------------------------------------------------
 
 
-@frozen
-class TimeoutConfig:
+@frozen(eq=False, repr=False)
+class TimeoutConfig(Value):
     """Seconds, each above 0.
 
     Attributes:
@@ -632,8 +633,8 @@ class TimeoutConfig:
     answer_s: float = field(default=300.0, validator=gt(0.0))
 
 
-@frozen
-class RateLimit:
+@frozen(eq=False, repr=False)
+class RateLimit(Value):
     """Limits of a provider's key, shared by all of a process that use it.
 
     Attributes:
@@ -645,8 +646,8 @@ class RateLimit:
     tokens_per_minute: int | None = field(default=None, validator=optional(_positive))
 
 
-@frozen
-class ExternalToolConfig:
+@frozen(eq=False, repr=False)
+class ExternalToolConfig(Value):
     """A tool that another program executes.
 
     Attributes:
@@ -668,8 +669,8 @@ class ExternalToolConfig:
     volatile: bool = False
 
 
-@frozen
-class ModelConfig:
+@frozen(eq=False, repr=False)
+class ModelConfig(Value):
     """The model of an agent.
 
     Attributes:

@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.values import OMITTED
+from reactive_agents.core.values import OMITTED, Value
 
 ContentKind: TypeAlias = Literal["image", "audio", "document"]
 Digest = NewType("Digest", str)
@@ -36,8 +36,8 @@ def shown_name(name: str) -> str:
     return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
 
 
-@frozen(kw_only=True, repr=False)
-class _Part:
+@frozen(kw_only=True, eq=False, repr=False)
+class _Part(Value):
     """A part of a task, message or tool result that is no text.
 
     Attributes:
@@ -117,7 +117,7 @@ class _Part:
         return f"<{type(self).__name__} {self.label.strip('[]').partition(' ')[2]}>"
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class Image(_Part):
     """An image: PNG, JPEG, GIF or WebP."""
 
@@ -137,14 +137,14 @@ class Image(_Part):
         return cls(url=url, name=name or _name_in(url), passed_on=not fetch)
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class Audio(_Part):
     """A sound: WAV, MP3, FLAC or Ogg."""
 
     kind: ClassVar[ContentKind] = "audio"
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class Document(_Part):
     """A document: PDF, or a text in UTF-8, which every model can read."""
 
@@ -155,8 +155,8 @@ Content: TypeAlias = Image | Audio | Document
 CONTENT_TYPES = (Image, Audio, Document)
 
 
-@frozen
-class ContentOwner:
+@frozen(eq=False, repr=False)
+class ContentOwner(Value):
     """The run that content is stored for, and whose user may refer to it.
 
     Attributes:

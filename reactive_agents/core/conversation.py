@@ -21,10 +21,11 @@ from reactive_agents.core.messages import (
     UserMessage,
 )
 from reactive_agents.core.tools import FINAL_ANSWER
+from reactive_agents.core.values import Value
 
 
-@frozen
-class History:
+@frozen(eq=False, repr=False)
+class History(Value):
     """The part of its conversation that a run is shown.
 
     Attributes:
@@ -160,8 +161,8 @@ def conversation_lines(messages: Iterable[Message]) -> Iterator[str]:
         yield f"{speaker}: {said if len(said) <= _LONGEST_LINE else f'{said[:_LONGEST_LINE]} […]'}"
 
 
-@frozen
-class SessionKey:
+@frozen(eq=False, repr=False)
+class SessionKey(Value):
     """The session of a run: one of an agent, and of the user who began it.
 
     Attributes:
@@ -174,8 +175,8 @@ class SessionKey:
     user: str | None = None
 
 
-@frozen
-class SessionTurn:
+@frozen(eq=False, repr=False)
+class SessionTurn(Value):
     """The part of a session that one run adds.
 
     Attributes:
@@ -192,8 +193,8 @@ class SessionTurn:
     holder: tuple[str, ...] = ()
 
 
-@frozen
-class SessionInfo:
+@frozen(eq=False, repr=False)
+class SessionInfo(Value):
     """A session in a list.
 
     Attributes:

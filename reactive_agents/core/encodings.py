@@ -19,6 +19,8 @@ from functools import partial
 
 from attrs import frozen
 
+from reactive_agents.core.values import Value
+
 _HEX = re.compile(r"(?:(?:0x|\\x)?[0-9a-fA-F]{2}[ \t:,]{0,2}){6,}")
 _HEX_SIGNS = re.compile(r"0x|\\x|[ \t:,]")
 _NUMBERS = re.compile(r"(?:[01]{7,8}|[0-9]{2,3})(?:[\s,;:]{1,3}(?:[01]{7,8}|[0-9]{2,3})){5,}")
@@ -93,8 +95,8 @@ _LEAST_READABLE = 0.9
 _LEAST_TEXT = 4
 
 
-@frozen
-class Encoded:
+@frozen(eq=False, repr=False)
+class Encoded(Value):
     """A text that is encoded in another one.
 
     Attributes:

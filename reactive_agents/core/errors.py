@@ -11,6 +11,7 @@ from attrs import frozen
 
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import Value
 
 
 class _Sentence:
@@ -38,16 +39,16 @@ def _listed(names: tuple[str, ...]) -> str:
     return ", ".join(names) or "none"
 
 
-@frozen
-class FieldProblem:
+@frozen(eq=False, repr=False)
+class FieldProblem(Value):
     """One problem of a document. ``path``: from the root, as ``$.steps[0].id``."""
 
     path: str
     problem: str
 
 
-@frozen
-class DecodeError:
+@frozen(eq=False, repr=False)
+class DecodeError(Value):
     """A document does not have the expected type."""
 
     type_name: str
@@ -60,8 +61,8 @@ class DecodeError:
         return f"Not a valid {self.type_name}: {problems}"
 
 
-@frozen
-class InvalidConfig:
+@frozen(eq=False, repr=False)
+class InvalidConfig(Value):
     """An option has an invalid value."""
 
     option: str
@@ -74,8 +75,8 @@ class InvalidConfig:
         return f"{self.option}: got {self.value}, expected {self.expected.rstrip('.')}."
 
 
-@frozen
-class ServiceMissing:
+@frozen(eq=False, repr=False)
+class ServiceMissing(Value):
     """A service is enabled, but none is provided.
 
     ``provider``: its place in the container.
@@ -96,8 +97,8 @@ ConfigErrors: TypeAlias = DecodeError | InvalidConfig | ServiceMissing
 BudgetPeriod: TypeAlias = Literal["run", "day", "month"]
 
 
-@frozen
-class BudgetExceeded:
+@frozen(eq=False, repr=False)
+class BudgetExceeded(Value):
     """A reservation would exceed a budget, so nothing was reserved or spent.
 
     Attributes:
@@ -118,8 +119,8 @@ class BudgetExceeded:
     )
 
 
-@frozen
-class BudgetUnavailable:
+@frozen(eq=False, repr=False)
+class BudgetUnavailable(Value):
     """A budget is set but cannot be enforced, so the model is not called.
 
     Attributes:
@@ -137,8 +138,8 @@ RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
 """The attempts of a call that came to nothing and are, or may be, charged for, also those of fallbacks."""
 
 
-@frozen
-class RateLimited:
+@frozen(eq=False, repr=False)
+class RateLimited(Value):
     """The provider limits requests.
 
     ``retry_after_s``: seconds to wait, if it states them.
@@ -150,8 +151,8 @@ class RateLimited:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class ModelTimeout:
+@frozen(eq=False, repr=False)
+class ModelTimeout(Value):
     """No answer within ``timeout_s`` seconds."""
 
     message: str
@@ -160,8 +161,8 @@ class ModelTimeout:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class AuthenticationFailed:
+@frozen(eq=False, repr=False)
+class AuthenticationFailed(Value):
     """The key is missing or refused. ``missing``: its environment variable."""
 
     message: str
@@ -170,8 +171,8 @@ class AuthenticationFailed:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class ContextOverflow:
+@frozen(eq=False, repr=False)
+class ContextOverflow(Value):
     """The request exceeds the context window.
 
     ``limit``: tokens, if the provider states them.
@@ -183,8 +184,8 @@ class ContextOverflow:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class MalformedResponse:
+@frozen(eq=False, repr=False)
+class MalformedResponse(Value):
     """The provider's answer violates its protocol.
 
     ``excerpt``: the start of the answer.
@@ -196,8 +197,8 @@ class MalformedResponse:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class ModelUnavailable:
+@frozen(eq=False, repr=False)
+class ModelUnavailable(Value):
     """The provider cannot be reached or fails. ``status``: its HTTP status, if any."""
 
     message: str
@@ -206,8 +207,8 @@ class ModelUnavailable:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class RequestRejected:
+@frozen(eq=False, repr=False)
+class RequestRejected(Value):
     """The provider rejects this request: unknown model, parameter, content policy."""
 
     message: str
@@ -216,8 +217,8 @@ class RequestRejected:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class ScriptExhausted:
+@frozen(eq=False, repr=False)
+class ScriptExhausted(Value):
     """A scripted model has no turn left that fits the request."""
 
     message: str
@@ -225,8 +226,8 @@ class ScriptExhausted:
     refused: RefusedAttempts = ()
 
 
-@frozen
-class ContentUnsupported:
+@frozen(eq=False, repr=False)
+class ContentUnsupported(Value):
     """The model takes no content of this kind; nothing was sent.
 
     ``kind``: ``image``, ``audio``, ``document``, or ``url`` for an URL that is passed on.
@@ -273,8 +274,8 @@ def refused_attempts(error: LLMErrors) -> RefusedAttempts:
 # --- memory, tools and the other optional services ----------------------------------------------------
 
 
-@frozen
-class MemoryUnavailable:
+@frozen(eq=False, repr=False)
+class MemoryUnavailable(Value):
     """The memory cannot be read or written. ``operation``: the failed operation."""
 
     message: str
@@ -284,16 +285,16 @@ class MemoryUnavailable:
 MemoryErrors: TypeAlias = MemoryUnavailable
 
 
-@frozen
-class SessionUnavailable:
+@frozen(eq=False, repr=False)
+class SessionUnavailable(Value):
     """The sessions cannot be read or written. ``operation``: the failed operation."""
 
     message: str
     operation: str
 
 
-@frozen
-class SessionRefused:
+@frozen(eq=False, repr=False)
+class SessionRefused(Value):
     """There is no such session for this user."""
 
     session: str
@@ -305,8 +306,8 @@ class SessionRefused:
 SessionErrors: TypeAlias = SessionUnavailable | SessionRefused
 
 
-@frozen
-class ContentRefused:
+@frozen(eq=False, repr=False)
+class ContentRefused(Value):
     """An image, sound or document is not taken into the run.
 
     Attributes:
@@ -324,8 +325,8 @@ class ContentRefused:
     message = sentence("{0.part}: {0.field}: got {0.value}, expected {0.expected}.")
 
 
-@frozen
-class ContentUnavailable:
+@frozen(eq=False, repr=False)
+class ContentUnavailable(Value):
     """Stored content cannot be read or written. ``operation``: the failed operation."""
 
     message: str
@@ -335,8 +336,8 @@ class ContentUnavailable:
 ContentErrors: TypeAlias = ContentRefused | ContentUnavailable
 
 
-@frozen
-class ApprovalNotPending:
+@frozen(eq=False, repr=False)
+class ApprovalNotPending(Value):
     """No request waits for this decision: it is unknown or was decided already."""
 
     run_id: str
@@ -345,8 +346,8 @@ class ApprovalNotPending:
     message = sentence("No approval {0.approval_id!r} is pending in run {0.run_id!r}.")
 
 
-@frozen
-class RequestNotPending:
+@frozen(eq=False, repr=False)
+class RequestNotPending(Value):
     """No question or external call waits for this reply, or it has one already."""
 
     run_id: str
@@ -355,8 +356,8 @@ class RequestNotPending:
     message = sentence("No question or external call {0.request_id!r} is pending in run {0.run_id!r}.")
 
 
-@frozen
-class ServiceFailed:
+@frozen(eq=False, repr=False)
+class ServiceFailed(Value):
     """A guardrail, cost, verification or audit service failed."""
 
     message: str
@@ -367,8 +368,8 @@ class ServiceFailed:
 BudgetErrors: TypeAlias = BudgetExceeded | ServiceFailed
 
 
-@frozen
-class AuditBroken:
+@frozen(eq=False, repr=False)
+class AuditBroken(Value):
     """An audit log was tampered with, or lost entries.
 
     Attributes:
@@ -391,8 +392,8 @@ AuditErrors: TypeAlias = AuditBroken | ServiceFailed
 # --- tool calls ---------------------------------------------------------------------------------------------
 
 
-@frozen
-class ToolNotFound:
+@frozen(eq=False, repr=False)
+class ToolNotFound(Value):
     """There is no tool of that name. ``known``: the names there are."""
 
     tool_name: str
@@ -404,8 +405,8 @@ class ToolNotFound:
         return f"Unknown tool {self.tool_name!r}. Known tools: {_listed(self.known)}."
 
 
-@frozen
-class ArgumentProblem:
+@frozen(eq=False, repr=False)
+class ArgumentProblem(Value):
     """One invalid argument. ``got``: the value as JSON text, shortened."""
 
     argument: str
@@ -413,8 +414,8 @@ class ArgumentProblem:
     expected: str
 
 
-@frozen
-class InvalidToolArguments:
+@frozen(eq=False, repr=False)
+class InvalidToolArguments(Value):
     """The arguments do not fit the tool's schema; the tool did not run."""
 
     tool_name: str
@@ -427,8 +428,8 @@ class InvalidToolArguments:
         return f"The arguments of {self.tool_name!r} are not valid: {problems}."
 
 
-@frozen
-class ToolFailed:
+@frozen(eq=False, repr=False)
+class ToolFailed(Value):
     """The tool ran and raised. ``exception``: the name of the exception's class."""
 
     tool_name: str
@@ -442,8 +443,8 @@ class ToolFailed:
         return f"The tool {self.tool_name!r} failed{kind}: {self.detail}"
 
 
-@frozen
-class ToolTimedOut:
+@frozen(eq=False, repr=False)
+class ToolTimedOut(Value):
     """The tool did not end within ``timeout_s`` seconds; with 0 it never began."""
 
     tool_name: str
@@ -452,8 +453,8 @@ class ToolTimedOut:
     message = sentence("The tool {0.tool_name!r} did not end within {0.timeout_s:g} seconds.")
 
 
-@frozen
-class ToolNotApproved:
+@frozen(eq=False, repr=False)
+class ToolNotApproved(Value):
     """The tool needs approval that was not given; it did not run."""
 
     tool_name: str
@@ -462,8 +463,8 @@ class ToolNotApproved:
     message = sentence("The call of {0.tool_name!r} was not approved: {0.reason}")
 
 
-@frozen
-class ToolNotAnswered:
+@frozen(eq=False, repr=False)
+class ToolNotAnswered(Value):
     """No one answered the question, or executed the external call."""
 
     tool_name: str
@@ -472,8 +473,8 @@ class ToolNotAnswered:
     message = sentence("The call of {0.tool_name!r} was not answered: {0.reason}")
 
 
-@frozen
-class WorkspaceViolation:
+@frozen(eq=False, repr=False)
+class WorkspaceViolation(Value):
     """A path leaves the workspace, or is not of the kind that the tool handles."""
 
     path: str
@@ -482,8 +483,8 @@ class WorkspaceViolation:
     message = sentence("The path {0.path!r} is refused: {0.reason}")
 
 
-@frozen
-class AddressRefused:
+@frozen(eq=False, repr=False)
+class AddressRefused(Value):
     """A URL leads or redirects to a forbidden address. ``url``: without credentials."""
 
     url: str
@@ -506,8 +507,8 @@ ToolErrors: TypeAlias = (
 # --- kernels, policies, strategies and structured output ----------------------------------------------
 
 
-@frozen
-class IllegalTransition:
+@frozen(eq=False, repr=False)
+class IllegalTransition(Value):
     """A kernel state may not change in that way.
 
     ``field``: the field that would change.
@@ -519,8 +520,8 @@ class IllegalTransition:
     to_status: str
 
 
-@frozen
-class ModelCallFailed:
+@frozen(eq=False, repr=False)
+class ModelCallFailed(Value):
     """The model did not answer a kernel's turn."""
 
     purpose: str
@@ -530,16 +531,16 @@ class ModelCallFailed:
     message = sentence("The model call ({0.purpose}, iteration {0.iteration}) failed: {0.cause.message}")
 
 
-@frozen
-class KernelFailed:
+@frozen(eq=False, repr=False)
+class KernelFailed(Value):
     """A kernel failed, raised, or returned something other than an effect of a state."""
 
     message: str
     kernel_type: str
 
 
-@frozen
-class PolicyFailed:
+@frozen(eq=False, repr=False)
+class PolicyFailed(Value):
     """A policy raised, or returned no verdict. ``problem``: which, and how."""
 
     policy: str
@@ -548,8 +549,8 @@ class PolicyFailed:
     message = sentence("The policy {0.policy} {0.problem}")
 
 
-@frozen
-class OutputValidatorFailed:
+@frozen(eq=False, repr=False)
+class OutputValidatorFailed(Value):
     """A function that validates answers raised something else than ``ModelRetry``.
 
     Attributes:
@@ -571,16 +572,16 @@ KernelErrors: TypeAlias = (
 # --- What ends a strategy before it has a result ---
 
 
-@frozen
-class ReasoningError:
+@frozen(eq=False, repr=False)
+class ReasoningError(Value):
     """Reasoning could not be started or finished."""
 
     message: str
     cause: KernelErrors | LLMErrors | None = None
 
 
-@frozen
-class StrategyNotFoundError:
+@frozen(eq=False, repr=False)
+class StrategyNotFoundError(Value):
     """No strategy or kernel has that name.
 
     ``known``: the registered names of that kind.
@@ -596,16 +597,16 @@ class StrategyNotFoundError:
         return f"There is no {self.kind} {self.strategy!r}. Known: {_listed(self.known)}."
 
 
-@frozen
-class SelectionError:
+@frozen(eq=False, repr=False)
+class SelectionError(Value):
     """No strategy could be chosen."""
 
     message: str
     context: Json = None
 
 
-@frozen
-class ControllerError:
+@frozen(eq=False, repr=False)
+class ControllerError(Value):
     """A controller raised, or returned an invalid value. ``hook``: the function."""
 
     hook: str
@@ -614,8 +615,8 @@ class ControllerError:
     message = sentence("The controller's {0.hook} failed: {0.problem}")
 
 
-@frozen
-class StrategyExecutionError:
+@frozen(eq=False, repr=False)
+class StrategyExecutionError(Value):
     """A strategy failed while it ran. ``step``: the iteration, from 0."""
 
     strategy: str
@@ -624,8 +625,8 @@ class StrategyExecutionError:
     cause: KernelErrors | LLMErrors | StructuredOutputError | None = None
 
 
-@frozen
-class IterationLimitError:
+@frozen(eq=False, repr=False)
+class IterationLimitError(Value):
     """A strategy reached its iteration limit without a result."""
 
     strategy: str
@@ -635,8 +636,8 @@ class IterationLimitError:
     message = sentence("{0.strategy} reached its limit of {0.limit} after {0.steps_completed} steps.")
 
 
-@frozen
-class StructuredOutputError:
+@frozen(eq=False, repr=False)
+class StructuredOutputError(Value):
     """A model gave no valid structured output.
 
     Attributes:
@@ -664,24 +665,24 @@ ReasoningErrors: TypeAlias = (
 )
 
 
-@frozen
-class RecordFailed:
+@frozen(eq=False, repr=False)
+class RecordFailed(Value):
     """The record of runs cannot be read or written. ``operation``: the failed one."""
 
     message: str
     operation: str
 
 
-@frozen
-class RunLogFailed:
+@frozen(eq=False, repr=False)
+class RunLogFailed(Value):
     """The run log cannot be read or written. ``operation``: the failed one."""
 
     message: str
     operation: str
 
 
-@frozen
-class LeaseLost:
+@frozen(eq=False, repr=False)
+class LeaseLost(Value):
     """A run belongs to another process now, or was removed from its record."""
 
     run_id: str
@@ -707,8 +708,8 @@ PhaseCause: TypeAlias = (
 )
 
 
-@frozen
-class ExecutionError:
+@frozen(eq=False, repr=False)
+class ExecutionError(Value):
     """A phase failed. ``cause``: the error of the layer below."""
 
     message: str
@@ -717,8 +718,8 @@ class ExecutionError:
     cause: PhaseCause | None = None
 
 
-@frozen
-class HookError:
+@frozen(eq=False, repr=False)
+class HookError(Value):
     """A strict lifecycle hook raised. ``cause``: the exception, as text."""
 
     message: str
@@ -727,8 +728,8 @@ class HookError:
     cause: str = ""
 
 
-@frozen
-class MaxIterationsError:
+@frozen(eq=False, repr=False)
+class MaxIterationsError(Value):
     """The loop without reasoning reached its limit before the model answered."""
 
     task_id: str
@@ -738,8 +739,8 @@ class MaxIterationsError:
     message = sentence("Task {0.task_id} did not finish within {0.max_iterations} iterations.")
 
 
-@frozen
-class GuardrailViolationError:
+@frozen(eq=False, repr=False)
+class GuardrailViolationError(Value):
     """A guardrail blocked the run. ``violation``: the category of the finding."""
 
     message: str
@@ -747,8 +748,8 @@ class GuardrailViolationError:
     violation: str
 
 
-@frozen
-class VerificationFailed:
+@frozen(eq=False, repr=False)
+class VerificationFailed(Value):
     """The answer is not supported by the run, and ``action`` is ``fail``.
 
     Attributes:
@@ -767,8 +768,8 @@ class VerificationFailed:
         return f"The answer was not verified (confidence {self.confidence:.2f}): {found}"
 
 
-@frozen
-class RunCancelled:
+@frozen(eq=False, repr=False)
+class RunCancelled(Value):
     """The run was cancelled while it was in ``phase``."""
 
     task_id: str
@@ -777,16 +778,16 @@ class RunCancelled:
     message = sentence("Task {0.task_id} was cancelled in phase {0.phase}.")
 
 
-@frozen
-class TaskError:
+@frozen(eq=False, repr=False)
+class TaskError(Value):
     """The task is invalid, or is not running."""
 
     message: str
     task_id: str
 
 
-@frozen
-class RunRefused:
+@frozen(eq=False, repr=False)
+class RunRefused(Value):
     """A run cannot be begun or continued under its id.
 
     Attributes:
@@ -804,8 +805,8 @@ class RunRefused:
         return " ".join((f"Run {self.run_id!r} {self.problem}.", *self.differences))
 
 
-@frozen
-class RunInterrupted:
+@frozen(eq=False, repr=False)
+class RunInterrupted(Value):
     """A run stopped before its end and can be continued under its id."""
 
     run_id: str
@@ -814,8 +815,8 @@ class RunInterrupted:
     message = sentence("Run {0.run_id!r} was interrupted and can be resumed: {0.reason}")
 
 
-@frozen
-class IllegalAgentState:
+@frozen(eq=False, repr=False)
+class IllegalAgentState(Value):
     """An agent may not change from one state to the other."""
 
     from_state: str
@@ -850,8 +851,8 @@ def root_cause(error: RuntimeErrors | PhaseCause) -> RuntimeErrors | PhaseCause:
 # --- personas ----------------------------------------------------------------------------------------
 
 
-@frozen
-class StepIncomplete:
+@frozen(eq=False, repr=False)
+class StepIncomplete(Value):
     """The run of a plan step ended without finishing it.
 
     Attributes:
@@ -866,8 +867,8 @@ class StepIncomplete:
     message = sentence("Step {0.step_id} was not finished: {0.reason}")
 
 
-@frozen
-class StepTimedOut:
+@frozen(eq=False, repr=False)
+class StepTimedOut(Value):
     """The run of a plan step did not end within ``timeout_s`` seconds."""
 
     step_id: str
@@ -876,8 +877,8 @@ class StepTimedOut:
     message = sentence("Step {0.step_id} did not end within {0.timeout_s:g} seconds.")
 
 
-@frozen
-class DeliveryFailed:
+@frozen(eq=False, repr=False)
+class DeliveryFailed(Value):
     """The answer could not be delivered.
 
     ``detail``: the exception of the channel, or the timeout; ``retry_after_s``: seconds after which the
@@ -891,8 +892,8 @@ class DeliveryFailed:
     message = sentence("The answer could not be delivered to {0.channel}: {0.detail}")
 
 
-@frozen
-class UnknownDomain:
+@frozen(eq=False, repr=False)
+class UnknownDomain(Value):
     """An event was sent to a domain that the persona does not have.
 
     ``known``: its domains.
@@ -907,8 +908,8 @@ class UnknownDomain:
         return f"There is no domain {self.domain!r}. Known: {_listed(self.known)}."
 
 
-@frozen
-class InboxFull:
+@frozen(eq=False, repr=False)
+class InboxFull(Value):
     """The inbox rejected an event because it is full.
 
     ``capacity``: the number of events that it holds.
@@ -920,8 +921,8 @@ class InboxFull:
     message = sentence("The inbox is full ({0.capacity} events wait); event {0.event_id!r} was rejected.")
 
 
-@frozen
-class RecordNotFound:
+@frozen(eq=False, repr=False)
+class RecordNotFound(Value):
     """There is no record of this id.
 
     ``kind``: plan, learning, template or memory entry.

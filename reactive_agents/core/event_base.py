@@ -10,12 +10,13 @@ from typing import TypeAlias
 from attrs import field, frozen
 
 from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.values import Value
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
 
 
-@frozen
-class Event:
+@frozen(eq=False, repr=False)
+class Event(Value):
     """The fields of every event.
 
     Attributes:

@@ -23,6 +23,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import PlanId, RunId, SessionId, StepId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.redaction import Redactor
+from reactive_agents.core.values import Value
 
 _T = TypeVar("_T")
 
@@ -39,8 +40,8 @@ OF_FIXED_NAMES: frozenset[type[Event]] = frozenset(
 """Events without a text of anybody: names of phases and timings alone. They are the most frequent."""
 
 
-@frozen
-class _Plan:
+@frozen(eq=False, repr=False)
+class _Plan(Value):
     """The fields of a class that are redacted.
 
     Attributes:

@@ -24,7 +24,7 @@ from reactive_agents.core.usage import RunUsage, answer_usage
 PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PlanCreated(Event):
     """A plan begins. ``resumed``: whether it continues an interrupted plan."""
 
@@ -35,7 +35,7 @@ class PlanCreated(Event):
     resumed: bool = False
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PlanStepChanged(Event):
     """A step of a plan began, or ended.
 
@@ -53,7 +53,7 @@ class PlanStepChanged(Event):
     retries: int = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PlanRevised(Event):
     """The steps of a plan were changed.
 
@@ -70,7 +70,7 @@ class PlanRevised(Event):
     steps: tuple[PlanStep, ...]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PlanEnded(Event):
     """A run ended its plan. A plan that is still ``active`` can be resumed."""
 
@@ -78,7 +78,7 @@ class PlanEnded(Event):
     status: PlanStatus
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PlanStoreFailed(Event):
     """A plan could not be stored; the run continues without storing it."""
 
@@ -86,7 +86,7 @@ class PlanStoreFailed(Event):
     error: errors.MemoryErrors
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ThoughtsJudged(Event):
     """A level of a tree of thoughts was judged and pruned.
 
@@ -99,7 +99,7 @@ class ThoughtsJudged(Event):
 # --- What happens with the budgets of a run, and with answers that are not verified ---
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolWithheld(Event):
     """A tool of an MCP server is not offered, or only with approval; once a run.
 
@@ -116,7 +116,7 @@ class ToolWithheld(Event):
     needs_approval: bool = False
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class BudgetWarning(Event):
     """A budget is used up to a configured share; once a run, period and share.
 
@@ -133,7 +133,7 @@ class BudgetWarning(Event):
     share: float
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class BudgetNotSettled(Event):
     """Spending could not be entered into a budget; its reservation stays counted.
 
@@ -147,7 +147,7 @@ class BudgetNotSettled(Event):
     error: errors.ServiceFailed
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class VerificationActed(Event):
     """An action was taken on an unverified answer.
 
@@ -163,7 +163,7 @@ class VerificationActed(Event):
 # --- What happens with memory, guardrails, the choice of a model and verification ---
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class MemoryBootstrapped(Event):
     """Memory returned its context for the run.
 
@@ -177,7 +177,7 @@ class MemoryBootstrapped(Event):
     problem: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class MemoryFlushed(Event):
     """Memories of the run were stored.
 
@@ -193,7 +193,7 @@ class MemoryFlushed(Event):
     problem: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class MemorySnapshotSaved(Event):
     """The run was stored as a session."""
 
@@ -201,7 +201,7 @@ class MemorySnapshotSaved(Event):
     session_id: SessionId
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class GuardrailTriggered(Event):
     """A guardrail matched a text, which the event does not contain.
 
@@ -218,7 +218,7 @@ class GuardrailTriggered(Event):
     call_id: CallId | None = None
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelRouted(Event):
     """A cost router chose the model of the run."""
 
@@ -226,7 +226,7 @@ class ModelRouted(Event):
     reason: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ResultVerified(Event):
     """The answer was checked. ``confidence``: 0 to 1."""
 
@@ -243,7 +243,7 @@ CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
 # --- the run --------------------------------------------------------------------------------------------
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class TaskStarted(Event):
     """A run begins.
 
@@ -260,14 +260,14 @@ class TaskStarted(Event):
     user: str | None = None
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class TaskCompleted(Event):
     """A run ended with a result, which may be partial."""
 
     result: AgentResult
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class TaskFailed(Event):
     """A run ended with an error; ``steps`` and ``metadata`` hold its work until then."""
 
@@ -276,7 +276,7 @@ class TaskFailed(Event):
     metadata: TaskResultMetadata
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class RunContinued(Event):
     """A run goes on that was interrupted; what it has done already is not done again.
 
@@ -289,7 +289,7 @@ class RunContinued(Event):
     entries: int
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolCallInDoubt(Event):
     """A call was under way when its process ended, so it may have taken effect.
 
@@ -305,14 +305,14 @@ class ToolCallInDoubt(Event):
     handling: Literal["told", "repeated", "settled", "stopped"]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionPhaseEntered(Event):
     """A lifecycle phase begins."""
 
     phase: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionPhaseSkipped(Event):
     """A lifecycle phase is skipped, with the reason."""
 
@@ -320,7 +320,7 @@ class ExecutionPhaseSkipped(Event):
     reason: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionPhaseFailed(Event):
     """A lifecycle phase failed. ``fatal``: whether the run ends with it."""
 
@@ -329,7 +329,7 @@ class ExecutionPhaseFailed(Event):
     fatal: bool
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionHookFired(Event):
     """A lifecycle hook ran."""
 
@@ -337,7 +337,7 @@ class ExecutionHookFired(Event):
     timing: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionHookFailed(Event):
     """A lifecycle hook raised, or returned no context."""
 
@@ -346,21 +346,21 @@ class ExecutionHookFailed(Event):
     error: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionLoopIteration(Event):
     """The agent loop starts another iteration, from 0."""
 
     iteration: int
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionCancelled(Event):
     """The run was cancelled."""
 
     phase: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionPaused(Event):
     """The run is paused until it is resumed.
 
@@ -370,12 +370,12 @@ class ExecutionPaused(Event):
     next_step: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionResumed(Event):
     """The pause ended: the run was resumed, cancelled or stopped."""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExecutionStopped(Event):
     """The run was stopped in ``phase``, and ends as partial. ``reason``: may be empty."""
 
@@ -386,7 +386,7 @@ class ExecutionStopped(Event):
 # --- reasoning ------------------------------------------------------------------------------------------
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class StrategySelected(Event):
     """A strategy was chosen for the task, with the reason."""
 
@@ -394,7 +394,7 @@ class StrategySelected(Event):
     reason: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolNeedsFound(Event):
     """The tools that the task requires were found. ``method``: ``model`` or ``rules``."""
 
@@ -403,7 +403,7 @@ class ToolNeedsFound(Event):
     relevant: frozenset[str]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ReasoningStepCompleted(Event):
     """A step was taken; one of ``thought``, ``action`` and ``observation`` is set.
 
@@ -422,7 +422,7 @@ class ReasoningStepCompleted(Event):
     repairs: tuple[str, ...] = ()
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolCallStarted(Event):
     """A tool call begins: its approval, the tool, and the checks of its result come."""
 
@@ -431,7 +431,7 @@ class ToolCallStarted(Event):
     arguments: JsonObject
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolCallCompleted(Event):
     """A tool call ended.
 
@@ -451,7 +451,7 @@ class ToolCallCompleted(Event):
     result: Json = None
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolProgressed(Event):
     """A tool reports how far its call is.
 
@@ -466,7 +466,7 @@ class ToolProgressed(Event):
     message: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ApprovalRequested(Event):
     """A call waits until someone approves or denies it; the agent is paused meanwhile.
 
@@ -485,7 +485,7 @@ class ApprovalRequested(Event):
     notice: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ApprovalDecided(Event):
     """A call was approved or denied.
 
@@ -501,7 +501,7 @@ class ApprovalDecided(Event):
     reason: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class QuestionAsked(Event):
     """The model asks a person; the call waits for the answer.
 
@@ -517,7 +517,7 @@ class QuestionAsked(Event):
     options: tuple[str, ...] = ()
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class QuestionAnswered(Event):
     """A question was answered, or no one did.
 
@@ -533,7 +533,7 @@ class QuestionAnswered(Event):
     reason: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExternalCallRequested(Event):
     """A call waits until another program delivers its result.
 
@@ -547,7 +547,7 @@ class ExternalCallRequested(Event):
     arguments: JsonObject
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ExternalCallDelivered(Event):
     """The result of an external call was delivered, or none came.
 
@@ -563,7 +563,7 @@ class ExternalCallDelivered(Event):
     reason: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class HandedOff(Event):
     """The conversation goes to another agent, whose answer will be the run's.
 
@@ -576,7 +576,7 @@ class HandedOff(Event):
     reason: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class GuidanceGiven(Event):
     """The model is steered with ``text`` before its next turn.
 
@@ -587,7 +587,7 @@ class GuidanceGiven(Event):
     text: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ContextCompacted(Event):
     """The transcript was made smaller before the model's next turn.
 
@@ -626,7 +626,7 @@ class ContextCompacted(Event):
         return self.tokens_before / self.window_tokens
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ContextLost(Event):
     """The model's server read only a part of a prompt, and did not say so.
 
@@ -646,7 +646,7 @@ class ContextLost(Event):
     reason: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class FinalAnswerProduced(Event):
     """A kernel produced an answer; ``status``: whether it is complete."""
 
@@ -661,7 +661,7 @@ class FinalAnswerProduced(Event):
 # --- models ---------------------------------------------------------------------------------------------
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelCallStarted(Event):
     """A model is asked.
 
@@ -679,7 +679,7 @@ class ModelCallStarted(Event):
     model_call: int = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelCallCompleted(Event):
     """A model answered.
 
@@ -710,7 +710,7 @@ class ModelCallCompleted(Event):
         return (*self.refused, own)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelCallAbandoned(Event):
     """A model did not answer, or the end of the run cancelled the call.
 
@@ -728,7 +728,7 @@ class ModelCallAbandoned(Event):
         return errors.refused_attempts(self.error)
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelCallDelayed(Event):
     """A request waits because of a limit of requests or tokens a minute.
 
@@ -743,7 +743,7 @@ class ModelCallDelayed(Event):
     wait_s: float
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelParameterRefused(Event):
     """A provider refused a parameter; the model is asked again without it.
 
@@ -757,7 +757,7 @@ class ModelParameterRefused(Event):
     instead: str = ""
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelTextStreamed(Event):
     """The next delta of a text that may be the answer, while a run is streamed.
 
@@ -773,7 +773,7 @@ class ModelTextStreamed(Event):
     model_call: int = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelThinkingStreamed(Event):
     """The next delta of what is not for the answer, while a run is streamed.
 
@@ -789,7 +789,7 @@ class ModelThinkingStreamed(Event):
     model_call: int = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ToolArgumentsStreamed(Event):
     """The next delta of the arguments of a tool call, while a run is streamed.
 
@@ -807,7 +807,7 @@ class ToolArgumentsStreamed(Event):
     model_call: int = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelStreamRestarted(Event):
     """The stream broke and restarts: discard what was streamed of this model call.
 
@@ -820,7 +820,7 @@ class ModelStreamRestarted(Event):
     model_call: int = 0
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class ModelTextRetracted(Event):
     """A text of the model is not the answer: discard what was streamed of it.
 

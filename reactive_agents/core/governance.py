@@ -16,6 +16,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
+from reactive_agents.core.values import Value
 
 GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
 GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
@@ -35,8 +36,8 @@ def _own_copy(arguments: JsonObject) -> JsonObject:
     return deepcopy(arguments)
 
 
-@frozen
-class ApprovalRequest:
+@frozen(eq=False, repr=False)
+class ApprovalRequest(Value):
     """A tool call that runs only after approval.
 
     Attributes:
@@ -69,8 +70,8 @@ class ApprovalRequest:
         return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in _UNSEEN else c for c in line)
 
 
-@frozen
-class ApprovalDecision:
+@frozen(eq=False, repr=False)
+class ApprovalDecision(Value):
     """Whether a call may run. ``reason``: shown to the model when it may not."""
 
     approved: bool
@@ -80,8 +81,8 @@ class ApprovalDecision:
 # --- Questions, and calls that another program executes ---
 
 
-@frozen
-class QuestionRequest:
+@frozen(eq=False, repr=False)
+class QuestionRequest(Value):
     """A question of the model to a person.
 
     Attributes:
@@ -107,8 +108,8 @@ class QuestionRequest:
         return self.question_id
 
 
-@frozen
-class ExternalCallRequest:
+@frozen(eq=False, repr=False)
+class ExternalCallRequest(Value):
     """A tool call that another program executes.
 
     Attributes:
@@ -137,8 +138,8 @@ class ExternalCallRequest:
 PersonRequest: TypeAlias = QuestionRequest | ExternalCallRequest
 
 
-@frozen
-class Reply:
+@frozen(eq=False, repr=False)
+class Reply(Value):
     """The reply to a question or an external call.
 
     Attributes:
@@ -155,8 +156,8 @@ class Reply:
 # --- Guardrails, models, budgets, verification and the audit log ---
 
 
-@frozen
-class GuardrailFinding:
+@frozen(eq=False, repr=False)
+class GuardrailFinding(Value):
     """One finding of a check in a text.
 
     Attributes:
@@ -176,8 +177,8 @@ class GuardrailFinding:
     detail: str = ""
 
 
-@frozen
-class GuardrailReport:
+@frozen(eq=False, repr=False)
+class GuardrailReport(Value):
     """The result of checking a text.
 
     Attributes:
@@ -195,16 +196,16 @@ class GuardrailReport:
     redacted: str | None = None
 
 
-@frozen
-class ModelRoute:
+@frozen(eq=False, repr=False)
+class ModelRoute(Value):
     """The model that a router chose, with the reason."""
 
     model: str
     reason: str
 
 
-@frozen
-class RouteNeeds:
+@frozen(eq=False, repr=False)
+class RouteNeeds(Value):
     """Requirements of a run on its model, as known before the first call.
 
     Attributes:
@@ -216,8 +217,8 @@ class RouteNeeds:
     capabilities: frozenset[str] = frozenset()
 
 
-@frozen
-class SpendingRecord:
+@frozen(eq=False, repr=False)
+class SpendingRecord(Value):
     """The usage of one run, by model.
 
     No model for a run that called none.
@@ -245,8 +246,8 @@ class SpendingRecord:
         return self.total.cost_usd
 
 
-@frozen
-class Reservation:
+@frozen(eq=False, repr=False)
+class Reservation(Value):
     """An amount that is reserved in a budget until it is settled.
 
     Attributes:
@@ -259,8 +260,8 @@ class Reservation:
     amount_usd: float
 
 
-@frozen
-class BudgetUse:
+@frozen(eq=False, repr=False)
+class BudgetUse(Value):
     """The used part of a limit.
 
     Attributes:
@@ -280,8 +281,8 @@ class BudgetUse:
         return self.spent_usd / self.limit_usd if self.limit_usd else 1.0
 
 
-@frozen
-class ClaimEvidence:
+@frozen(eq=False, repr=False)
+class ClaimEvidence(Value):
     """One claim of an answer, with its evidence.
 
     Attributes:
@@ -298,8 +299,8 @@ class ClaimEvidence:
     excerpt: str = ""
 
 
-@frozen
-class Receipt:
+@frozen(eq=False, repr=False)
+class Receipt(Value):
     """Evidence of how a run reached its answer.
 
     Attributes:
@@ -317,8 +318,8 @@ class Receipt:
     verdict: Verdict
 
 
-@frozen
-class VerificationReport:
+@frozen(eq=False, repr=False)
+class VerificationReport(Value):
     """The support of an answer by the evidence of the run.
 
     Attributes:
@@ -338,8 +339,8 @@ class VerificationReport:
     agreement: float | None = None
 
 
-@frozen
-class AuditEntry:
+@frozen(eq=False, repr=False)
+class AuditEntry(Value):
     """One entry of the audit log: agent, action and outcome.
 
     Attributes:
@@ -374,8 +375,8 @@ class ModelRetry(Exception):
     """
 
 
-@frozen
-class JudgedAnswer:
+@frozen(eq=False, repr=False)
+class JudgedAnswer(Value):
     """The judgement of the output validators on an answer.
 
     Attributes:

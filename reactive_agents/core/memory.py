@@ -10,6 +10,7 @@ from attrs import Attribute, field, frozen
 from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.plans import PlanStep
+from reactive_agents.core.values import Value
 
 MemoryId = NewType("MemoryId", str)
 MemoryTier: TypeAlias = Literal["1", "2"]
@@ -47,8 +48,8 @@ def user_owner(user: str) -> str:
     return f"user:{user}"
 
 
-@frozen
-class MemoryCandidate:
+@frozen(eq=False, repr=False)
+class MemoryCandidate(Value):
     """Something of a run that may be remembered.
 
     Attributes:
@@ -66,8 +67,8 @@ class MemoryCandidate:
     success: bool | None = None
 
 
-@frozen
-class MemoryEntry:
+@frozen(eq=False, repr=False)
+class MemoryEntry(Value):
     """One memory.
 
     Attributes:
@@ -102,22 +103,22 @@ class MemoryEntry:
         return self.origin in ("user", "run")
 
 
-@frozen
-class ForgetEntry:
+@frozen(eq=False, repr=False)
+class ForgetEntry(Value):
     """Forget one entry."""
 
     id: MemoryId
 
 
-@frozen
-class ForgetAgent:
+@frozen(eq=False, repr=False)
+class ForgetAgent(Value):
     """Forget every entry and session of an agent."""
 
     agent_id: AgentId
 
 
-@frozen
-class ForgetUser:
+@frozen(eq=False, repr=False)
+class ForgetUser(Value):
     """Forget every entry and session of a user, with one agent or with all."""
 
     user: str
@@ -129,8 +130,8 @@ def _has_time_zone(_: object, attribute: Attribute[datetime], moment: datetime) 
         raise ValueError(f"{attribute.name!r} must be a moment with a time zone: {moment.isoformat()}")
 
 
-@frozen
-class ForgetOlder:
+@frozen(eq=False, repr=False)
+class ForgetOlder(Value):
     """Forget entries and sessions last seen before a time, of one agent or of all.
 
     Raises:
@@ -144,8 +145,8 @@ class ForgetOlder:
 Forgetting: TypeAlias = ForgetEntry | ForgetAgent | ForgetUser | ForgetOlder
 
 
-@frozen
-class StepTransition:
+@frozen(eq=False, repr=False)
+class StepTransition(Value):
     """A step of a plan as it was stored at one time."""
 
     plan_id: PlanId
@@ -153,8 +154,8 @@ class StepTransition:
     at: datetime
 
 
-@frozen
-class MemoryContext:
+@frozen(eq=False, repr=False)
+class MemoryContext(Value):
     """The memories that an agent recalls at the start of a run.
 
     All of it is data: prompts show it fenced, never as instructions.
@@ -184,8 +185,8 @@ class MemoryContext:
         return "\n".join([part for part in parts if part])
 
 
-@frozen
-class FlushReport:
+@frozen(eq=False, repr=False)
+class FlushReport(Value):
     """The result of a flush.
 
     Attributes:
@@ -201,8 +202,8 @@ class FlushReport:
     skipped: bool = False
 
 
-@frozen
-class SessionSnapshot:
+@frozen(eq=False, repr=False)
+class SessionSnapshot(Value):
     """A finished run, as memory stores it.
 
     Attributes:

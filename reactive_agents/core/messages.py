@@ -10,15 +10,15 @@ from attrs import field, frozen
 from reactive_agents.core.content import Content
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.values import OMITTED, computed
+from reactive_agents.core.values import OMITTED, Value, computed
 
 # made once: ``json.dumps`` would make an encoder for each call
 _as_json = json.JSONEncoder(ensure_ascii=False).encode
 _as_sorted_json = json.JSONEncoder(ensure_ascii=False, sort_keys=True).encode
 
 
-@frozen(slots=False)
-class ToolCall:
+@frozen(slots=False, eq=False, repr=False)
+class ToolCall(Value):
     """A model's request to run a tool.
 
     ``malformed`` is empty when the arguments were a JSON object; otherwise it holds the text that the model
@@ -60,15 +60,15 @@ class ToolCall:
         return text if ordered else _as_sorted_json(arguments)
 
 
-@frozen
-class SystemMessage:
+@frozen(eq=False, repr=False)
+class SystemMessage(Value):
     """Trusted instructions; never made from model output, tool results or memory."""
 
     content: str
 
 
-@frozen
-class UserMessage:
+@frozen(eq=False, repr=False)
+class UserMessage(Value):
     """The task, or guidance for the model's next turn.
 
     Attributes:
@@ -79,8 +79,8 @@ class UserMessage:
     parts: tuple[Content, ...] = field(default=(), metadata=OMITTED)
 
 
-@frozen
-class AssistantMessage:
+@frozen(eq=False, repr=False)
+class AssistantMessage(Value):
     """A model's turn: text, tool calls or both.
 
     Attributes:
@@ -91,8 +91,8 @@ class AssistantMessage:
     thinking: str = ""
 
 
-@frozen
-class ToolMessage:
+@frozen(eq=False, repr=False)
+class ToolMessage(Value):
     """The result of one tool call, as the model is shown it.
 
     Attributes:

@@ -13,6 +13,7 @@ from attrs import evolve, frozen
 
 from reactive_agents.core.config import CONTEXT_PROFILES, ContextTier
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import Value
 
 ProbeSubject: TypeAlias = Literal[
     "answer",
@@ -47,8 +48,8 @@ _ROOMY = 16_384
 _NARROW = 4_096
 
 
-@frozen
-class ProbeFinding:
+@frozen(eq=False, repr=False)
+class ProbeFinding(Value):
     """One finding of a probe.
 
     Attributes:
@@ -67,8 +68,8 @@ class ProbeFinding:
     problem: str = ""
 
 
-@frozen
-class ModelProfile:
+@frozen(eq=False, repr=False)
+class ModelProfile(Value):
     """Findings about a model at an address.
 
     Attributes:

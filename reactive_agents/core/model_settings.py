@@ -17,6 +17,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import SHORTEST_SECRET
 from reactive_agents.core.secret_patterns import is_secret_field, is_secret_name
+from reactive_agents.core.values import Value
 
 
 class Unset(Enum):
@@ -113,8 +114,8 @@ def _as_texts(value: str | Sequence[str] | Unset | None) -> tuple[str, ...] | Un
     return tuple(value) if isinstance(value, list) else cast(Any, value)
 
 
-@frozen(kw_only=True, repr=False)
-class ModelSettings:
+@frozen(kw_only=True, eq=False, repr=False)
+class ModelSettings(Value):
     """Parameters of the requests to a model; ``None`` sends none.
 
     A parameter that is not given is left to who asks the model: its turns have no temperature, and the

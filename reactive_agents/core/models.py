@@ -12,6 +12,7 @@ from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSetting
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, answer_usage
 from reactive_agents.core.usage import Usage as Usage
+from reactive_agents.core.values import Value
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
 Purpose: TypeAlias = str
@@ -21,8 +22,8 @@ ANSWERING = frozenset({"think", "output-type"})
 """The purposes of calls whose text may be the answer to the task."""
 
 
-@frozen
-class ModelRequest:
+@frozen(eq=False, repr=False)
+class ModelRequest(Value):
     """One request to a model.
 
     Attributes:
@@ -68,8 +69,8 @@ class ModelRequest:
         )
 
 
-@frozen
-class ModelResponse:
+@frozen(eq=False, repr=False)
+class ModelResponse(Value):
     """A model's complete response.
 
     Attributes:
@@ -97,8 +98,8 @@ class ModelResponse:
         return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached))
 
 
-@frozen
-class TokenPrice:
+@frozen(eq=False, repr=False)
+class TokenPrice(Value):
     """The highest price of a model, by its most expensive tariff.
 
     Attributes:
@@ -112,22 +113,22 @@ class TokenPrice:
     max_output_tokens: int | None = None
 
 
-@frozen
-class TextDelta:
+@frozen(eq=False, repr=False)
+class TextDelta(Value):
     """The next delta of the answer's text."""
 
     text: str
 
 
-@frozen
-class ThinkingDelta:
+@frozen(eq=False, repr=False)
+class ThinkingDelta(Value):
     """The next delta of the model's exposed reasoning."""
 
     text: str
 
 
-@frozen
-class ToolCallDelta:
+@frozen(eq=False, repr=False)
+class ToolCallDelta(Value):
     """The next delta of a tool call.
 
     Attributes:
@@ -139,15 +140,15 @@ class ToolCallDelta:
     arguments: str
 
 
-@frozen
-class StreamRestarted:
+@frozen(eq=False, repr=False)
+class StreamRestarted(Value):
     """The stream broke and the request is sent again; discard the earlier chunks."""
 
     reason: str
 
 
-@frozen
-class StreamCompleted:
+@frozen(eq=False, repr=False)
+class StreamCompleted(Value):
     """The last chunk: the complete response, with usage and cost."""
 
     response: ModelResponse

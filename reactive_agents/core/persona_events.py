@@ -20,7 +20,7 @@ PersonaStage: TypeAlias = Literal[
 ]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaEventReceived(Event):
     """A persona begins to process an event of a domain."""
 
@@ -29,7 +29,7 @@ class PersonaEventReceived(Event):
     event: personas.DomainEvent
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaEventDropped(Event):
     """An event was dropped from a full inbox, unprocessed, for a newer one."""
 
@@ -38,7 +38,7 @@ class PersonaEventDropped(Event):
     event_id: EventId
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaEngagementDecided(Event):
     """A persona engages with an event or declines it. ``reason``: why, in a sentence."""
 
@@ -48,7 +48,7 @@ class PersonaEngagementDecided(Event):
     reason: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaPlanFormulated(Event):
     """A plan was made.
 
@@ -60,7 +60,7 @@ class PersonaPlanFormulated(Event):
     shown: tuple[personas.LearningEntry, ...]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaPlanResumed(Event):
     """An interrupted plan is resumed.
 
@@ -71,7 +71,7 @@ class PersonaPlanResumed(Event):
     completed_steps: int
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaStepStarted(Event):
     """A step of a plan is about to be executed, as a separate run."""
 
@@ -79,7 +79,7 @@ class PersonaStepStarted(Event):
     step: PlanStep
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaStepExpanded(Event):
     """A large step was planned: ``steps`` replace it."""
 
@@ -88,7 +88,7 @@ class PersonaStepExpanded(Event):
     steps: tuple[PlanStep, ...]
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaStepEnded(Event):
     """A step of a plan was executed, with or without success."""
 
@@ -96,7 +96,7 @@ class PersonaStepEnded(Event):
     outcome: personas.StepOutcome
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaPlanAdjusted(Event):
     """A plan was continued, recovered, replanned or aborted after a step."""
 
@@ -107,7 +107,7 @@ class PersonaPlanAdjusted(Event):
     error_kind: personas.ErrorKind | None
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaPlanEnded(Event):
     """A plan ended. ``answer``: the delivered answer; empty for none."""
 
@@ -117,14 +117,14 @@ class PersonaPlanEnded(Event):
     answer: str
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaOutcomeEvaluated(Event):
     """A persona evaluated the outcome of a plan."""
 
     evaluation: personas.Evaluation
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaLearningChanged(Event):
     """A learned pattern was created, confirmed, weakened or dropped."""
 
@@ -132,7 +132,7 @@ class PersonaLearningChanged(Event):
     change: personas.LearningChange
 
 
-@frozen
+@frozen(eq=False, repr=False)
 class PersonaStageFailed(Event):
     """A stage failed, and processing continues without its result."""
 

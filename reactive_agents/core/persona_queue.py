@@ -15,6 +15,7 @@ from attrs import field, frozen
 
 from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PersonaPlan, Room
+from reactive_agents.core.values import Value
 
 WorkKind: TypeAlias = Literal["event", "delivery", "evaluation"]
 """``event``: to be answered; ``delivery``: a message to be sent; ``evaluation``: of a plan that ended."""
@@ -29,8 +30,8 @@ OPEN_STATUSES: tuple[WorkStatus, ...] = ("open", "answered")
 """Statuses of work that is still to be done."""
 
 
-@frozen
-class WorkItem:
+@frozen(eq=False, repr=False)
+class WorkItem(Value):
     """One item of the queue.
 
     Attributes:
@@ -83,8 +84,8 @@ class WorkItem:
         return self.status in OPEN_STATUSES
 
 
-@frozen
-class Submission:
+@frozen(eq=False, repr=False)
+class Submission(Value):
     """The result of adding an event to the queue.
 
     Attributes:
@@ -100,8 +101,8 @@ class Submission:
     waiting: int = 0
 
 
-@frozen
-class NewMessage:
+@frozen(eq=False, repr=False)
+class NewMessage(Value):
     """A message to be delivered.
 
     Attributes:
@@ -115,8 +116,8 @@ class NewMessage:
     is_delivered: bool = False
 
 
-@frozen
-class EventEnd:
+@frozen(eq=False, repr=False)
+class EventEnd(Value):
     """The end of an event, stored in one transaction.
 
     Attributes:
@@ -136,8 +137,8 @@ class EventEnd:
     is_dead: bool = False
 
 
-@frozen
-class WorkFilter:
+@frozen(eq=False, repr=False)
+class WorkFilter(Value):
     """Chooses items of the queue; ``None`` for any.
 
     Attributes:
@@ -159,8 +160,8 @@ class WorkFilter:
     limit: int = 50
 
 
-@frozen
-class Utterance:
+@frozen(eq=False, repr=False)
+class Utterance(Value):
     """One message of a room's transcript.
 
     Attributes:
@@ -175,8 +176,8 @@ class Utterance:
     event_id: EventId
 
 
-@frozen
-class Spending:
+@frozen(eq=False, repr=False)
+class Spending(Value):
     """Number and cost of the events of a time.
 
     ``events``: number of those that the persona engaged with; ``cost_usd``: US dollars.

@@ -13,6 +13,7 @@ from reactive_agents.core.errors import StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import Plan, PlanStep
+from reactive_agents.core.values import Value
 
 ThoughtId = NewType("ThoughtId", str)
 
@@ -37,8 +38,8 @@ that a person has approved; ``room``: none."""
 _fraction = and_(ge(0.0), le(1.0))
 
 
-@frozen
-class DomainEvent:
+@frozen(eq=False, repr=False)
+class DomainEvent(Value):
     """An event of a domain. Its content is untrusted text.
 
     Attributes:
@@ -65,8 +66,8 @@ class DomainEvent:
         return self.user or self.author
 
 
-@frozen
-class Room:
+@frozen(eq=False, repr=False)
+class Room(Value):
     """The place that an event belongs to, and that notes and transcripts stay in.
 
     Attributes:
@@ -80,8 +81,8 @@ class Room:
     tenant: str = ""
 
 
-@frozen
-class PersonaTask:
+@frozen(eq=False, repr=False)
+class PersonaTask(Value):
     """The task that a persona derives from an event.
 
     ``priority``: 0 to 1; ``triggered_by``: the event.
@@ -96,8 +97,8 @@ class PersonaTask:
     created_at: datetime
 
 
-@frozen
-class EngagementDecision:
+@frozen(eq=False, repr=False)
+class EngagementDecision(Value):
     """Whether a persona engages with an event, and the reason in a sentence.
 
     ``refused``: it declines because of a limit, and the author may try again later.
@@ -108,24 +109,24 @@ class EngagementDecision:
     refused: bool = False
 
 
-@frozen
-class Contingency:
+@frozen(eq=False, repr=False)
+class Contingency(Value):
     """The steps to execute instead of one that failed with a kind of error."""
 
     kind: ErrorKind
     actions: tuple[str, ...]
 
 
-@frozen
-class TemplateStep:
+@frozen(eq=False, repr=False)
+class TemplateStep(Value):
     """One step of a template; ``{name}`` in its texts is replaced by a parameter."""
 
     action: str = field(validator=min_len(1))
     expected: str = ""
 
 
-@frozen
-class PlanTemplate:
+@frozen(eq=False, repr=False)
+class PlanTemplate(Value):
     """A plan for a known kind of event, made without a model.
 
     Attributes:
@@ -144,8 +145,8 @@ class PlanTemplate:
     success_criteria: tuple[str, ...] = ()
 
 
-@frozen
-class Recovery:
+@frozen(eq=False, repr=False)
+class Recovery(Value):
     """A contingency that was used.
 
     ``steps``: the ids of the steps that replace the failed one.
@@ -156,16 +157,16 @@ class Recovery:
     steps: tuple[str, ...]
 
 
-@frozen
-class Expansion:
+@frozen(eq=False, repr=False)
+class Expansion(Value):
     """A large step that was planned. ``steps``: the ids of the steps that replace it."""
 
     step_id: str
     steps: tuple[str, ...]
 
 
-@frozen
-class PersonaPlan:
+@frozen(eq=False, repr=False)
+class PersonaPlan(Value):
     """A plan of a persona: the plan itself, its origin, and the persona's additions.
 
     Attributes:
@@ -229,8 +230,8 @@ class PersonaPlan:
         return evolve(self, plan=evolve(self.plan, **changes))  # type: ignore[arg-type]
 
 
-@frozen
-class StepCall:
+@frozen(eq=False, repr=False)
+class StepCall(Value):
     """One tool call of a step, its texts shortened.
 
     Attributes:
@@ -246,8 +247,8 @@ class StepCall:
     approved: bool | None = None
 
 
-@frozen
-class StepOutcome:
+@frozen(eq=False, repr=False)
+class StepOutcome(Value):
     """The outcome of a step.
 
     Attributes:
@@ -273,8 +274,8 @@ class StepOutcome:
     calls: tuple[StepCall, ...] = ()
 
 
-@frozen
-class PlanAdjustment:
+@frozen(eq=False, repr=False)
+class PlanAdjustment(Value):
     """The decision on a plan after a step.
 
     ``error_kind``: of a failure; ``None`` after a success.
@@ -286,8 +287,8 @@ class PlanAdjustment:
     error_kind: ErrorKind | None = None
 
 
-@frozen
-class CriterionVerdict:
+@frozen(eq=False, repr=False)
+class CriterionVerdict(Value):
     """Whether one success criterion was met, with the evidence."""
 
     criterion: str
@@ -295,8 +296,8 @@ class CriterionVerdict:
     evidence: str = ""
 
 
-@frozen
-class Evaluation:
+@frozen(eq=False, repr=False)
+class Evaluation(Value):
     """A persona's own evaluation of a task.
 
     Attributes:
@@ -320,8 +321,8 @@ class Evaluation:
     replans: int
 
 
-@frozen
-class LearningEntry:
+@frozen(eq=False, repr=False)
+class LearningEntry(Value):
     """A pattern that a persona learned in one domain.
 
     Attributes:
@@ -361,8 +362,8 @@ OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed", "abstained
 """``abstained``: a step was found to be impossible, and so was every other way."""
 
 
-@frozen
-class PersonaOutcome:
+@frozen(eq=False, repr=False)
+class PersonaOutcome(Value):
     """The outcome of one event.
 
     Attributes:
@@ -390,8 +391,8 @@ class PersonaOutcome:
     room: Room | None = None
 
 
-@frozen
-class Thought:
+@frozen(eq=False, repr=False)
+class Thought(Value):
     """An entry of a persona's working memory.
 
     ``importance``: 0 to 1; ``user``: whose event it is about.
@@ -414,8 +415,8 @@ class Thought:
         return Room(self.persona_id, self.domain, self.context_id, self.tenant)
 
 
-@frozen
-class SelfState:
+@frozen(eq=False, repr=False)
+class SelfState(Value):
     """The current state of a persona in one room, which its planner is shown.
 
     Attributes:
@@ -457,8 +458,8 @@ _count = ge(1)
 _seconds = gt(0.0)
 
 
-@frozen
-class EngagementPolicy:
+@frozen(eq=False, repr=False)
+class EngagementPolicy(Value):
     """Rules for which events a persona engages with.
 
     Attributes:
@@ -479,8 +480,8 @@ class EngagementPolicy:
     max_peer_turns: int = field(default=2, validator=ge(0))
 
 
-@frozen
-class LearningPolicy:
+@frozen(eq=False, repr=False)
+class LearningPolicy(Value):
     """Rules for learning from outcomes.
 
     Attributes:
@@ -507,8 +508,8 @@ class LearningPolicy:
     sharing: LearningSharing = "general"
 
 
-@frozen
-class PersonaTimeouts:
+@frozen(eq=False, repr=False)
+class PersonaTimeouts(Value):
     """Time limits in seconds: of a step or delivery, of planning, of evaluation."""
 
     step_s: float = field(default=120.0, validator=_seconds)
@@ -516,8 +517,8 @@ class PersonaTimeouts:
     evaluation_s: float = field(default=60.0, validator=_seconds)
 
 
-@frozen
-class InboxConfig:
+@frozen(eq=False, repr=False)
+class InboxConfig(Value):
     """Limits of the inbox.
 
     Attributes:
@@ -531,8 +532,8 @@ class InboxConfig:
     max_contexts: int = field(default=4, validator=_count)
 
 
-@frozen
-class DeliveryPolicy:
+@frozen(eq=False, repr=False)
+class DeliveryPolicy(Value):
     """Rules for sending messages and for work that fails.
 
     Attributes:
@@ -554,8 +555,8 @@ class DeliveryPolicy:
         return float(self.backoff_s * 4.0 ** (attempts - 1))
 
 
-@frozen
-class DailyLimits:
+@frozen(eq=False, repr=False)
+class DailyLimits(Value):
     """Limits of a day, in UTC; ``None`` for no limit.
 
     Attributes:
@@ -571,8 +572,8 @@ class DailyLimits:
     room_usd: float | None = field(default=None, validator=optional(gt(0.0)))
 
 
-@frozen
-class PersonaSettings:
+@frozen(eq=False, repr=False)
+class PersonaSettings(Value):
     """Settings of a persona.
 
     Attributes:

@@ -9,6 +9,7 @@ from attrs import field, frozen
 
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.values import Value
 
 PlanStepType: TypeAlias = Literal["composite", "tool_call", "analysis"]
 PlanStepStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "skipped"]
@@ -16,8 +17,8 @@ PlanMode: TypeAlias = Literal["linear", "dag"]
 PlanStatus: TypeAlias = Literal["active", "completed", "failed", "abandoned"]
 
 
-@frozen
-class PlanStep:
+@frozen(eq=False, repr=False)
+class PlanStep(Value):
     """One step of a plan.
 
     Attributes:
@@ -49,8 +50,8 @@ class PlanStep:
     expected_outcome: str = ""
 
 
-@frozen
-class Plan:
+@frozen(eq=False, repr=False)
+class Plan(Value):
     """A goal and its steps. ``version`` grows by one with each change of the steps."""
 
     id: PlanId

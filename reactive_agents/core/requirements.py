@@ -5,11 +5,13 @@ from __future__ import annotations
 from attrs import field, frozen
 from attrs.validators import and_, ge, gt, instance_of, optional
 
+from reactive_agents.core.values import Value
+
 _COUNT = and_(instance_of(int), ge(1))
 
 
-@frozen
-class ToolRequirement:
+@frozen(eq=False, repr=False)
+class ToolRequirement(Value):
     """A tool that must succeed before an answer counts.
 
     Attributes:
@@ -23,8 +25,8 @@ class ToolRequirement:
     derived: bool = False
 
 
-@frozen
-class ToolNeeds:
+@frozen(eq=False, repr=False)
+class ToolNeeds(Value):
     """The tools that a task requires, and those that may help.
 
     Attributes:
@@ -36,16 +38,16 @@ class ToolNeeds:
     relevant: frozenset[str] = frozenset()
 
 
-@frozen
-class CallLimit:
+@frozen(eq=False, repr=False)
+class CallLimit(Value):
     """The maximum number of calls of a tool in a run, 1 or more."""
 
     name: str
     max_calls: int = field(validator=_COUNT)
 
 
-@frozen
-class BudgetConfig:
+@frozen(eq=False, repr=False)
+class BudgetConfig(Value):
     """Limits of a run, which ends as ``partial`` when one is reached.
 
     Attributes:

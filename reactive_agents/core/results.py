@@ -13,12 +13,13 @@ from attrs import field, frozen
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.tools import CallOrigin
+from reactive_agents.core.values import Value
 
 StepType: TypeAlias = Literal["thought", "action", "observation", "plan", "reflection", "critique"]
 
 
-@frozen
-class StepMetadata:
+@frozen(eq=False, repr=False)
+class StepMetadata(Value):
     """Metadata of a step.
 
     Attributes:
@@ -46,8 +47,8 @@ class StepMetadata:
     has_effect: bool = False
 
 
-@frozen
-class ReasoningStep:
+@frozen(eq=False, repr=False)
+class ReasoningStep(Value):
     """One entry of the trace. The content of an action is JSON: tool and arguments."""
 
     id: StepId
@@ -60,8 +61,8 @@ class ReasoningStep:
 # --- Deliverables ---
 
 
-@frozen
-class Deliverable:
+@frozen(eq=False, repr=False)
+class Deliverable(Value):
     """A product of a run: a file written, a message sent, an order placed.
 
     Attributes:
@@ -127,8 +128,8 @@ ReasoningStatus: TypeAlias = Literal["completed", "failed", "partial", "abstaine
 """``abstained``: the task was found to be impossible or unsupported; neither a success nor a failure."""
 
 
-@frozen
-class ReasoningMetadata:
+@frozen(eq=False, repr=False)
+class ReasoningMetadata(Value):
     """Figures of a reasoning run.
 
     Attributes:
@@ -154,8 +155,8 @@ class ReasoningMetadata:
     reason: str = ""
 
 
-@frozen
-class ThoughtNode:
+@frozen(eq=False, repr=False)
+class ThoughtNode(Value):
     """One thought of a search tree.
 
     Attributes:
@@ -176,8 +177,8 @@ class ThoughtNode:
     finished: bool = False
 
 
-@frozen
-class ThoughtTree:
+@frozen(eq=False, repr=False)
+class ThoughtTree(Value):
     """The thoughts of a search, level by level.
 
     Attributes:
@@ -189,8 +190,8 @@ class ThoughtTree:
     chosen: tuple[str, ...] = ()
 
 
-@frozen
-class ReasoningResult:
+@frozen(eq=False, repr=False)
+class ReasoningResult(Value):
     """The result of a strategy.
 
     Attributes:
@@ -210,8 +211,8 @@ class ReasoningResult:
     messages: tuple[Message, ...] = ()
 
 
-@frozen
-class SelectionContext:
+@frozen(eq=False, repr=False)
+class SelectionContext(Value):
     """The inputs of strategy selection.
 
     Attributes:
@@ -230,8 +231,8 @@ class SelectionContext:
     preferred_strategy: ReasoningStrategy | None = None
 
 
-@frozen
-class StrategyEffectiveness:
+@frozen(eq=False, repr=False)
+class StrategyEffectiveness(Value):
     """The record of a strategy on one type of task.
 
     Attributes:

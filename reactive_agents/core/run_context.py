@@ -20,6 +20,7 @@ from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import Value
 
 ProgressReport: TypeAlias = Callable[[float | None, str], Awaitable[None]]
 """Take the progress of a call, from any thread, at once; awaited, wait for slow readers."""
@@ -90,8 +91,8 @@ class RunContext(Generic[Deps]):
 # --- functions that may take the context -------------------------------------------------------------------
 
 
-@frozen
-class ContextFunction:
+@frozen(eq=False, repr=False)
+class ContextFunction(Value):
     """A function of a program, plain or ``async``, that may take the run's context.
 
     Attributes:

@@ -15,6 +15,7 @@ from attrs import field, frozen
 from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.values import Value
 
 RunStatus: TypeAlias = Literal["queued", "open", "completed", "partial", "abstained", "failed", "cancelled"]
 """An open run is running, paused or interrupted; one that is queued has not begun."""
@@ -36,8 +37,8 @@ RunOrder: TypeAlias = Literal["", "pause", "cancel", "lost"]
 EntryKind: TypeAlias = Literal["model", "intent", "result", "service", "question", "answer"]
 
 
-@frozen
-class RunEntry:
+@frozen(eq=False, repr=False)
+class RunEntry(Value):
     """One entry of a record.
 
     Attributes:
@@ -54,8 +55,8 @@ class RunEntry:
     number: int = 0
 
 
-@frozen
-class RecordedRun:
+@frozen(eq=False, repr=False)
+class RecordedRun(Value):
     """A run in a record.
 
     Attributes:
@@ -97,8 +98,8 @@ class RecordedRun:
     due: datetime | None = None
 
 
-@frozen
-class QueueLimits:
+@frozen(eq=False, repr=False)
+class QueueLimits(Value):
     """How many runs of a queue are begun.
 
     Attributes:
@@ -114,8 +115,8 @@ class QueueLimits:
     period_s: float = 60.0
 
 
-@frozen
-class RunSchedule:
+@frozen(eq=False, repr=False)
+class RunSchedule(Value):
     """Runs that begin again and again, at times in the notation of cron.
 
     Attributes:
@@ -138,8 +139,8 @@ class RunSchedule:
 ClaimState: TypeAlias = Literal["new", "taken", "held", "ended"]
 
 
-@frozen
-class RunClaim:
+@frozen(eq=False, repr=False)
+class RunClaim(Value):
     """The outcome of claiming a run.
 
     Attributes:
@@ -156,8 +157,8 @@ class RunClaim:
 QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt"]
 
 
-@frozen
-class OpenQuestion:
+@frozen(eq=False, repr=False)
+class OpenQuestion(Value):
     """A question of a run that waits for a person or another program.
 
     Attributes:
@@ -175,8 +176,8 @@ class OpenQuestion:
     request: JsonObject
 
 
-@frozen
-class RunFilter:
+@frozen(eq=False, repr=False)
+class RunFilter(Value):
     """Which runs are listed; each field that is given must fit.
 
     Attributes:
@@ -199,8 +200,8 @@ RUN_LOG_FILE = "runs.db"
 """The run log of the command line, in the user's state directory."""
 
 
-@frozen
-class LoggedRun:
+@frozen(eq=False, repr=False)
+class LoggedRun(Value):
     """One run in a run log.
 
     Attributes:
@@ -238,8 +239,8 @@ class LoggedRun:
         return None if self.ended_at is None else (self.ended_at - self.started_at).total_seconds()
 
 
-@frozen
-class LoggedRunFilter:
+@frozen(eq=False, repr=False)
+class LoggedRunFilter(Value):
     """Which runs are wanted; ``None`` for all.
 
     Attributes:
@@ -269,8 +270,8 @@ class LoggedRunFilter:
     text: str | None = None
 
 
-@frozen
-class LoggedEvent:
+@frozen(eq=False, repr=False)
+class LoggedEvent(Value):
     """One event of a logged run.
 
     Attributes:

@@ -17,6 +17,7 @@ from reactive_agents.core import config
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.requirements import BudgetConfig, ToolRequirement
+from reactive_agents.core.values import Value
 
 RECORDING_PHASES: Final[Mapping[config.RecordService, tuple[str, ...]]] = {
     "memory": ("bootstrap", "memory-flush"),
@@ -31,8 +32,8 @@ DEFAULT_MAX_ITERATIONS = 10
 """Maximum turns of a run without a limit."""
 
 
-@frozen
-class RunSettings:
+@frozen(eq=False, repr=False)
+class RunSettings(Value):
     """Settings of an agent's runs.
 
     Each ``enable_*`` flag makes its service required: a run fails with ``ServiceMissing`` when the container

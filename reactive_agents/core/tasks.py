@@ -17,13 +17,13 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.usage import RunUsage, Usage
-from reactive_agents.core.values import OMITTED
+from reactive_agents.core.values import OMITTED, Value
 
 TaskPriority: TypeAlias = Literal["low", "medium", "high", "critical"]
 
 
-@frozen
-class Task:
+@frozen(eq=False, repr=False)
+class Task(Value):
     """A task for an agent.
 
     Attributes:
@@ -66,8 +66,8 @@ class Task:
         return tuple(each for each in several if isinstance(each, str))
 
 
-@frozen
-class TaskResultMetadata:
+@frozen(eq=False, repr=False)
+class TaskResultMetadata(Value):
     """Figures of a run.
 
     Attributes:
@@ -109,8 +109,8 @@ class TaskResultMetadata:
     given: JsonObject = field(factory=dict)
 
 
-@frozen
-class SubRun:
+@frozen(eq=False, repr=False)
+class SubRun(Value):
     """A run that a tool of a run began, such as that of another agent, or a handoff.
 
     Attributes:
@@ -138,8 +138,8 @@ Output = TypeVar("Output", covariant=True, default=str)
 """The type of the answers: ``str`` without an output type."""
 
 
-@frozen(kw_only=True, repr=False)
-class TaskResult(Generic[Output]):
+@frozen(kw_only=True, eq=False, repr=False)
+class TaskResult(Value, Generic[Output]):
     """The result of a run that did not fail.
 
     It is a ``CompletedResult``, a ``PartialResult`` or an ``AbstainedResult``, by its status: so a comparison
@@ -238,7 +238,7 @@ class TaskResult(Generic[Output]):
         return self.history + self.new_messages
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class CompletedResult(TaskResult[Output]):
     """The result of a run that has its answer: ``output`` is never ``None``."""
 
@@ -248,7 +248,7 @@ class CompletedResult(TaskResult[Output]):
         status: Literal["completed"]
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class PartialResult(TaskResult[Output]):
     """The result of a run that ended early: ``reason`` says what is missing.
 
@@ -260,7 +260,7 @@ class PartialResult(TaskResult[Output]):
         status: Literal["partial", "failed"]
 
 
-@frozen(kw_only=True, repr=False)
+@frozen(kw_only=True, eq=False, repr=False)
 class AbstainedResult(TaskResult[Output]):
     """The result of a run that found its task impossible: ``reason`` says why."""
 

@@ -15,6 +15,8 @@ from typing import Any, Final
 
 from attrs import frozen
 
+from reactive_agents.core.values import Value
+
 _PAIRS = (
     "аa вb еe ѕs іi јj кk мm нh оo пn рp сc тt уy хx ԁd ԛq ԝw һh ѵv үy ӏl ьb гr "
     "αa βb γy εe ηn ιi κk νv οo ρp τt υu χx ωw ıi ɩi ɑa ɡg øo łl đd "
@@ -58,8 +60,8 @@ def _look_of(character: str) -> str:
 _TABLE = _Table()
 
 
-@frozen
-class Folded:
+@frozen(eq=False, repr=False)
+class Folded(Value):
     """A text as it looks, and where in the original each part of it is.
 
     Attributes:

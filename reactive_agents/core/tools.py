@@ -14,7 +14,7 @@ from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_context import ProgressReport, RunContext
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import OMITTED, computed
+from reactive_agents.core.values import OMITTED, Value, computed
 
 Risk: TypeAlias = Literal["low", "medium", "high"]
 CallOrigin: TypeAlias = Literal["executed", "stored", "refused", "external"]
@@ -42,8 +42,8 @@ _PLAIN_TYPES: dict[str, tuple[type, ...]] = {
 }
 
 
-@frozen(slots=False)
-class ToolDefinition:
+@frozen(slots=False, eq=False, repr=False)
+class ToolDefinition(Value):
     """The definition of a tool, for the model and the tool service.
 
     Attributes:
@@ -108,8 +108,8 @@ class ToolDefinition:
         return types
 
 
-@frozen
-class ToolScope:
+@frozen(eq=False, repr=False)
+class ToolScope(Value):
     """The run and agent of a call, filled in by the caller of the tool service.
 
     Attributes:
@@ -131,8 +131,8 @@ class ToolScope:
     report: ProgressReport | None = field(default=None, eq=False, repr=False)
 
 
-@frozen
-class ToolContext:
+@frozen(eq=False, repr=False)
+class ToolContext(Value):
     """Passed to a tool function with a parameter of this type; hidden from the model.
 
     Attributes:
@@ -151,8 +151,8 @@ class ToolContext:
     protected: tuple[Path, ...] = ()
 
 
-@frozen
-class ToolResult:
+@frozen(eq=False, repr=False)
+class ToolResult(Value):
     """A call that was executed or refused. ``error`` is empty after a success.
 
     Attributes:

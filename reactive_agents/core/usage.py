@@ -13,9 +13,11 @@ from typing import Protocol
 
 from attrs import frozen
 
+from reactive_agents.core.values import Value
 
-@frozen
-class Usage:
+
+@frozen(eq=False, repr=False)
+class Usage(Value):
     """Tokens of a call as the provider counted them, never guessed.
 
     ``reported`` is false when the provider sent no usage: the counts are then 0 because they are unknown.
@@ -44,8 +46,8 @@ class Usage:
         )
 
 
-@frozen
-class RunUsage:
+@frozen(eq=False, repr=False)
+class RunUsage(Value):
     """Tokens and cost of the calls of a run, of a model, a tool or an attempt.
 
     Attributes:

@@ -1,4 +1,4 @@
-"""``replaced`` does what ``attrs.evolve`` does."""
+"""``Value`` and ``replaced`` do what attrs does."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persistent import as_list, as_map, as_set
 from reactive_agents.core.tasks import Task
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.kernel import KernelContext, initial_kernel_state
 
@@ -48,3 +48,39 @@ def test_the_classes_it_is_used_for_check_nothing_in_their_init(kind: type) -> N
     for field in attrs.fields(kind):
         assert field.validator is None
         assert field.converter in (None, as_list, as_map, as_set)
+
+
+@attrs.frozen(eq=False, repr=False)
+class Shared(Value):
+    number: int
+    texts: tuple[str, ...] = ()
+    note: str = attrs.field(default="", eq=False)
+    secret: str = attrs.field(default="", repr=False)
+    place: str = attrs.field(default="", repr=lambda place: f"<{place}>")
+
+
+@attrs.frozen(eq=False, repr=False)
+class Special(Shared):
+    more: int = 0
+
+
+def test_values_have_the_equality_hash_and_representation_that_attrs_would_make() -> None:
+    assert repr(Shared(1, ("a",), note="n", secret="s", place="here")) == (
+        "Shared(number=1, texts=('a',), note='n', place=<here>)"
+    )
+    assert repr(Special(2)) == "Special(number=2, texts=(), note='', place=<>, more=0)"
+    assert Shared(1, ("a",)) == Shared(1, ("a",))
+    assert hash(Shared(1, ("a",))) == hash(Shared(1, ("a",)))
+    for changed in (
+        Shared(2, ("a",)),
+        Shared(1),
+        Shared(1, ("a",), secret="s"),
+        Shared(1, ("a",), place="p"),
+    ):
+        assert changed != Shared(1, ("a",))
+    assert Shared(1) == Shared(1, note="another")
+    assert hash(Shared(1)) == hash(Shared(1, note="another"))
+    assert Shared(1) != Special(1)
+    assert Shared(1) != 1
+    with pytest.raises(TypeError):
+        hash(Shared(1, ["a"]))  # type: ignore[arg-type]
