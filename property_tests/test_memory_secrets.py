@@ -109,7 +109,9 @@ async def _keep_everywhere(path: Path, text: str) -> None:
 def test_values_without_secrets_can_be_written_and_read(
     value: Task | ReasoningResult | SessionSnapshot | Plan,
 ) -> None:
-    eager = Redactor([r"[a-z]"])  # finds secrets in the words of fixed lists as well
+    # finds secrets in the words of fixed lists as well, but none in "redacted:pattern", which stands without
+    # its brackets in the names of images
+    eager = Redactor([r"[bf-moqsu-z]"])
     clean = record_redactor(eager).redacted(value)
     assert decode(encode(clean), type(value)).unwrap() == clean
     assert record_redactor(eager).redacted(clean) == clean

@@ -14,16 +14,11 @@ reaches the disk with the next of those.
 from __future__ import annotations
 
 import json
-import logging
 import os
-import socket
-import sys
-import threading
 from base64 import b64decode, b64encode, urlsafe_b64decode
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
-from functools import cache, partial
-from secrets import token_hex
+from functools import partial
 from typing import Any, TypeAlias, TypeVar
 
 import anyio
@@ -31,6 +26,7 @@ from attrs import define, evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId
@@ -49,12 +45,8 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock, OrderHandler
 
-LEASE_S = 20.0
-"""Seconds after which a lease that is not renewed is void."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
-BEAT_S = 1.0
-"""Seconds between two renewals, and so the time until an order from another process arrives."""
 
 RUNS = sqlite.Store(
     "runs",
@@ -120,7 +112,6 @@ run log belong to a separate store in the same file.
 """
 
 _T = TypeVar("_T")
-_log = logging.getLogger("reactive_agents")
 
 
 RecordKey: TypeAlias = bytes | str | Callable[[], bytes | str]
@@ -237,10 +228,7 @@ class SqliteRunRecord:
         self._file = sql.open_database(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
-        self._held: dict[str, _Held] = {}
-        self._changing = threading.Lock()
-        self._renewing: threading.Thread | None = None
-        self._process = os.getpid()
+        self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -262,7 +250,7 @@ class SqliteRunRecord:
         work = partial(_claim, run=run, seal=self._seal, holder=holder, lease_us=int(LEASE_S * 1e6))
         claimed = await self._file.write("claim", self._now_in(work), of=run.run_id)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
-            self._hold(holder, run.run_id, on_order)
+            self._leases.hold(holder, _Held(run.run_id, on_order))
         return claimed
 
     @effect
@@ -287,7 +275,7 @@ class SqliteRunRecord:
             appended = row.map(lambda found: None if found is None else found[0])
         else:
             appended = await self._append_again(run_id, holder, sealed)
-        now, held = anyio.current_time(), self._held.get(holder)
+        now, held = anyio.current_time(), self._leases.get(holder)
         recent = [] if held is None else [each for each in held.recent if each[0] > now - _FLUSHED_S]
         until = now + LEASE_S / 2
         while isinstance(appended, Failure) and self._is_on_server and anyio.current_time() < until:
@@ -309,20 +297,20 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, status: RunStatus, result: str
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
-        self._let_go(holder)
+        self._leases.let_go(holder)
         work = partial(_end, holder=holder, status=status, result=self._seal.close(result), now=self._now())
         return _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
 
     @effect
     async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
         """Give up the lease of a run that has not ended."""
-        self._let_go(holder)
+        self._leases.let_go(holder)
         work = partial(_release, holder=holder, now=self._now())
         return _lease(run_id, await self._file.write("release", work, of=run_id)).map(_nothing)
 
     def abandon(self, holder: str) -> None:
         """Renew the lease no more, where nothing can be awaited."""
-        self._let_go(holder)
+        self._leases.let_go(holder)
 
     # --- runs of any process ------------------------------------------------------------------------------
 
@@ -434,41 +422,14 @@ class SqliteRunRecord:
 
     # --- leases -------------------------------------------------------------------------------------------
 
-    def _hold(self, holder: str, run_id: RunId, on_order: OrderHandler) -> None:
-        if self._process != os.getpid():  # the runs and threads of the parent are not those of this process
-            self._held, self._renewing, self._changing = {}, None, threading.Lock()
-            self._process = os.getpid()
-        with self._changing:
-            self._held[holder] = _Held(run_id, on_order)
-            if self._renewing is None:
-                self._renewing = threading.Thread(target=self._renew_leases, name="run-leases", daemon=True)
-                self._renewing.start()
-
-    def _let_go(self, holder: str) -> None:
-        with self._changing:
-            self._held.pop(holder, None)
-
-    def _renew_leases(self) -> None:
-        ended = threading.Event()
-        while not ended.wait(BEAT_S):
-            with self._changing:
-                held = dict(self._held)
-                if not held:
-                    self._renewing = None
-                    return
-            try:
-                anyio.run(self._renew, held)
-            except Exception:  # noqa: BLE001 - the next round tries again
-                _log.warning("The leases of runs could not be renewed.", exc_info=True)
-
-    async def _renew(self, held: dict[str, _Held]) -> None:
+    async def _renew(self, held: Mapping[str, _Held]) -> None:
         work = self._now_in(partial(_renew, holders=tuple(held), lease_us=int(LEASE_S * 1e6)))
-        renewed = await self._file.write_soon("renew", work, of=f"leases of {_machine()} {os.getpid()}")
+        renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
         orders = renewed.unwrap()
         for holder, run in held.items():
-            if holder in self._held:
+            if self._leases.get(holder) is not None:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
@@ -958,59 +919,3 @@ def _deleted(file: sql.Transaction, *, run_id: RunId | None, user: str | None, u
         doomed += [child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))]
         file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
     return deleted
-
-
-# --- the processes that hold runs ---------------------------------------------------------------------------
-
-
-def new_holder() -> str:
-    """Return the name of a new holder in this process."""
-    return f"{token_hex(8)} {_machine()} {os.getpid()} {_started(os.getpid())}"
-
-
-def is_gone(holder: str) -> bool:
-    """Return whether the holder's process has surely ended.
-
-    ``False`` for one on another machine, or in another container: its lease says when it is void.
-    """
-    try:
-        _, machine, pid, started = holder.split(" ")
-        if machine != _machine():
-            return False
-        if int(pid) == os.getpid():
-            return started != _started(os.getpid())
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except (ValueError, OSError):  # not of this form, or a process of another user
-        return False
-    return started != _started(int(pid))
-
-
-@cache
-def _machine() -> str:
-    """Return a name of this machine since it was booted, and of this container."""
-    parts = [socket.gethostname().replace(" ", "-")]
-    if sys.platform == "linux":
-        try:
-            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
-                parts.append(file.read().strip())
-            parts.append(os.readlink("/proc/self/ns/pid"))
-        except OSError:
-            pass
-    return "|".join(parts)
-
-
-def _started(pid: int) -> str:
-    """Return when a process was started, in ticks since boot; ``0`` where unknown.
-
-    A process id is used again after its process has ended.
-    """
-    if sys.platform != "linux":
-        return "0"
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
-            fields = file.read().rpartition(")")[2].split()
-    except OSError:
-        return "0"
-    return "0" if fields[0] in ("Z", "X") else fields[19]

@@ -213,12 +213,46 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
 
     signal.signal(signal.SIGTERM, receive)
     try:
-        yield
+        with _signals_wake_the_loop():
+            yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
     if received:
         signal.raise_signal(signal.SIGTERM)
         sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal
+
+
+@contextmanager
+def _signals_wake_the_loop() -> Iterator[None]:
+    """Let a signal wake the event loop of the main thread, whenever it arrives.
+
+    Python calls its handlers between two instructions: one for a signal that arrives just before asyncio
+    begins to wait, or in another thread, would be called when something else ends the waiting. trio sees to
+    this by itself.
+    """
+    import asyncio
+    import socket
+
+    try:
+        loop = asyncio.get_running_loop()
+    except RuntimeError:
+        yield
+        return
+    awaited, woken = socket.socketpair()
+    with awaited, woken:
+        awaited.setblocking(False)
+        woken.setblocking(False)
+        if (others := signal.set_wakeup_fd(woken.fileno(), warn_on_full_buffer=False)) != -1:
+            signal.set_wakeup_fd(others)  # the program's handlers of signals wake the loop
+            yield
+            return
+        loop.add_reader(awaited, lambda: awaited.recv(4096))
+        try:
+            yield
+        finally:
+            loop.remove_reader(awaited)
+            if (others := signal.set_wakeup_fd(-1)) != woken.fileno():
+                signal.set_wakeup_fd(others)
 
 
 def _ends_the_process() -> bool:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import signal
 import subprocess
 import sys
 import threading
 import time
 from datetime import UTC, datetime, timedelta
 
+import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.adapters.system import SystemClock, UlidSource, cancel_on_sigterm
 from reactive_agents.ports import Clock, IdSource
 
 CROCKFORD = set("0123456789ABCDEFGHJKMNPQRSTVWXYZ")
@@ -101,3 +105,44 @@ def test_importing_the_module_loads_no_large_library() -> None:
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == "[]\n"
+
+
+def test_a_signal_that_does_not_end_the_waiting_of_the_loop_wakes_it() -> None:
+    """As one does that arrives in another thread, or just before the loop begins to wait."""
+    ended, woken_otherwise = threading.Event(), []
+
+    async def wait() -> None:
+        loop = asyncio.get_running_loop()
+
+        def send() -> None:
+            ended.wait(0.2)  # the loop waits meanwhile
+            signal.pthread_kill(threading.get_ident(), signal.SIGINT)
+            if not ended.wait(20):
+                loop.call_soon_threadsafe(woken_otherwise.append, True)
+
+        sender = threading.Thread(target=send, daemon=True)
+        with cancel_on_sigterm():
+            loop.call_soon(sender.start)
+            await anyio.sleep_forever()
+
+    with pytest.raises(KeyboardInterrupt):
+        anyio.run(wait)
+    ended.set()
+    assert not woken_otherwise
+
+
+def test_the_programs_own_handlers_of_signals_stay() -> None:
+    async def wait(*, first: bool) -> None:
+        received = anyio.Event()
+        loop = asyncio.get_running_loop()
+        if first:
+            loop.add_signal_handler(signal.SIGUSR1, received.set)
+        with cancel_on_sigterm():
+            if not first:
+                loop.add_signal_handler(signal.SIGUSR1, received.set)
+        signal.raise_signal(signal.SIGUSR1)
+        await received.wait()
+        loop.remove_signal_handler(signal.SIGUSR1)
+
+    anyio.run(lambda: wait(first=True))
+    anyio.run(lambda: wait(first=False))

@@ -8,23 +8,19 @@ gone holds nothing, and what a process writes after it lost its lease is refused
 from __future__ import annotations
 
 import json
-import logging
-import os
 import sqlite3
-import threading
 from collections.abc import Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any
 
-import anyio
 from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Result
 
+from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
 from reactive_agents.adapters.memory.store import decoded, microseconds
-from reactive_agents.adapters.run_record import BEAT_S, LEASE_S, is_gone, new_holder
 from reactive_agents.adapters.sqlite import DatabasePath, Work, moment_of
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import persona_queue as queue
@@ -41,7 +37,6 @@ from reactive_agents.ports import Clock
 CRASH_PAUSE_S = 1.0
 """Seconds before work is begun again at which two processes ended; each later time four times as long."""
 
-_log = logging.getLogger("reactive_agents")
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
@@ -71,10 +66,7 @@ class SqlitePersonaStore:
         self._database = place if isinstance(place, MemoryDatabase) else MemoryDatabase(place)
         self._records = record_redactor(redactor or Redactor())
         self._clock = clock or SystemClock()
-        self._held: set[str] = set()
-        self._changing = threading.Lock()
-        self._renewing: threading.Thread | None = None
-        self._process = os.getpid()
+        self._leases: LeaseRenewal[None] = LeaseRenewal("persona-leases", self._renew)
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -335,7 +327,7 @@ class SqlitePersonaStore:
         )
         claimed = await self._database.write_soon("claim", work)
         if claimed.value_or(None) is not None:
-            self._hold(holder)
+            self._leases.hold(holder, None)
         return claimed
 
     @effect
@@ -377,7 +369,7 @@ class SqlitePersonaStore:
         cost_usd: float = 0.0,
     ) -> Result[bool, MemoryErrors]:
         """End an item. Fails with ``MemoryUnavailable``."""
-        self._let_go(claim.holder)
+        self._leases.let_go(claim.holder)
         return await self._changed(
             "end_work",
             claim,
@@ -397,7 +389,7 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        self._let_go(claim.holder)
+        self._leases.let_go(claim.holder)
         return await self._changed(
             "release",
             claim,
@@ -492,34 +484,7 @@ class SqlitePersonaStore:
 
     # --- leases -------------------------------------------------------------------------------------------
 
-    def _hold(self, holder: str) -> None:
-        if self._process != os.getpid():  # the work and threads of the parent are not those of this process
-            self._held, self._renewing, self._changing = set(), None, threading.Lock()
-            self._process = os.getpid()
-        with self._changing:
-            self._held.add(holder)
-            if self._renewing is None:
-                self._renewing = threading.Thread(target=self._renew, name="persona-leases", daemon=True)
-                self._renewing.start()
-
-    def _let_go(self, holder: str) -> None:
-        with self._changing:
-            self._held.discard(holder)
-
-    def _renew(self) -> None:
-        ended = threading.Event()
-        while not ended.wait(BEAT_S):
-            with self._changing:
-                held = tuple(self._held)
-                if not held:
-                    self._renewing = None
-                    return
-            try:
-                anyio.run(self._renewed, held)
-            except Exception:  # noqa: BLE001 - the next round tries again
-                _log.warning("The leases of work could not be renewed.", exc_info=True)
-
-    async def _renewed(self, held: tuple[str, ...]) -> None:
+    async def _renew(self, held: Mapping[str, None]) -> None:
         places = ", ".join("?" * len(held))
         statement = f"UPDATE persona_work SET lease_until = ? WHERE holder IN ({places})"
         await self._database.write_soon(

@@ -12,10 +12,7 @@ that a turn costs the same however long the session is.
 
 from __future__ import annotations
 
-import logging
-import os
-import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import TypeVar
 
@@ -23,6 +20,7 @@ import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
 from reactive_agents.core.codec import from_json, to_json
@@ -90,7 +88,6 @@ The tickets of runs that wait have no number yet.
 """
 
 _T = TypeVar("_T")
-_log = logging.getLogger("reactive_agents")
 
 
 class SqliteSessions:
@@ -123,10 +120,9 @@ class SqliteSessions:
         self.content = contents.SqliteContent(self._file, clock, lasting=lasting)
         self._clock = clock
         self._in_process = str(path) == sqlite.IN_PROCESS
-        self._held: set[RunId] = set()
-        self._renewing: threading.Thread | None = None
-        self._changing = threading.Lock()
-        self._process = os.getpid()
+        self._tickets: LeaseRenewal[None] = LeaseRenewal(
+            "session-tickets", self._renew_tickets, beat_s=LEASE_S / 3
+        )
 
     async def aclose(self) -> None:
         """Close the file; the next use opens it again."""
@@ -142,7 +138,8 @@ class SqliteSessions:
 
         Fails with ``SessionRefused`` when the session is that of another user.
         """
-        self._hold(run_id)
+        if not self._in_process:  # other processes see it
+            self._tickets.hold(run_id, None)
         has_turn = False
         try:
             begun = await self._history_in_turn(key, run_id, size, earlier)
@@ -197,8 +194,7 @@ class SqliteSessions:
             )
             added = isinstance(ended, Success)
         finally:
-            with self._changing:
-                self._held.discard(run_id)
+            self._tickets.let_go(run_id)
             if turn is not None and not added:  # what cannot be added delays no run
                 with anyio.CancelScope(shield=True):
                     await self._write(
@@ -209,33 +205,8 @@ class SqliteSessions:
         refused = ended.unwrap()
         return Success(None) if refused is None else Failure(refused)
 
-    def _hold(self, run_id: RunId) -> None:
-        """Renew the run's ticket from now on, where other processes can see it."""
-        if self._process != os.getpid():  # the runs and threads of the parent are not those of this process
-            self._held, self._renewing, self._changing = set(), None, threading.Lock()
-            self._process = os.getpid()
-        with self._changing:
-            self._held.add(run_id)
-            if self._renewing is None and not self._in_process:
-                self._renewing = threading.Thread(
-                    target=self._renew_tickets, name="session-tickets", daemon=True
-                )
-                self._renewing.start()
-
-    def _renew_tickets(self) -> None:
-        ended = threading.Event()
-        while not ended.wait(LEASE_S / 3):
-            with self._changing:
-                held = tuple(self._held)
-                if not held:
-                    self._renewing = None
-                    return
-            try:
-                anyio.run(
-                    self._write, "renew", lambda file, held=held: _renew(file, held, self._valid_until())
-                )
-            except Exception:  # noqa: BLE001 - the next round tries again
-                _log.warning("The tickets of sessions could not be renewed.", exc_info=True)
+    async def _renew_tickets(self, held: Mapping[str, None]) -> None:
+        await self._write("renew", lambda file: _renew(file, tuple(held), self._valid_until()))
 
     def _now(self) -> int:
         return microseconds(self._clock.now())
@@ -462,7 +433,7 @@ def _end_turn(
     return None
 
 
-def _renew(file: sql.Transaction, held: Sequence[RunId], until: int) -> None:
+def _renew(file: sql.Transaction, held: Sequence[str], until: int) -> None:
     file.executemany(
         "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
         [(until, each) for each in held],

@@ -1,0 +1,143 @@
+"""Leases: what a process holds in a database, for as long as it lives.
+
+A lease that is not renewed is void after a while. One of a process of this machine that has ended is void at
+once: its holder's name tells the machine, the process and when that was started.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Mapping
+from functools import cache
+from secrets import token_hex
+from typing import Generic, TypeVar
+
+import anyio
+
+LEASE_S = 20.0
+"""Seconds after which a lease that is not renewed is void."""
+BEAT_S = 1.0
+"""Seconds between two renewals."""
+
+_Held = TypeVar("_Held")
+_log = logging.getLogger("reactive_agents")
+
+
+class LeaseRenewal(Generic[_Held]):
+    """The leases of this process, which a thread renews as long as there are any.
+
+    Any thread may use it. After a fork, the child holds nothing of its parent.
+
+    Args:
+        name: of what is held, for the thread and the log.
+        renew: renews all that is held, by its key; run on an event loop of its own.
+        beat_s: seconds between two renewals.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        renew: Callable[[Mapping[str, _Held]], Awaitable[object]],
+        *,
+        beat_s: float = BEAT_S,
+    ) -> None:
+        self._name = name
+        self._renew = renew
+        self._beat_s = beat_s
+        self._held: dict[str, _Held] = {}
+        self._changing = threading.Lock()
+        self._thread: threading.Thread | None = None
+        self._process = os.getpid()
+
+    def get(self, key: str) -> _Held | None:
+        """Return what is held under a key."""
+        return self._held.get(key)
+
+    def hold(self, key: str, held: _Held) -> None:
+        """Renew a lease from now on."""
+        if self._process != os.getpid():  # what is held, and the thread, are those of the parent
+            self._held, self._thread, self._changing = {}, None, threading.Lock()
+            self._process = os.getpid()
+        with self._changing:
+            self._held[key] = held
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                self._thread.start()
+
+    def let_go(self, key: str) -> None:
+        """Renew a lease no more."""
+        with self._changing:
+            self._held.pop(key, None)
+
+    def _run(self) -> None:
+        ended = threading.Event()
+        while not ended.wait(self._beat_s):
+            with self._changing:
+                held = dict(self._held)
+                if not held:
+                    self._thread = None
+                    return
+            try:
+                anyio.run(self._renew, held)
+            except Exception:  # noqa: BLE001 - the next round tries again
+                _log.warning("The %s could not be renewed.", self._name, exc_info=True)
+
+
+# --- who holds a lease ----------------------------------------------------------------------------------
+
+
+def new_holder() -> str:
+    """Return the name of a new holder in this process."""
+    return f"{token_hex(8)} {this_machine()} {os.getpid()} {_started(os.getpid())}"
+
+
+def is_gone(holder: str) -> bool:
+    """Return whether the holder's process has surely ended.
+
+    ``False`` for one on another machine, or in another container: its lease says when it is void.
+    """
+    try:
+        _, machine, pid, started = holder.split(" ")
+        if machine != this_machine():
+            return False
+        if int(pid) == os.getpid():
+            return started != _started(os.getpid())
+        os.kill(int(pid), 0)
+    except ProcessLookupError:
+        return True
+    except (ValueError, OSError):  # not of this form, or a process of another user
+        return False
+    return started != _started(int(pid))
+
+
+@cache
+def this_machine() -> str:
+    """Return a name of this machine since it was booted, and of this container."""
+    parts = [socket.gethostname().replace(" ", "-")]
+    if sys.platform == "linux":
+        try:
+            with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
+                parts.append(file.read().strip())
+            parts.append(os.readlink("/proc/self/ns/pid"))
+        except OSError:
+            pass
+    return "|".join(parts)
+
+
+def _started(pid: int) -> str:
+    """Return when a process was started, in ticks since boot; ``0`` where unknown.
+
+    A process id is used again after its process has ended.
+    """
+    if sys.platform != "linux":
+        return "0"
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as file:
+            fields = file.read().rpartition(")")[2].split()
+    except OSError:
+        return "0"
+    return "0" if fields[0] in ("Z", "X") else fields[19]
