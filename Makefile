@@ -57,8 +57,9 @@ requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a chan
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
 	$(PYTEST) tests/system
 
-crash: $(DEVELOPMENT) ## Kill durable runs at every boundary, and count what is lost or done twice
+crash: $(DEVELOPMENT) ## Kill durable runs and personas, and count what is lost or done twice
 	QUEUED_RUNS=1000 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
 	HYPOTHESIS_PROFILE=explore $(PYTEST) property_tests

@@ -73,6 +73,11 @@ class LeaseRenewal(Generic[_Held]):
         with self._changing:
             self._held.pop(key, None)
 
+    def let_go_of_all(self) -> None:
+        """Stop renewing the leases."""
+        with self._changing:
+            self._held.clear()
+
     def _run(self) -> None:
         ended = threading.Event()
         while not ended.wait(self._beat_s):

@@ -27,7 +27,7 @@ from reactive_agents.agent.description import AgentComponents, not_an_attribute
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
-from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_path, wrong_text
+from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_place, wrong_text
 from reactive_agents.containers.composition import Lifetimes, Object, Provider, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.containers.memory import open_embedder, tier_problem
@@ -469,14 +469,15 @@ class Personas:
         embedding_model: str | None = None,
         embedder: ports.Embedder | None = None,
     ) -> Personas:
-        """Set the SQLite file of the persona's records.
+        """Set the file or database of the persona's records.
 
         Args:
+            path: an SQLite file, or the address of a Postgres database that several machines share.
             tier: ``1`` compares learnings by words; ``2`` by embeddings, and needs one of the next two.
             embedding_model: the embedding model, such as ``openai/text-embedding-3-small``.
             embedder: a custom embedder instead of a model by name.
         """
-        problem = wrong_path("memory", path) or wrong_embedder("embedder", embedder)
+        problem = wrong_place("memory", path) or wrong_embedder("embedder", embedder)
         if problem is not None:
             return evolve(self, problems=(*self.problems, problem))
         described = self.with_options(memory=os.fspath(path), tier=tier, embedding_model=embedding_model)

@@ -14,7 +14,7 @@ from typing_extensions import TypedDict
 from reactive_agents.agent.config import AgentConfig, read_document
 from reactive_agents.core import personas
 from reactive_agents.core.channels import ChannelConfig
-from reactive_agents.core.config import ModelConfig, ReasoningConfig
+from reactive_agents.core.config import ModelConfig, ReasoningConfig, place_field
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.memory import MemoryTier
@@ -133,7 +133,7 @@ class PersonaConfig:
 
     Attributes:
         name: its name; events by an author of this name are its own.
-        memory: an SQLite file for its records, created if needed.
+        memory: an SQLite file for its records, created if needed, or the address of a Postgres database.
         domains: the sources of its events.
         tier: ``1`` compares learnings by words; ``2`` by embeddings.
         embedding_model: the embedding model of tier ``2``, as ``provider/model``.
@@ -158,7 +158,7 @@ class PersonaConfig:
     """
 
     name: str = field(validator=min_len(1))
-    memory: str = field(validator=min_len(1))
+    memory: str = place_field()
     domains: tuple[DomainConfig, ...] = ()
     tier: MemoryTier = "1"
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))

@@ -10,7 +10,7 @@ import typer
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock, UlidSource
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
@@ -18,6 +18,7 @@ from reactive_agents.agent.persona_config import read_persona
 from reactive_agents.cli import output
 from reactive_agents.cli.output import option
 from reactive_agents.core.codec import encode
+from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId
 from reactive_agents.core.persona_queue import WorkFilter
@@ -34,20 +35,22 @@ PersonaOption = Annotated[
     str | None, option("--persona", "-p", metavar="P", help="The persona's file, .toml or .json; or its id.")
 ]
 MemoryOption = Annotated[
-    Path | None,
-    option("--memory", metavar="FILE", help="The persona's memory file, when --persona is an id."),
+    str | None,
+    option(
+        "--memory", metavar="PLACE", help="The persona's memory, a file or an address, if --persona is an id."
+    ),
 ]
 
 
 @frozen
 class PersonaRecords:
-    """A memory file, and the settings of one persona; ``None`` for any persona."""
+    """The place of a memory, and one persona's settings; ``None`` for any persona."""
 
-    path: Path
+    place: str
     settings: PersonaSettings | None
 
 
-def find_records(persona: str | None, memory: Path | None) -> Result[PersonaRecords, ConfigErrors]:
+def find_records(persona: str | None, memory: str | None) -> Result[PersonaRecords, ConfigErrors]:
     """Return the records that the two options name.
 
     Fails with ``InvalidConfig`` when there is no such file, and with the errors of ``read_persona``.
@@ -57,15 +60,15 @@ def find_records(persona: str | None, memory: Path | None) -> Result[PersonaReco
         read = read_persona(Path(persona))
         if isinstance(read, Failure):
             return Failure(read.failure())
-        settings, memory = read.unwrap().settings(), Path(read.unwrap().memory)
+        settings, memory = read.unwrap().settings(), read.unwrap().memory
     elif persona is not None:
         settings = PersonaSettings(PersonaId(persona), persona)
     if memory is None:
         return Failure(
             InvalidConfig("--persona", "nothing", "a persona's file, or an id together with --memory")
         )
-    if not memory.is_file():
-        return Failure(InvalidConfig("memory", repr(str(memory)), "a memory file that exists"))
+    if not is_postgres(memory) and not Path(memory).is_file():
+        return Failure(InvalidConfig("memory", repr(memory), "a memory file that exists"))
     return Success(PersonaRecords(memory, settings))
 
 
@@ -80,14 +83,13 @@ def settings_of(records: PersonaRecords) -> Result[PersonaSettings, ConfigErrors
 
 
 def with_store(
-    path: Path,
+    place: str,
     work: Callable[[SqlitePersonaStore], Awaitable[Result[_T, PersonaErrors]]],
     *,
     read_only: bool = True,
 ) -> Result[_T, PersonaErrors]:
-    """Run the work on the records of a file and return its result."""
-
-    return output.ask_store(lambda: SqlitePersonaStore(MemoryDatabase(path, read_only=read_only)), work)
+    """Run the work on the records of a persona and return its result."""
+    return output.ask_store(lambda: SqlitePersonaStore(open_memory_store(place, read_only=read_only)), work)
 
 
 # --- plans -----------------------------------------------------------------------------------------------
@@ -116,7 +118,7 @@ def plan(
     if plan_id is None:
         records = records.bind(_require_persona)
     known = output.value_or_exit(records, output.ExitCode.BAD_USAGE, as_json=as_json)
-    found = with_store(known.path, lambda store: find_plan(store, known, plan_id))
+    found = with_store(known.place, lambda store: find_plan(store, known, plan_id))
     shown = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
     if graph is not None:
         typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
@@ -240,7 +242,7 @@ def explain(
             lines += explain_journal(journal.unwrap())
         return Success((*lines, *explain_work(items)))
 
-    lines = output.value_or_exit(with_store(known.path, chain), output.ExitCode.FAILED, as_json=as_json)
+    lines = output.value_or_exit(with_store(known.place, chain), output.ExitCode.FAILED, as_json=as_json)
     if as_json:
         output.print_json(encode(lines))
         return
@@ -261,7 +263,7 @@ class _Options:
     """Options that may be given before or after the name of a subcommand."""
 
     persona: str | None
-    memory: Path | None
+    memory: str | None
     as_json: bool
 
     def or_else(self, others: _Options) -> _Options:
@@ -277,7 +279,7 @@ class _Options:
 class _Query:
     """The records of one persona."""
 
-    path: Path
+    place: str
     settings: PersonaSettings
     as_json: bool
 
@@ -288,7 +290,7 @@ class _Query:
             services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
             return await attempt(work(PersonaReasoningSystem(self.settings, services)))
 
-        found = with_store(self.path, run, read_only=read_only)
+        found = with_store(self.place, run, read_only=read_only)
         return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
 
 
@@ -298,7 +300,7 @@ def _query(options: _Options) -> _Query:
     settings = output.value_or_exit(
         records.bind(settings_of), output.ExitCode.BAD_USAGE, as_json=options.as_json
     )
-    return _Query(records.unwrap().path, settings, options.as_json)
+    return _Query(records.unwrap().place, settings, options.as_json)
 
 
 def _fraction(text: str) -> float:

@@ -81,7 +81,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             until=until,
             limit=limit,
         )
-        found = with_store(records.path, lambda store: attempt(store.find_work(chosen)))
+        found = with_store(records.place, lambda store: attempt(store.find_work(chosen)))
         items = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
         if as_json:
             output.print_json(encode(items))
@@ -116,7 +116,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
                 return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
             return ordered.map(lambda _: None)
 
-        done = with_store(records.path, work, read_only=False)
+        done = with_store(records.place, work, read_only=False)
         output.value_or_exit(done, output.ExitCode.FAILED, as_json=as_json)
         if as_json:
             output.print_json({given: number})
@@ -175,7 +175,7 @@ def list_plans(
     assert records.settings is not None, "checked above"
     owner, room = records.settings.id, None if context is None else ContextId(context)
     found = with_store(
-        records.path,
+        records.place,
         lambda store: attempt(
             store.list_plans(owner, context_id=room, tenant=tenant, since=since, until=until, limit=limit)
         ),
@@ -210,7 +210,7 @@ def show(
 ) -> None:
     """Show a plan and the state of its steps."""
     records = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
-    found = with_store(records.path, lambda store: find_plan(store, records, plan_id))
+    found = with_store(records.place, lambda store: find_plan(store, records, plan_id))
     plan = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
     if as_json:
         output.print_json(encode(plan))
@@ -280,7 +280,7 @@ def _order_plan(plan_id: str, persona: str | None, memory: Any, order: WorkOrder
             return saved.map(lambda _: plan)
         return Success(plan)
 
-    done = with_store(records.path, work, read_only=False)
+    done = with_store(records.place, work, read_only=False)
     plan = output.value_or_exit(done, output.ExitCode.FAILED, as_json=as_json)
     if as_json:
         output.print_json(encode(plan))
@@ -319,7 +319,7 @@ def forget(
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
     moment: datetime | None = since
     done = with_store(
-        records.path,
+        records.place,
         lambda store: attempt(store.forget(owner, user=user, tenant=tenant, before=moment)),
         read_only=False,
     )

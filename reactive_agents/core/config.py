@@ -54,8 +54,8 @@ def shown_place(place: object) -> str:
     return f"postgresql://{'…' if '@' in server else '?'.join(filter(None, (server, '&'.join(where))))}"
 
 
-def _place(**options: Any) -> Any:
-    """Return the field of a place, which is not shown with its password."""
+def place_field(**options: Any) -> Any:
+    """Return the field of a file or an address, which is not shown with its password."""
     return field(validator=min_len(1), repr=lambda place: repr(shown_place(place)), **options)
 
 
@@ -76,7 +76,7 @@ class MemoryConfig(Value):
             (``agent``), which reach everybody; ``nothing``: it neither recalls nor leaves any.
     """
 
-    path: str = _place(default=IN_PROCESS)
+    path: str = place_field(default=IN_PROCESS)
     tier: MemoryTier = "1"
     token_budget: int = field(default=1_000, validator=_positive)
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
@@ -94,7 +94,7 @@ class SessionsConfig(Value):
             sessions that end with the agent.
     """
 
-    path: str = _place(default=IN_PROCESS)
+    path: str = place_field(default=IN_PROCESS)
 
 
 @frozen(eq=False, repr=False)
@@ -107,7 +107,7 @@ class RunLogConfig(Value):
         keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
     """
 
-    path: str = _place()
+    path: str = place_field()
     keep_days: float | None = field(
         default=30.0,
         validator=optional(_days),  # type: ignore[arg-type]  # attrs takes the type of the default
@@ -135,7 +135,7 @@ class DurabilityConfig(Value):
             ``durable``.
     """
 
-    path: str = _place()
+    path: str = place_field()
     in_doubt: InDoubt = "tell"
     recover: bool = True
     engine: QueueEngineName = "record"
@@ -262,7 +262,7 @@ class CostConfig(Value):
         warn_at: shares of a limit to warn at, above 0 and up to 1.
     """
 
-    path: str = _place(default=IN_PROCESS)
+    path: str = place_field(default=IN_PROCESS)
     tiers: tuple[ModelTier, ...] = ()
     run_usd: float | None = field(default=None, validator=optional(_dollars))
     daily_usd: float | None = field(default=None, validator=optional(_dollars))
@@ -284,7 +284,7 @@ class AuditConfig(Value):
             for a log that ends with the agent.
     """
 
-    path: str = _place(default=IN_PROCESS)
+    path: str = place_field(default=IN_PROCESS)
 
 
 # --- Configuration of agents, reasoning and models ---

@@ -14,7 +14,7 @@ from returns.result import Failure, Result
 from reactive_agents.adapters.governance.audit_log import read_entries, verify
 from reactive_agents.adapters.governance.budget import sum_usd
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.database import MemoryDatabase, open_memory_store
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.service import MemoryArchive
 from reactive_agents.adapters.system import SystemClock
@@ -164,7 +164,7 @@ class StudioRecords:
         path = _existing(config.memory)
         if path is None:
             return {"plans": [], "learnings": []}
-        store = SqlitePersonaStore(MemoryDatabase(path, read_only=True))
+        store = SqlitePersonaStore(open_memory_store(path, read_only=True))
         try:
             plans: list[Json] = []
             for each in _value(await attempt(store.list_plans(config.persona_id, limit=_MOST_PLANS))):
@@ -203,7 +203,7 @@ class StudioRecords:
         path = _existing(self._config(name).memory)
         if path is None:
             return False
-        store = SqlitePersonaStore(MemoryDatabase(path))
+        store = SqlitePersonaStore(path)
         try:
             return bool(_value(await attempt(store.delete_learning(LearningId(learning)))))
         finally:

@@ -548,15 +548,16 @@ class InMemoryPersonaStore:
             due = head.due is None or head.due <= now
             if due and not head.holder:
                 self._claims += 1
-                item = evolve(head, holder=f"claim-{self._claims}", attempts=head.attempts + 1)
-                self.work[item.number] = item
-                return Success(item)
+                tried = evolve(head, holder=f"claim-{self._claims}", attempts=head.attempts + 1)
+                begins = kind == "event" and head.status == "open"  # it is tried when its task begins
+                self.work[head.number] = evolve(tried, attempts=head.attempts) if begins else tried
+                return Success(tried)
         return Success(None)
 
     @fake_effect
     async def begin_task(self, claim: queue.WorkItem, task_id: TaskId) -> Result[bool, MemoryErrors]:
-        """Store the task of an event."""
-        return Success(self._change(claim, task_id=task_id))
+        """Store the task of an event, and that it is tried."""
+        return Success(self._change(claim, task_id=task_id, attempts=claim.attempts))
 
     @fake_effect
     async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
@@ -602,7 +603,7 @@ class InMemoryPersonaStore:
     ) -> Result[bool, MemoryErrors]:
         """Give an item back."""
         known = self.work.get(claim.number, claim)
-        attempts = known.attempts if reason else max(0, known.attempts - 1)
+        attempts = min(known.attempts, claim.attempts - (not reason))
         return Success(self._change(claim, due=due, reason=reason, attempts=attempts, holder=""))
 
     @fake_effect

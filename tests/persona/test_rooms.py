@@ -11,6 +11,7 @@ from attrs import evolve
 from returns.future import FutureResult
 
 from reactive_agents.core.errors import MemoryUnavailable, RateLimited
+from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.persona_queue import WorkFilter
@@ -247,6 +248,7 @@ async def test_an_event_at_which_processes_end_is_given_up() -> None:
     for _ in range(4):
         claimed = (await bench.persona.claim("event", room)).unwrap()
         assert claimed is not None
+        (await attempt(bench.store.begin_task(claimed, TaskId("task")))).unwrap()
         bench.store.work[item.number] = evolve(bench.store.work[item.number], holder="")  # it was killed
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert outcome.status == "failed"

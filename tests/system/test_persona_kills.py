@@ -1,7 +1,7 @@
 """A persona whose processes are killed at random moments loses, doubles and mixes up nothing.
 
 ``PERSONA_KILLS=100`` makes the kills of the table in `docs/personas.md`, for each setting. A process is
-killed every half second here, many just as they begin, so that an event gets more tries than by default.
+killed every half second here, many just as they begin.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 
 import pytest
 
+from reactive_agents.core.config import is_postgres
+
 ROOT = Path(__file__).parents[2]
 KILLS = int(os.environ.get("PERSONA_KILLS", "6"))
 EVENTS, ROOMS = max(60, 8 * KILLS), 12
@@ -31,8 +33,6 @@ reasoning = {reasoning}
 model = "offline"
 [engagement]
 max_events = 1000
-[delivery]
-tries = 6
 [[domains]]
 name = "chat"
 [domains.agent]
@@ -76,10 +76,8 @@ def work_in_python(folder: Path) -> None:
             forever(say("So.", when="Answer.\n", delay=0.01)),
             forever(assessed("Look first.", when=EVALUATING)),
         )
-        described = Personas.create("Ada").with_memory(folder / "ada.db").with_llm(llm)
-        described = described.with_options(
-            engagement={"max_events": 1000}, inbox={"capacity": 1000}, delivery={"tries": 6}
-        )
+        described = Personas.create("Ada").with_memory((folder / "memory").read_text()).with_llm(llm)
+        described = described.with_options(engagement={"max_events": 1000}, inbox={"capacity": 1000})
         async with described.with_domain("chat", deliver=deliver).build() as ada, ada.inbox() as inbox:
             for room, name in ids():
                 if f"{room}/{name}" not in taken:
@@ -178,12 +176,18 @@ def started(program: str, folder: Path) -> int:
 def test_nothing_is_lost_doubled_or_out_of_order(
     tmp_path: Path, program: str, processes: int, evaluation: str
 ) -> None:
-    config = CONFIG.format(memory=tmp_path / "ada.db", reasoning=str(evaluation != "off").lower())
-    (tmp_path / "ada.toml").write_text(config)
-    (tmp_path / "taken").touch()
+    play(tmp_path, str(tmp_path / "ada.db"), program, processes, evaluation=evaluation)
+
+
+def play(folder: Path, memory: str, program: str, processes: int, *, evaluation: str = "after") -> None:
+    """Kill the processes of a persona with its memory in a file or a database."""
+    config = CONFIG.format(memory=memory, reasoning=str(evaluation != "off").lower())
+    (folder / "ada.toml").write_text(config)
+    (folder / "memory").write_text(memory)
+    (folder / "taken").touch()
     module = "tests.system.test_persona_kills"
     ran = subprocess.run(
-        [sys.executable, "-m", module, program, tmp_path, str(KILLS), str(processes)],
+        [sys.executable, "-m", module, program, folder, str(KILLS), str(processes)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -192,7 +196,7 @@ def test_nothing_is_lost_doubled_or_out_of_order(
     )
     report = json.loads(ran.stdout.splitlines()[-1])
     assert report["status"] == 0, ran.stderr
-    delivered = printed(tmp_path)
+    delivered = printed(folder)
     if program == "cli":
         places = [(each["room"]["context_id"], each["event_id"]) for each in delivered]
         keys = {place: {place} for place in places}
@@ -208,7 +212,10 @@ def test_nothing_is_lost_doubled_or_out_of_order(
     by_room: dict[str, list[int]] = defaultdict(list)
     for room, name in first:
         by_room[room].append(int(name[1:]))
-    setting = f"{program} x {processes}, evaluation {evaluation}: {report['kills']} kills, {EVENTS} events"
+    kept = "Postgres" if is_postgres(memory) else "a file"
+    setting = (
+        f"{kept}, {program} x {processes}, evaluation {evaluation}: {report['kills']} kills, {EVENTS} events"
+    )
     print(f"{setting}, lost {len(lost)}, doubled {len(doubled)}, sent again with the same key {again}")
     assert (lost, doubled) == (set(), [])
     assert all(numbers == sorted(numbers) for numbers in by_room.values())

@@ -393,10 +393,98 @@ _IN_POSTGRES = (
     """,
 )
 
+_PERSONAS_IN_POSTGRES = (
+    """
+    CREATE TABLE persona_plans (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text NOT NULL UNIQUE,
+        persona_id text NOT NULL,
+        tenant text NOT NULL,
+        domain text NOT NULL,
+        context_id text NOT NULL,
+        event_id text NOT NULL,
+        status text NOT NULL,
+        created_at bigint NOT NULL,
+        data text NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_plans_by_age ON persona_plans (persona_id, created_at)",
+    "CREATE INDEX persona_plans_by_event ON persona_plans (persona_id, tenant, domain, context_id, event_id)",
+    """
+    CREATE TABLE persona_learnings (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        id text NOT NULL UNIQUE,
+        persona_id text NOT NULL,
+        tenant text NOT NULL,
+        domain text NOT NULL,
+        confidence double precision NOT NULL,
+        use_count bigint NOT NULL,
+        data text NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_learnings_by_confidence ON persona_learnings (persona_id, domain, confidence)",
+    """
+    CREATE TABLE persona_thoughts (
+        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        persona_id text NOT NULL,
+        tenant text NOT NULL,
+        domain text NOT NULL,
+        context_id text NOT NULL,
+        kind text NOT NULL,
+        weight double precision NOT NULL,
+        "user" text NOT NULL,
+        data text NOT NULL
+    )
+    """,
+    "CREATE INDEX persona_thoughts_by_weight"
+    " ON persona_thoughts (persona_id, tenant, domain, context_id, weight)",
+    "CREATE TABLE persona_states (persona_id text NOT NULL, tenant text NOT NULL, domain text NOT NULL,"
+    " context_id text NOT NULL, data text NOT NULL, PRIMARY KEY (persona_id, tenant, domain, context_id))",
+    "CREATE TABLE persona_journal (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
+    " task_id text NOT NULL, data text NOT NULL)",
+    "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
+    """
+    CREATE TABLE persona_work (
+        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+        kind text NOT NULL,
+        persona_id text NOT NULL,
+        tenant text NOT NULL,
+        domain text NOT NULL,
+        context_id text NOT NULL,
+        key text NOT NULL,
+        event_id text NOT NULL,
+        "user" text NOT NULL,
+        priority double precision NOT NULL,
+        status text NOT NULL DEFAULT 'open',
+        attempts bigint NOT NULL DEFAULT 0,
+        holder text NOT NULL DEFAULT '',
+        lease_until bigint NOT NULL DEFAULT 0,
+        due bigint NOT NULL DEFAULT 0,
+        created_at bigint NOT NULL,
+        updated_at bigint NOT NULL,
+        reason text NOT NULL DEFAULT '',
+        event text NOT NULL,
+        message text NOT NULL DEFAULT '',
+        message_kind text NOT NULL DEFAULT 'answer',
+        plan_id text,
+        task_id text,
+        outcome text,
+        message_id text NOT NULL DEFAULT '',
+        cost_usd double precision NOT NULL DEFAULT 0,
+        UNIQUE (kind, persona_id, tenant, domain, context_id, key)
+    )
+    """,
+    "CREATE INDEX persona_work_open ON persona_work"
+    " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
+    "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
+    'CREATE INDEX persona_work_by_user ON persona_work (persona_id, tenant, "user", updated_at)',
+    "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
+)
+
 MEMORY = Store(
     "memory",
     (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK),
-    postgres=(_IN_POSTGRES,),
+    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 

@@ -1,27 +1,33 @@
-"""Records and work of personas in the memory file.
+"""Records and work of personas in the memory, a file or a Postgres database.
 
 What decides is a durable transaction: events, plans, ends. Journal, notes, state and claims outlive the
 process, and reach the disk with the next of those. Work is held by a lease, as runs are: a process that is
 gone holds nothing, and what a process writes after it lost its lease is refused in the same transaction.
+
+In Postgres, writers of different rooms do not wait for each other. Events are numbered one after the other,
+so that one which was added later is not seen before an earlier one of its room. Who claims an item changes
+it only where it is as it was read: of two that do so, the second waits for the row, and takes another one.
+Due times and leases are by the clock of the database.
 """
 
 from __future__ import annotations
 
 import json
-import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any
+from os import PathLike
+from typing import Any, TypeAlias
 
 from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Result
 
 from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
-from reactive_agents.adapters.memory.database import MemoryDatabase, record_redactor
+from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
 from reactive_agents.adapters.memory.store import decoded, microseconds
-from reactive_agents.adapters.sqlite import DatabasePath, Work, moment_of
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction
+from reactive_agents.adapters.sqlite import DatabasePath, moment_of
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import persona_queue as queue
 from reactive_agents.core import personas
@@ -37,39 +43,46 @@ from reactive_agents.ports import Clock
 CRASH_PAUSE_S = 1.0
 """Seconds before work is begun again at which two processes ended; each later time four times as long."""
 
-
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
+_LET_GO = "holder = '', lease_until = 0"
 _COLUMNS = (
     "number, kind, persona_id, tenant, domain, context_id, key, status, attempts, holder, lease_until, due, "
     "created_at, updated_at, reason, event, message, message_kind, plan_id, task_id, outcome, message_id, "
     "cost_usd"
 )
 
+Now: TypeAlias = Callable[[], int]
+"""The clock of the database in microseconds, which a transaction reads when it begins."""
+
 
 class SqlitePersonaStore:
     """Implements ``PersonaStore``.
 
     Args:
-        place: the memory file, or a database shared with other services.
+        place: the memory file, the address of a Postgres database, or the memory of other services.
         redactor: removes secrets from the texts before they are stored.
         clock: tells when work is due, and until when a lease is valid.
     """
 
     def __init__(
         self,
-        place: MemoryDatabase | DatabasePath,
+        place: MemoryStore | DatabasePath,
         *,
         redactor: Redactor | None = None,
         clock: Clock | None = None,
     ) -> None:
-        self._database = place if isinstance(place, MemoryDatabase) else MemoryDatabase(place)
+        self._database = open_memory_store(place) if isinstance(place, str | PathLike) else place
         self._records = record_redactor(redactor or Redactor())
         self._clock = clock or SystemClock()
         self._leases: LeaseRenewal[None] = LeaseRenewal("persona-leases", self._renew)
 
     async def aclose(self) -> None:
-        """Close the file; the next use opens it again."""
+        """Close the file or the connections, and renew no lease any more.
+
+        The next use opens them again.
+        """
+        self._leases.let_go_of_all()
         await self._database.aclose()
 
     # --- plans --------------------------------------------------------------------------------------------
@@ -83,8 +96,8 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         clean = self._records.redacted(plan)
-        work = partial(_save_plan, plan=clean, claim=claim, progress=progress, now=self._now())
-        return await self._database.write("save_plan", work)
+        work = partial(_save_plan, plan=clean, claim=claim, progress=progress, now=self._now)
+        return await self._database.write("save_plan", work, of=_part(plan.room))
 
     @effect
     async def get_plan(self, plan_id: PlanId) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
@@ -142,8 +155,9 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        return await self._do(
+        return await self._put(
             "save_learning",
+            f"learning {learning.id}",
             "INSERT INTO persona_learnings (id, persona_id, tenant, domain, confidence, use_count, data) "
             "VALUES (?, ?, ?, ?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET confidence = excluded.confidence, "
             "use_count = excluded.use_count, data = excluded.data",
@@ -185,8 +199,11 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         statement = "DELETE FROM persona_learnings WHERE id = ?"
-        deleted = await self._database.change("delete_learning", statement, learning_id)
-        return deleted.map(bool)
+        return await self._database.write(
+            "delete_learning",
+            lambda file: file.execute(statement, (learning_id,)).rowcount > 0,
+            of=f"learning {learning_id}",
+        )
 
     @effect
     async def texts_of_other_rooms(
@@ -198,8 +215,8 @@ class SqlitePersonaStore:
         """
         return await self._database.rows(
             "texts_of_other_rooms",
-            str,
-            "SELECT json_extract(event, '$.content') FROM persona_work WHERE kind = 'event'"
+            lambda event: decoded(event, personas.DomainEvent).content,
+            "SELECT event FROM persona_work WHERE kind = 'event'"
             " AND persona_id = ? AND tenant = ? AND NOT (domain = ? AND context_id = ?)"
             " ORDER BY number DESC LIMIT ?",
             *_place(room),
@@ -217,7 +234,8 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         clean = self._records.redacted(thought)
-        return await self._database.write_soon("add_thought", lambda file: _add_thought(file, clean))
+        work = partial(_add_thought, thought=clean)
+        return await self._database.write_soon("add_thought", work, of=_part(clean.room))
 
     @effect
     async def recall_thoughts(
@@ -245,12 +263,15 @@ class SqlitePersonaStore:
     async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
         """Store the state, replacing what was there. Fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(state)
-        return await self._soon(
+        return await self._put(
             "save_self_state",
-            "INSERT OR REPLACE INTO persona_states (persona_id, tenant, domain, context_id, data) "
-            "VALUES (?, ?, ?, ?, ?)",
+            _part(state.room),
+            "INSERT INTO persona_states (persona_id, tenant, domain, context_id, data) "
+            "VALUES (?, ?, ?, ?, ?) ON CONFLICT (persona_id, tenant, domain, context_id) "
+            "DO UPDATE SET data = excluded.data",
             *_place(state.room),
             to_json(clean),
+            soon=True,
         )
 
     @effect
@@ -258,7 +279,8 @@ class SqlitePersonaStore:
         """Append to the journal. Fails with ``MemoryUnavailable``."""
         clean = self._records.redacted(event)
         statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
-        return await self._soon("record", statement, event.task_id, to_json(clean, PersonaEvent))
+        values = (event.task_id, to_json(clean, PersonaEvent))
+        return await self._put("record", f"journal {event.task_id}", statement, *values, soon=True)
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
@@ -285,9 +307,9 @@ class SqlitePersonaStore:
             event=self._records.redacted(event),
             capacity=capacity,
             drop_oldest=drop_oldest,
-            now=self._now(),
+            now=self._now,
         )
-        return await self._database.write("add_event", work)
+        return await self._database.write("add_event", work, of=f"events of {room.persona_id}")
 
     @effect
     async def add_message(
@@ -298,8 +320,8 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         clean = self._records.redacted(message)
-        work = partial(_add_message, item=claim, message=clean, now=self._now())
-        return await self._database.write("add_message", work)
+        work = partial(_add_message, item=claim, message=clean, now=self._now)
+        return await self._database.write("add_message", work, of=_part(claim.room))
 
     @effect
     async def claim(
@@ -314,7 +336,7 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        holder, now = new_holder(), self._now()
+        holder = new_holder()
         work = partial(
             _claim,
             persona_id=persona_id,
@@ -322,32 +344,27 @@ class SqlitePersonaStore:
             domains=domains,
             room=room,
             holder=holder,
-            now=now,
-            until=self._valid_until(),
+            now=self._now,
         )
-        claimed = await self._database.write_soon("claim", work)
+        claimed = await self._database.write_soon("claim", work, of=f"claim {holder}")
         if claimed.value_or(None) is not None:
             self._leases.hold(holder, None)
         return claimed
 
     @effect
     async def begin_task(self, claim: queue.WorkItem, task_id: TaskId) -> Result[bool, MemoryErrors]:
-        """Store the task of an event, under which its journal is.
+        """Store the task of an event, under which its journal is, and that it is tried.
 
         Fails with ``MemoryUnavailable``.
         """
-        statement = "UPDATE persona_work SET task_id = ? WHERE number = ? AND holder = ?"
-        values = (task_id, claim.number, claim.holder)
-        work: Work[int] = lambda file: file.execute(statement, values).rowcount  # noqa: E731
-        return (await self._database.write_soon("begin_task", work)).map(bool)
+        changes = "task_id = ?, attempts = ?"
+        return await self._changed("begin_task", claim, changes, task_id, claim.attempts, soon=True)
 
     @effect
     async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
         """Replace the content of an event. Fails with ``MemoryUnavailable``."""
         event = self._records.redacted(evolve(claim.event, content=content))
-        statement = "UPDATE persona_work SET event = ? WHERE number = ? AND holder = ?"
-        values = (to_json(event), claim.number, claim.holder)
-        return (await self._database.change("replace_content", statement, *values)).map(bool)
+        return await self._changed("replace_content", claim, "event = ?", to_json(event))
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
@@ -355,8 +372,8 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        work = partial(_end_event, claim=claim, end=self._records.redacted(end), now=self._now())
-        return await self._database.write("end_event", work)
+        work = partial(_end_event, claim=claim, end=self._records.redacted(end), now=self._now)
+        return await self._database.write("end_event", work, of=_part(claim.room))
 
     @effect
     async def end_work(
@@ -373,10 +390,10 @@ class SqlitePersonaStore:
         return await self._changed(
             "end_work",
             claim,
-            "status = ?, reason = CASE WHEN ? = '' THEN reason ELSE ? END, message_id = ?, "
-            "cost_usd = cost_usd + ?",
+            f"status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
+            f"cost_usd = cost_usd + ?, {_LET_GO}",
             status,
-            *[self._records.redacted(reason)] * 2,
+            self._records.redacted(reason) or None,
             message_id,
             cost_usd,
         )
@@ -390,24 +407,28 @@ class SqlitePersonaStore:
         Fails with ``MemoryUnavailable``.
         """
         self._leases.let_go(claim.holder)
+        untried = claim.attempts - (not reason)  # fewer where it made progress, or was not begun
         return await self._changed(
             "release",
             claim,
-            "due = ?, reason = ?, attempts = max(0, attempts - ?)",
-            0 if due is None else microseconds(due),
+            f"due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, {_LET_GO}",
+            0 if due is None else microseconds(due) + self._database.skew_us,
             self._records.redacted(reason),
-            int(not reason),
+            untried,
+            untried,
         )
 
     async def _changed(
-        self, operation: str, claim: queue.WorkItem, changes: str, *values: object
+        self, operation: str, claim: queue.WorkItem, changes: str, *values: object, soon: bool = False
     ) -> Result[bool, MemoryErrors]:
-        statement = (
-            f"UPDATE persona_work SET {changes}, holder = '', lease_until = 0, updated_at = ? "
-            "WHERE number = ? AND holder = ?"
-        )
-        given = (*values, self._now(), claim.number, claim.holder)
-        return (await self._database.change(operation, statement, *given)).map(bool)
+        """Change an item that is still held."""
+        statement = f"UPDATE persona_work SET {changes}, updated_at = ? WHERE number = ? AND holder = ?"
+
+        def work(file: Transaction) -> bool:
+            return file.execute(statement, (*values, self._now(), claim.number, claim.holder)).rowcount > 0
+
+        write = self._database.write_soon if soon else self._database.write
+        return await write(operation, work, of=_part(claim.room))
 
     # --- the queue: what others see and order ---------------------------------------------------------------
 
@@ -422,9 +443,8 @@ class SqlitePersonaStore:
 
         Fails with ``MemoryUnavailable``.
         """
-        return await self._database.write(
-            "order_work", partial(_order, number=number, order=order, now=self._now())
-        )
+        work = partial(_order, number=number, order=order, now=self._now)
+        return await self._database.write("order_work", work, of=f"item {number}")
 
     @effect
     async def waiting(
@@ -480,32 +500,40 @@ class SqlitePersonaStore:
         """
         until = None if before is None else microseconds(before)
         work = partial(_forget, persona_id=persona_id, user=user, tenant=tenant, until=until)
-        return await self._database.write("forget", work)
+        return await self._database.write("forget", work, of=f"events of {persona_id}")
 
     # --- leases -------------------------------------------------------------------------------------------
 
     async def _renew(self, held: Mapping[str, None]) -> None:
         places = ", ".join("?" * len(held))
-        statement = f"UPDATE persona_work SET lease_until = ? WHERE holder IN ({places})"
-        await self._database.write_soon(
-            "renew", lambda file: file.execute(statement, (self._valid_until(), *held)).rowcount
-        )
+        statement = f"UPDATE persona_work SET lease_until = ? WHERE holder IN ({places}) RETURNING holder"
+
+        def work(file: Transaction) -> set[str]:
+            return {holder for (holder,) in file.execute(statement, (_valid_until(self._now()), *held))}
+
+        renewed = await self._database.write_soon("renew", work, of=f"leases of {min(held)}")
+        for lost in set(held) - renewed.value_or(set(held)):  # others have it by now
+            self._leases.let_go(lost)
 
     def _now(self) -> int:
-        return microseconds(self._clock.now())
-
-    def _valid_until(self) -> int:
-        return self._now() + int(LEASE_S * 1e6)
+        return microseconds(self._clock.now()) + self._database.skew_us
 
     # --- rows -----------------------------------------------------------------------------------------------
 
-    async def _do(self, operation: str, statement: str, *values: object) -> Result[None, MemoryErrors]:
-        return (await self._database.change(operation, statement, *values)).map(lambda _: None)
+    async def _put(
+        self, operation: str, part: str, statement: str, *values: object, soon: bool = False
+    ) -> Result[None, MemoryErrors]:
+        """Store a record.
 
-    async def _soon(self, operation: str, statement: str, *values: object) -> Result[None, MemoryErrors]:
-        """Write without waiting for the disk: the next durable write brings it there."""
-        done = await self._database.write_soon(operation, lambda file: file.execute(statement, values))
-        return done.map(lambda _: None)
+        Args:
+            soon: does not wait for the disk; the next durable write brings it there.
+        """
+
+        def work(file: Transaction) -> None:
+            file.execute(statement, values)
+
+        write = self._database.write_soon if soon else self._database.write
+        return await write(operation, work, of=part)
 
     async def _all(
         self, operation: str, kind: Any, place: str, *values: object
@@ -527,16 +555,25 @@ def _place(room: personas.Room) -> tuple[str, ...]:
     return room.persona_id, room.tenant, room.domain, room.context_id
 
 
+def _part(room: personas.Room) -> str:
+    """Return the part of the store that is written for a room."""
+    return "room " + "\x1f".join(_place(room))
+
+
+def _valid_until(now: int) -> int:
+    return now + int(LEASE_S * 1e6)
+
+
 def _chosen(wanted: Mapping[str, object]) -> tuple[str, list[object]]:
     named = {condition: value for condition, value in wanted.items() if value is not None}
     return " AND ".join(named) or "1 = 1", list(named.values())
 
 
 def _save_plan(
-    file: sqlite3.Connection,
+    file: Transaction,
     *,
     plan: personas.PersonaPlan,
-    now: int,
+    now: Now,
     claim: queue.WorkItem | None = None,
     progress: bool = True,
 ) -> bool:
@@ -544,7 +581,7 @@ def _save_plan(
         changed = file.execute(
             "UPDATE persona_work SET attempts = CASE WHEN ? THEN 1 ELSE attempts END, plan_id = ?, "
             "updated_at = ? WHERE number = ? AND holder = ?",
-            (progress, plan.id, now, claim.number, claim.holder),
+            (progress, plan.id, now(), claim.number, claim.holder),
         )
         if not changed.rowcount:
             return False
@@ -565,7 +602,7 @@ def _save_plan(
     return True
 
 
-def _add_thought(file: sqlite3.Connection, thought: personas.Thought) -> None:
+def _add_thought(file: Transaction, thought: personas.Thought) -> None:
     place = _place(thought.room)
     file.execute(
         'INSERT INTO persona_thoughts (persona_id, tenant, domain, context_id, kind, weight, "user", data) '
@@ -574,19 +611,19 @@ def _add_thought(file: sqlite3.Connection, thought: personas.Thought) -> None:
     )
     file.execute(
         f"DELETE FROM persona_thoughts WHERE seq IN (SELECT seq FROM persona_thoughts WHERE {_ROOM} "
-        "ORDER BY weight DESC, seq DESC LIMIT -1 OFFSET ?)",
+        f"ORDER BY weight DESC, seq DESC LIMIT {ALL_ROWS} OFFSET ?)",
         (*place, personas.THOUGHTS_KEPT),
     )
 
 
 def _add_event(
-    file: sqlite3.Connection,
+    file: Transaction,
     *,
     room: personas.Room,
     event: personas.DomainEvent,
     capacity: int | None,
     drop_oldest: bool,
-    now: int,
+    now: Now,
 ) -> queue.Submission:
     known = _item_of(file, room, "event", event.id)
     waiting = _waiting(file, persona_id=room.persona_id, kind="event")
@@ -600,23 +637,25 @@ def _add_event(
             f"UPDATE persona_work SET status = 'dropped', reason = 'The inbox was full.', updated_at = ? "
             "WHERE number = (SELECT min(number) FROM persona_work WHERE persona_id = ? AND kind = 'event' "
             f"AND status = 'open' AND holder = '') RETURNING {_COLUMNS}",
-            (now, room.persona_id),
+            (now(), room.persona_id),
         ).fetchone()
         dropped = None if oldest is None else _item(oldest)
     number = _insert(file, "event", room, event.id, event, now)
-    added = _row(file, number)
+    added = None if number is None else _row(file, number)
     return queue.Submission(added, is_new=True, dropped=dropped, waiting=waiting + (dropped is None))
 
 
 def _insert(
-    file: sqlite3.Connection,
+    file: Transaction,
     kind: queue.WorkKind,
     room: personas.Room,
     key: str,
     event: personas.DomainEvent,
-    now: int,
+    now: Now,
     **columns: object,
-) -> int:
+) -> int | None:
+    """Add an item; return its number, or ``None`` where its key is known."""
+    at = now()
     values: dict[str, object] = {
         "kind": kind,
         "persona_id": room.persona_id,
@@ -627,24 +666,22 @@ def _insert(
         "event_id": event.id,
         "user": event.user_id,
         "priority": event.priority,
-        "created_at": now,
-        "updated_at": now,
+        "created_at": at,
+        "updated_at": at,
         "event": to_json(event),
         **columns,
     }
     names = ", ".join(f'"{name}"' for name in values)
     inserted = file.execute(
-        f"INSERT OR IGNORE INTO persona_work ({names}) VALUES ({', '.join('?' * len(values))})",
+        f"INSERT INTO persona_work ({names}) VALUES ({', '.join('?' * len(values))}) "
+        "ON CONFLICT (kind, persona_id, tenant, domain, context_id, key) DO NOTHING RETURNING number",
         tuple(values.values()),
-    )
-    return inserted.lastrowid or 0
+    ).fetchone()
+    return None if inserted is None else inserted[0]
 
 
-def _add_message(
-    file: sqlite3.Connection, *, item: queue.WorkItem, message: queue.NewMessage, now: int
-) -> bool:
-    before = file.total_changes
-    _insert(
+def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> bool:
+    added = _insert(
         file,
         "delivery",
         item.room,
@@ -657,48 +694,51 @@ def _add_message(
         plan_id=item.plan_id,
         task_id=item.task_id,
     )
-    return file.total_changes > before
+    return added is not None
 
 
 def _claim(
-    file: sqlite3.Connection,
+    file: Transaction,
     *,
     persona_id: PersonaId,
     kind: queue.WorkKind,
     domains: Sequence[personas.Domain],
     room: personas.Room | None,
     holder: str,
-    now: int,
-    until: int,
+    now: Now,
 ) -> queue.WorkItem | None:
     places = f"domain IN ({', '.join('?' * len(domains))})" if room is None else _ROOM
+    at = now()
     heads = file.execute(
-        f"SELECT min(number) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} AND {places} "
-        "GROUP BY tenant, domain, context_id ORDER BY max(priority) DESC, min(number)",
+        "SELECT work.number, due, holder, lease_until, attempts, updated_at, status "
+        "FROM persona_work AS work JOIN (SELECT min(number) AS number, max(priority) AS highest "
+        f"FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} AND {places} "
+        "GROUP BY tenant, domain, context_id) AS first ON work.number = first.number "
+        "ORDER BY first.highest DESC, work.number",
         (persona_id, kind, *(domains if room is None else _place(room))),
     ).fetchall()
-    for (head,) in heads:
-        row = file.execute(
-            "SELECT due, holder, lease_until, attempts, updated_at FROM persona_work WHERE number = ?",
-            (head,),
-        ).fetchone()
-        due, held_by, lease_until, attempts, begun = row
-        if held_by and lease_until >= now and not is_gone(held_by):
+    for head, due, held_by, lease_until, attempts, begun, status in heads:
+        if held_by and lease_until >= at and not is_gone(held_by):
             continue
+        free_at = due
         if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
-            due = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
-        if due > now:
+            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
+        if free_at > at:
             continue
-        file.execute(
-            "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + 1, updated_at = ? "
-            "WHERE number = ?",
-            (holder, until, now, head),
-        )
-        return _row(file, head)
+        tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
+        row = file.execute(
+            "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + ?, updated_at = ? "
+            f"WHERE number = ? AND holder = ? AND lease_until = ? AND due = ? AND {_OPEN} "
+            f"RETURNING {_COLUMNS}",
+            (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
+        ).fetchone()
+        if row is not None:  # nobody was faster
+            item = _item(row)
+            return item if tried else evolve(item, attempts=item.attempts + 1)
     return None
 
 
-def _end_event(file: sqlite3.Connection, *, claim: queue.WorkItem, end: queue.EventEnd, now: int) -> bool:
+def _end_event(file: Transaction, *, claim: queue.WorkItem, end: queue.EventEnd, now: Now) -> bool:
     plan = end.plan
     ended = file.execute(
         "UPDATE persona_work SET status = ?, reason = ?, plan_id = ?, outcome = ?, cost_usd = cost_usd + ?, "
@@ -710,7 +750,7 @@ def _end_event(file: sqlite3.Connection, *, claim: queue.WorkItem, end: queue.Ev
             to_json(evolve(end.outcome, plan=None)),
             end.cost_usd,
             end.is_dead,
-            now,
+            now(),
             claim.number,
             claim.holder,
         ),
@@ -728,13 +768,11 @@ def _end_event(file: sqlite3.Connection, *, claim: queue.WorkItem, end: queue.Ev
     return True
 
 
-def _row(file: sqlite3.Connection, number: int) -> queue.WorkItem:
+def _row(file: Transaction, number: int) -> queue.WorkItem:
     return _item(file.execute(f"SELECT {_COLUMNS} FROM persona_work WHERE number = ?", (number,)).fetchone())
 
 
-def _item_of(
-    file: sqlite3.Connection, room: personas.Room, kind: queue.WorkKind, key: str
-) -> queue.WorkItem | None:
+def _item_of(file: Transaction, room: personas.Room, kind: queue.WorkKind, key: str) -> queue.WorkItem | None:
     row = file.execute(
         f"SELECT {_COLUMNS} FROM persona_work WHERE kind = ? AND {_ROOM} AND key = ?",
         (kind, *_place(room), key),
@@ -791,7 +829,7 @@ def _item(row: Sequence[Any]) -> queue.WorkItem:
     )
 
 
-def _find(file: sqlite3.Connection, *, chosen: queue.WorkFilter) -> tuple[queue.WorkItem, ...]:
+def _find(file: Transaction, *, chosen: queue.WorkFilter) -> tuple[queue.WorkItem, ...]:
     conditions, values = _chosen(
         {
             "persona_id = ?": chosen.persona_id,
@@ -815,20 +853,20 @@ def _find(file: sqlite3.Connection, *, chosen: queue.WorkFilter) -> tuple[queue.
     return tuple(map(_item, rows.fetchall()))
 
 
-def _order(file: sqlite3.Connection, *, number: int, order: queue.WorkOrder, now: int) -> bool:
+def _order(file: Transaction, *, number: int, order: queue.WorkOrder, now: Now) -> bool:
     status, needed = "dropped", "'dead', 'open'"
     if order == "retry":
         status, needed = "open", "'dead', 'dropped', 'open', 'done'"
     changed = file.execute(
         "UPDATE persona_work SET status = ?, attempts = 0, due = 0, holder = '', lease_until = 0, "
         f"updated_at = ? WHERE number = ? AND status IN ({needed})",
-        (status, now, number),
+        (status, now(), number),
     )
     return changed.rowcount > 0
 
 
 def _waiting(
-    file: sqlite3.Connection,
+    file: Transaction,
     *,
     persona_id: PersonaId,
     kind: queue.WorkKind,
@@ -844,28 +882,29 @@ def _waiting(
 
 
 def _transcript(
-    file: sqlite3.Connection, *, room: personas.Room, before: int | None, limit: int
+    file: Transaction, *, room: personas.Room, before: int | None, limit: int
 ) -> tuple[queue.Utterance, ...]:
     """Return each event of a room with its answers, oldest first."""
-    events = file.execute(
-        f"SELECT {_COLUMNS} FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
-        "ORDER BY number DESC LIMIT ?",
-        (*_place(room), 2**62 if before is None else before, limit),
-    ).fetchall()
+    place = (*_place(room), ALL_ROWS if before is None else before, limit)
+    latest = f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? ORDER BY number DESC LIMIT ?"
+    events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
+    answers: dict[str, list[queue.Utterance]] = {}
+    for event_id, text, at in file.execute(
+        f"SELECT event_id, message, created_at FROM persona_work WHERE {_ROOM} AND kind = 'delivery' "
+        f"AND status != 'dropped' AND event_id IN (SELECT event_id {latest}) ORDER BY number",
+        (*_place(room), *place),
+    ).fetchall():
+        answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
+        answers.setdefault(event_id, []).append(answer)
     said: list[queue.Utterance] = []
     for item in map(_item, reversed(events)):
         said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
-        answers = file.execute(
-            f"SELECT message, created_at FROM persona_work WHERE {_ROOM} AND event_id = ? "
-            "AND kind = 'delivery' AND status != 'dropped' ORDER BY number",
-            (*_place(room), item.event.id),
-        ).fetchall()
-        said += [queue.Utterance("", text, moment_of(at), item.event.id) for text, at in answers]
+        said += answers.get(item.event.id, ())
     return tuple(said[-limit:]) if limit else ()
 
 
 def _spending(
-    file: sqlite3.Connection,
+    file: Transaction,
     *,
     persona_id: PersonaId,
     since: int,
@@ -884,15 +923,15 @@ def _spending(
         }
     )
     events, cost_usd = file.execute(
-        "SELECT count(CASE WHEN kind = 'event' AND plan_id IS NOT NULL THEN 1 END), total(cost_usd) "
-        f"FROM persona_work WHERE {conditions}",
+        "SELECT count(CASE WHEN kind = 'event' AND plan_id IS NOT NULL THEN 1 END), "
+        f"coalesce(sum(cost_usd), 0) FROM persona_work WHERE {conditions}",
         values,
     ).fetchone()
     return queue.Spending(int(events), float(cost_usd))
 
 
 def _forget(
-    file: sqlite3.Connection,
+    file: Transaction,
     *,
     persona_id: PersonaId,
     user: str | None,
@@ -929,7 +968,7 @@ def _forget(
     return sum(row[1] == "event" for row in rows)
 
 
-def _forget_lessons(file: sqlite3.Connection, persona_id: PersonaId, tasks: set[str]) -> None:
+def _forget_lessons(file: Transaction, persona_id: PersonaId, tasks: set[str]) -> None:
     """Delete the lessons that were learned from these tasks alone."""
     for number, data in file.execute(
         "SELECT seq, data FROM persona_learnings WHERE persona_id = ?", (persona_id,)

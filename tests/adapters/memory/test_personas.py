@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import anyio
 import pytest
 from attrs import evolve
 from returns.maybe import Nothing, Some
@@ -210,6 +211,27 @@ async def test_what_was_given_back_is_tried_again_when_it_is_due(store: PersonaS
     assert (again.attempts, again.reason) == (1, "It failed.")
 
 
+async def test_an_event_is_tried_when_its_task_begins(store: PersonaStore) -> None:
+    await add(store, "e1")
+
+    async def tries() -> int:
+        (found,) = (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
+        return found.attempts
+
+    item = await claimed(store)
+    assert item is not None
+    assert (item.attempts, await tries()) == (1, 0), "a process that waits to begin may end"
+    assert (await attempt(store.begin_task(item, TaskId("task")))).unwrap()
+    assert await tries() == 1
+    assert (await attempt(store.release(item, reason="It failed."))).unwrap()
+    assert await tries() == 1
+    again = await claimed(store)
+    assert again is not None
+    assert (again.attempts, await tries()) == (2, 1)
+    assert (await attempt(store.release(again))).unwrap()
+    assert await tries() == 1
+
+
 async def test_who_lost_an_event_stores_nothing_about_it(store: PersonaStore) -> None:
     await add(store, "e1")
     item = await claimed(store)
@@ -252,7 +274,51 @@ async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: P
     assert await claimed(store, "delivery") is None, "somebody else delivered it"
 
 
-# --- the file -------------------------------------------------------------------------------------------
+async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:
+    await add(store, "e1", user="u1")
+    await add(store, "e2", "b", user="u2")
+    item = await claimed(store)
+    assert item is not None
+    plan = a_persona_plan("look", event=item.event)
+    outcome = PersonaOutcome(item.event.id, "completed", "Done.", plan, "So.")
+    end = EventEnd(outcome, plan, (NewMessage("e1#answer", "So."),), evaluate=True, cost_usd=0.5)
+    assert (await attempt(store.end_event(item, end))).unwrap()
+    (await attempt(store.save_learning(evolve(a_learning("l"), learned_from=(plan.task.id,))))).unwrap()
+    spent = (await attempt(store.spending(ADA, START, tenant="", user="u1"))).unwrap()
+    assert (spent.events, spent.cost_usd) == (1, 0.5)
+    assert (await attempt(store.texts_of_other_rooms(GENERAL))).unwrap() == (item.event.content,)
+    assert (await attempt(store.forget(ADA, user="u1", tenant=""))).unwrap() == 1
+    left = (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
+    assert [each.key for each in left] == ["e2"]
+    assert (await attempt(store.get_plan(plan.id))).unwrap() == Nothing
+
+
+# --- the file or the database ---------------------------------------------------------------------------
+
+
+async def test_those_who_claim_at_once_share_the_work_in_the_order_of_each_room(tmp_path: Path) -> None:
+    stores = [SqlitePersonaStore(tmp_path / "memory.db") for _ in range(4)]
+    for number in range(24):
+        await add(stores[0], f"e{number // 6}", f"room-{number % 6}")
+    taken: list[tuple[str, str]] = []
+
+    async def work(store: PersonaStore) -> None:
+        while len(taken) < 24:
+            item = await claimed(store)
+            if item is None:
+                await anyio.sleep(0.001)
+                continue
+            taken.append((item.room.context_id, item.key))
+            assert (await attempt(store.end_work(item))).unwrap()
+
+    async with anyio.create_task_group() as group:
+        for each in stores:
+            group.start_soon(work, each)
+    for number in range(6):
+        assert [key for room, key in taken if room == f"room-{number}"] == ["e0", "e1", "e2", "e3"]
+    assert len(taken) == 24, "none of them twice"
+    for each in stores:
+        await each.aclose()
 
 
 async def test_what_is_stored_is_there_after_a_restart(tmp_path: Path) -> None:
