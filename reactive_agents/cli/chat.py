@@ -38,11 +38,17 @@ from reactive_agents.core.config import IN_PROCESS, SessionsConfig
 from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.events import TaskCompleted, TaskFailed
+from reactive_agents.core.messages import UserMessage
 
 _BLOCK = '"""'
+_PROMPTS = ("> ", "... ")
+"""Before a message, and before each further line of it."""
+_WITH_NAME = ("/switch", "/fork", "/title")
+_COMMANDS = ("/history", "/sessions", *_WITH_NAME, "/delete", "/help", "/quit")
 _HELP = """\
 Write a message and press Enter. A message of several lines begins and ends with a line of three quotes.
 Ctrl-C stops an answer; at the prompt it ends the chat, as Ctrl-D does. The conversation is kept.
+The arrow keys recall earlier messages, Tab completes commands and the names of conversations.
 /history        show what was said
 /sessions       list your conversations
 /switch NAME    go on with another conversation, or begin one
@@ -92,6 +98,8 @@ def chat(
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
     talk.tell(f"Session {talk.session}. /help shows what can be done.")
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        _edit_lines(talk)
     try:
         code = _until_the_end(talk)
     finally:
@@ -114,7 +122,7 @@ def _until_the_end(talk: _Talk) -> output.ExitCode:
     code = output.ExitCode.COMPLETED
     while True:
         try:
-            message = _read_message(prompt="> " if sys.stdin.isatty() else "")
+            message = _read_message(prompts=_PROMPTS if sys.stdin.isatty() else ("", ""))
         except KeyboardInterrupt:
             return output.ExitCode.COMPLETED
         if message is None or message.strip() == "/quit":
@@ -129,21 +137,53 @@ def _until_the_end(talk: _Talk) -> output.ExitCode:
             code = output.ExitCode.INTERRUPTED
 
 
-def _read_message(prompt: str) -> str | None:
+def _read_message(prompts: tuple[str, str]) -> str | None:
     """Return the next message, of several lines between three quotes.
 
     ``None`` at the end of the input.
     """
+    first, further = prompts
     lines: list[str] = []
     try:
-        line = input(prompt)
+        line = _read_line(first)
         if line.strip() != _BLOCK:
             return line
-        while (line := input()).strip() != _BLOCK:
+        while (line := _read_line(further)).strip() != _BLOCK:
             lines.append(line)
     except EOFError:
         return "\n".join(lines) or None
     return "\n".join(lines)
+
+
+def _read_line(prompt: str) -> str:
+    if prompt and not sys.stdout.isatty():  # which has the answers alone
+        typer.echo(prompt, nl=False, err=True)
+        prompt = ""
+    return input(prompt)
+
+
+def _edit_lines(talk: _Talk) -> None:
+    """Have lines edited, recalled with the arrow keys, and completed with Tab.
+
+    A terminal without that, besides, cuts lines off after 4,095 bytes.
+    """
+    try:
+        import readline
+    except ImportError:  # as on Windows, whose terminal edits and recalls lines
+        return
+    matching: list[str] = []
+
+    def complete(_: str, number: int) -> str | None:
+        if number == 0:
+            matching[:] = talk.completions(readline.get_line_buffer()[: readline.get_endidx()])
+        return matching[number] if number < len(matching) else None
+
+    readline.set_completer_delims(" ")
+    readline.set_completer(complete)
+    is_libedit = "libedit" in (readline.__doc__ or "")
+    readline.parse_and_bind("bind ^I rl_complete" if is_libedit else "tab: complete")
+    for text in talk.questions():
+        readline.add_history(text)
 
 
 @define
@@ -212,13 +252,31 @@ class _Talk:
         if name not in known:
             _print(f"There is no {name}. /help shows what can be done.")
             return
-        if name in ("/switch", "/fork", "/title") and not argument.strip():
+        if name in _WITH_NAME and not argument.strip():
             _print(f"{name}: expected a name after it.")
             return
         try:
             known[name](argument.strip())
         except AgentError as error:
             _print(f"error: {error}")
+
+    def completions(self, begun: str) -> list[str]:
+        """Return the words that may stand in place of the last one of a line."""
+        name, space, argument = begun.partition(" ")
+        if not space:
+            return [each for each in _COMMANDS if begun and each.startswith(begun)]
+        if name != "/switch":
+            return []
+        names = [each.session for each in anyio.run(self.agent.sessions.list, self.user)]
+        return [each for each in names if each.startswith(argument) and not set(each) & {" ", "\n"}]
+
+    def questions(self) -> list[str]:
+        """Return what was asked in the conversation, oldest first; empty for a new one."""
+        try:
+            said = anyio.run(self.agent.sessions.read, self.session)
+        except AgentError:
+            return []
+        return [each.content for each in said if isinstance(each, UserMessage) and each.content]
 
     def _show_history(self, _: str) -> None:
         for line in conversation_lines(anyio.run(self.agent.sessions.read, self.session)):

@@ -18,6 +18,7 @@ _SEPARATOR = re.compile(
     r"|\n\s*(?:[-*•]|\d{1,2}[.)])\s+)"
 )
 """What stands between two items of a list, in some twelve languages; a word stands before the last one."""
+_GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _QUESTION = re.compile(r"(?:which|who|whose)\b.*\b(?:more|less|\w{2,}er|better|worse)\Z", re.IGNORECASE)
@@ -35,6 +36,7 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
         asked: the texts that tools were given as arguments.
         seen: everything that the calls and their results say.
     """
+    task = _GAP.sub(_shortest_gap, task)  # which the other expressions take a cube of its length for
     if _SEPARATOR.search(task) is None:
         return ()
     known, lists = seen.casefold(), list(_lists(task))
@@ -45,6 +47,10 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
                 beside = _beside(parts, item)
                 found |= dict.fromkeys(each for each in beside if each.casefold() not in known)
     return tuple(found)[:_MOST_ITEMS]
+
+
+def _shortest_gap(gap: re.Match[str]) -> str:
+    return "\n" if "\n" in gap[0] else " "
 
 
 def _lists(task: str) -> Iterator[list[str]]:

@@ -25,6 +25,7 @@ from reactive_agents.kernel.policies.answers import (
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.moments import around, moment
+from tests.support.operations import assert_linear
 
 CONTEXT = around()
 NO_CALL = Redirect(
@@ -298,6 +299,12 @@ def test_items_beside_what_was_looked_up_are_known_by_their_form(
     assert open_items(task, [asked], f"{asked}: 179") == left
     assert open_items(task, [asked], f"{asked}: 179 {' '.join(left)}") == ()
     assert open_items(task, [], "") == ()
+
+
+@pytest.mark.parametrize("gap", [" ", "\n", "\t\n"])
+def test_items_of_a_task_with_wide_gaps_are_found_in_time(gap: str) -> None:
+    assert_linear(lambda size: open_items(f"Count A,{gap * size}B", ["A"], "A: 1"), 500)
+    assert open_items(f"Count A,{' ' * 20_000}B", ["A"], "A: 1") == ("B",)
 
 
 def looked_up(*items: str) -> list[Turn]:
