@@ -1,4 +1,4 @@
-"""Channels over plain HTTP: signed webhooks.
+"""Channels over plain HTTP: signed webhooks, Slack, Matrix.
 
 All that a platform sends is from a stranger until its signature was compared: before that nothing of a body
 is read but its bytes, and no answer says more than that it was refused. The tenant of an event is the one
@@ -10,11 +10,14 @@ from __future__ import annotations
 
 import hmac
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from fnmatch import fnmatchcase
 from hashlib import sha256
 from typing import Any
+from urllib.parse import quote, urlencode
 
 import httpx
 from attrs import field, frozen
@@ -50,31 +53,57 @@ _FORGED = ChannelRefused(401, "wrong-signature", "The signature is missing, wron
 
 
 def open_channel(
-    config: ChannelConfig, *, clock: Clock, environment: Mapping[str, str], option: str = "channel"
+    config: ChannelConfig,
+    *,
+    name: str,
+    clock: Clock,
+    environment: Mapping[str, str],
+    option: str = "channel",
 ) -> Result[Channel, InvalidConfig]:
     """Return the channel that a configuration describes.
 
     Args:
-        environment: variables with its secrets.
+        name: of the persona, for mentions of its user.
+        environment: variables with the secrets.
         option: the place of the configuration, for errors.
 
     Fails with ``InvalidConfig`` for a missing or short secret, two tenants with one, or a wrong address.
     """
-    secrets: dict[str, bytes] = {}
-    for tenant, variable in ((config.tenant, config.secret_env), *config.tenants.items()):
-        secret = environment.get(variable, "")
-        if len(secret) < _SHORTEST_SECRET:
+
+    def wrong(field_name: str, value: str, expected: str) -> Result[Channel, InvalidConfig]:
+        return Failure(InvalidConfig(f"{option}.{field_name}", repr(value), expected))
+
+    variables = [("secret_env", config.secret_env)]
+    variables += [("tenants", variable) for variable in config.tenants.values()]
+    if config.kind == "matrix" or (config.kind == "slack" and not config.tenants):
+        variables.append(("token_env", config.token_env))
+    for field_name, variable in variables:
+        if len(environment.get(variable, "")) < _SHORTEST_SECRET:
             expected = f"the name of an environment variable with {_SHORTEST_SECRET} characters or more"
-            return Failure(InvalidConfig(f"{option}.secret_env", repr(variable), expected))
-        if tenant in secrets or secret.encode() in secrets.values():
-            return Failure(InvalidConfig(f"{option}.tenants", repr(tenant), "a separate name and secret"))
-        secrets[tenant] = secret.encode()
-    if not _is_address(config.url):
-        return Failure(InvalidConfig(f"{option}.url", repr(config.url), "an address of http or https"))
-    return Success(WebhookChannel(config.url, secrets, tenant=config.tenant, clock=clock))
+            return wrong(field_name, variable, expected)
+    url = config.url or (SLACK_API if config.kind == "slack" else "")
+    if not _is_address(url):
+        return wrong("url", url, "an address of http or https")
+    secret = environment[config.secret_env].encode()
+    tenants = {tenant: environment[variable] for tenant, variable in config.tenants.items()}
+    if config.kind == "slack":
+        token = environment.get(config.token_env, "")
+        return Success(SlackChannel(config, url, secret, token, tenants, name=name, clock=clock))
+    if config.kind == "matrix":
+        if not _MATRIX_USER.fullmatch(config.user):
+            return wrong("user", config.user, "a user id such as @mira:example.org")
+        token = environment[config.token_env]
+        return Success(MatrixChannel(config, url, secret, token, name=name, clock=clock))
+    secrets = {config.tenant: secret}
+    for tenant, given in tenants.items():
+        if tenant in secrets or given.encode() in secrets.values():
+            return wrong("tenants", tenant, "a separate name and secret")
+        secrets[tenant] = given.encode()
+    return Success(WebhookChannel(url, secrets, tenant=config.tenant, clock=clock))
 
 
 _SHORTEST_SECRET = 16
+SLACK_API = "https://slack.com/api"
 
 
 def _is_address(url: str) -> bool:
@@ -154,11 +183,9 @@ class _Client:
         self._http: httpx.AsyncClient | None = None
 
     async def send(
-        self, method: str, url: str, *, headers: Mapping[str, str], content: bytes
-    ) -> tuple[int, dict[str, Any]]:
-        """Return the status of a response and its document.
-
-        The document is empty where it has none.
+        self, method: str, url: str, *, headers: Mapping[str, str], content: bytes | None = None
+    ) -> dict[str, Any]:
+        """Return the document of a response; it is empty where it has none.
 
         Raises:
             DeliveryDelayed: the platform wants it later.
@@ -180,7 +207,7 @@ class _Client:
             raise DeliveryDelayed(wait_s)
         if not response.is_success:
             raise RuntimeError(f"the platform answered with status {response.status_code}")
-        return response.status_code, document
+        return document
 
     async def aclose(self) -> None:
         http, self._http = self._http, None
@@ -204,6 +231,19 @@ def retry_after_s(value: str, now: datetime) -> float | None:
         return None
     moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment
     return max(0.0, (moment - now).total_seconds())
+
+
+def _text(value: Any, *path: str) -> str:
+    """Return the text at a path of a document; empty for anything else."""
+    for step in path:
+        value = value.get(step) if isinstance(value, dict) else None
+    return value if isinstance(value, str) else ""
+
+
+def _shortened(text: str, most: int) -> str:
+    """Return a text of so many bytes at most."""
+    data = text.encode("utf-8", "replace")
+    return text if len(data) <= most else data[: most - 3].decode("utf-8", "ignore") + "…"
 
 
 def _json(document: JsonObject) -> bytes:
@@ -276,7 +316,7 @@ class WebhookChannel:
         )
         return Success(Received((event,)))
 
-    async def send(self, event: DomainEvent, text: str, key: str) -> str:
+    async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
         """Post an answer, and return the platform's id of it, if it says one."""
         document: JsonObject = {
             "event": event.id,
@@ -292,9 +332,10 @@ class WebhookChannel:
             "x-request-timestamp": timestamp,
             "x-signature": signature_of(self._secrets[event.tenant], timestamp, body),
         }
-        _, answer = await self._client.send("POST", self._url, headers=headers, content=body)
-        given = answer.get("id")
-        return given if isinstance(given, str) else ""
+        return _text(await self._client.send("POST", self._url, headers=headers, content=body), "id")
+
+    async def typing(self, event: DomainEvent) -> None:
+        """Show nothing: there is no such signal."""
 
     async def aclose(self) -> None:
         """Close its connections; the next message opens them again."""
@@ -303,3 +344,323 @@ class WebhookChannel:
 
 _NO_SECRET = b"\x00" * 32
 """Compared with where there is no such tenant, which takes as long as for one."""
+
+
+# --- Slack --------------------------------------------------------------------------------------------------
+
+_NO_RETRY = {"x-slack-no-retry": "1"}
+_SLACK_ID = re.compile(r"[A-Z0-9]{1,50}")
+_SLACK_MOMENT = re.compile(r"[0-9]{1,20}\.[0-9]{1,10}")
+_SLACK_MESSAGES = ("", "file_share", "thread_broadcast", "me_message")
+_SLACK_MARK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
+_SLACK_BYTES = 39_000
+_SLACK_METADATA = "reactive_agents_message"
+
+
+class SlackChannel:
+    """Implements ``Channel`` with Slack's Events API and ``chat.postMessage``.
+
+    A workspace is a tenant, and a thread is a room: a message outside of threads begins one with its answer.
+    A direct conversation is one room. Every message carries its key as metadata, which Slack keeps: before
+    one is sent again, it is looked for in its thread.
+    """
+
+    def __init__(
+        self,
+        config: ChannelConfig,
+        url: str,
+        secret: bytes,
+        token: str,
+        tokens: Mapping[str, str],
+        *,
+        name: str,
+        clock: Clock,
+    ) -> None:
+        self._config = config
+        self._url = url.rstrip("/")
+        self._secret = secret
+        self._token = token
+        self._tokens = dict(tokens)
+        self._name = name
+        self._clock = clock
+        self._client = _Client()
+
+    @effect
+    async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
+        """Return the event of a request. Fails with ``ChannelRefused``."""
+        headers = request.headers
+        timestamp = headers.get("x-slack-request-timestamp", "")
+        given, now = headers.get("x-slack-signature", ""), self._clock.now()
+        if not is_signed(self._secret, timestamp, given, request.body, now):
+            return Failure(_FORGED)
+        document = parsed_object(request.body)
+        if document is None:
+            return Failure(ChannelRefused(400, "invalid-json", "The body is no JSON object.", _NO_RETRY))
+        if document.get("type") == "url_verification":
+            return Success(Received(reply={"challenge": _text(document, "challenge")}))
+        event = self._event(document, now)
+        return Success(Received(() if event is None else (event,), reply={}))
+
+    def _event(self, document: dict[str, Any], now: datetime) -> DomainEvent | None:
+        """Return the message of a person; ``None`` for everything else."""
+        given, team = document.get("event"), _text(document, "team_id")
+        if document.get("type") != "event_callback" or not isinstance(given, dict):
+            return None
+        channel, user, moment = _text(given, "channel"), _text(given, "user"), _text(given, "ts")
+        thread = _text(given, "thread_ts") or moment
+        wanted = given.get("type") in ("message", "app_mention") and not given.get("bot_id")
+        named = all(map(_SLACK_ID.fullmatch, (team, channel, user)))
+        timed = all(map(_SLACK_MOMENT.fullmatch, (moment, thread)))
+        if not (wanted and named and timed and given.get("subtype", "") in _SLACK_MESSAGES):
+            return None
+        if self._tokens and team not in self._tokens:
+            return None
+        bot = self._config.user or _bot_of(document)
+        content = _plain(_text(given, "text"), bot, self._name)[:MOST_TEXT]
+        if user == bot or not content.strip():
+            return None
+        is_direct = _text(given, "channel_type") == "im"
+        alone = is_direct and not given.get("thread_ts")
+        return DomainEvent(
+            EventId(moment),
+            ContextId(channel if alone else f"{channel}/{thread}"),
+            user,
+            content,
+            now,
+            details={"direct": is_direct, "mentioned": bool(bot) and f"<@{bot}" in _text(given, "text")},
+            user=user,
+            tenant=team,
+        )
+
+    async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
+        """Post a message into the thread of an event, and return its channel and time.
+
+        Raises:
+            RuntimeError: Slack refuses it.
+        """
+        channel, _, thread = event.context_id.partition("/")
+        known = await self._sent(event, key) if again else ""
+        if known:
+            return f"{channel}/{known}"
+        document: JsonObject = {
+            "channel": channel,
+            "text": _escaped(_shortened(text, _SLACK_BYTES)),
+            "metadata": {"event_type": _SLACK_METADATA, "event_payload": {"key": key}},
+            "unfurl_links": False,
+            "unfurl_media": False,
+        }
+        if thread:
+            document["thread_ts"] = thread
+        answered = await self._call("chat.postMessage", event, content=_json(document))
+        return f"{channel}/{_text(answered, 'ts')}"
+
+    async def _sent(self, event: DomainEvent, key: str) -> str:
+        """Return the time of the message with a key; empty when it was not sent."""
+        channel, _, thread = event.context_id.partition("/")
+        method = "conversations.replies" if thread else "conversations.history"
+        query = {"channel": channel, "include_all_metadata": "true", "limit": "200"}
+        if thread:
+            query["ts"] = thread
+        cursor = ""
+        while True:
+            page = {**query, "cursor": cursor} if cursor else query
+            found = await self._call(f"{method}?{urlencode(page)}", event, method="GET")
+            messages = found.get("messages")
+            for each in messages if isinstance(messages, list) else ():
+                if _text(each, "metadata", "event_payload", "key") == key:
+                    return _text(each, "ts")
+            cursor = _text(found, "response_metadata", "next_cursor")
+            if not (thread and cursor):  # a channel is looked through as far as one page goes back
+                return ""
+
+    async def typing(self, event: DomainEvent) -> None:
+        """Show a status in the thread of an event."""
+        channel, _, thread = event.context_id.partition("/")
+        if self._config.typing and thread:
+            status: JsonObject = {"channel_id": channel, "thread_ts": thread, "status": "is typing…"}
+            await self._call("assistant.threads.setStatus", event, content=_json(status))
+
+    async def _call(
+        self, path: str, event: DomainEvent, *, method: str = "POST", content: bytes | None = None
+    ) -> dict[str, Any]:
+        token = self._tokens.get(event.tenant, self._token)
+        headers = {"authorization": f"Bearer {token}", "content-type": "application/json; charset=utf-8"}
+        answered = await self._client.send(method, f"{self._url}/{path}", headers=headers, content=content)
+        if answered.get("ok") is not True:
+            problem = re.sub(r"[^a-z_]", "", _text(answered, "error"))[:50]
+            raise RuntimeError(f"Slack refused it: {problem or 'without a reason'}")
+        return answered
+
+    async def aclose(self) -> None:
+        """Close its connections; the next message opens them again."""
+        await self._client.aclose()
+
+
+def _bot_of(document: dict[str, Any]) -> str:
+    """Return the user id of the bot that an event of Slack is for.
+
+    It is empty where the event does not say it.
+    """
+    given = document.get("authorizations")
+    for each in given if isinstance(given, list) else ():
+        if isinstance(each, dict) and each.get("is_bot") is True:
+            return _text(each, "user_id")
+    return ""
+
+
+def _plain(text: str, bot: str, name: str) -> str:
+    """Return a text of Slack without its markup.
+
+    >>> _plain("<@U1|mira> see <https://a.example|this> &lt;3", "U1", "Mira")
+    '@Mira see this (https://a.example) <3'
+    """
+
+    def shown(mark: re.Match[str]) -> str:
+        kind, target, label = mark[1], mark[2], mark[3] or ""
+        if kind == "@":
+            return f"@{name if target == bot else label or target}"
+        if kind:
+            return f"{'#' if kind == '#' else '@'}{label or target}"
+        return f"{label} ({target})" if label and label != target else target
+
+    plain = _SLACK_MARK.sub(shown, text)
+    return plain.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&")
+
+
+def _escaped(text: str) -> str:
+    """Return a text as Slack shows it: nothing in it mentions anyone or hides a link."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+# --- Matrix -------------------------------------------------------------------------------------------------
+
+_MATRIX_USER = re.compile(r"@[^\x00-\x20\x7f:]{1,200}:[^\x00-\x20\x7f/]{1,200}")
+_MATRIX_ROOM = re.compile(r"![^\x00-\x20\x7f/]{1,255}")  # what follows a slash is a thread
+_MATRIX_EVENT = re.compile(r"\$[^\x00-\x20\x7f]{1,255}")
+_MATRIX_BYTES = 32_000
+_TYPING_MS = 30_000
+
+
+class MatrixChannel:
+    """Implements ``Channel`` as an application service of a Matrix homeserver.
+
+    The homeserver sends each transaction until it is answered with 200, so that none is lost, and shows a
+    message once whose transaction id it knows. A room is a room, and so is each thread in it.
+    """
+
+    def __init__(
+        self, config: ChannelConfig, url: str, secret: bytes, token: str, *, name: str, clock: Clock
+    ) -> None:
+        self._config = config
+        self._url = url.rstrip("/") + "/_matrix/client/v3"
+        self._secret = secret
+        self._token = token
+        self._name = name
+        self._clock = clock
+        self._client = _Client()
+
+    @effect
+    async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
+        """Return the events of a transaction. Fails with ``ChannelRefused``."""
+        given = request.headers.get("authorization", "").encode("utf-8", "replace")
+        if not hmac.compare_digest(b"Bearer " + self._secret, given):
+            return Failure(_FORGED)
+        match request.method, request.path.split("/"):
+            case "POST", ["_matrix", "app", "v1", "ping"]:
+                return Success(Received(reply={}))
+            case "PUT", ["_matrix", "app", "v1", "transactions", _]:
+                pass
+            case _:
+                return Failure(ChannelRefused(404, "not-found", "There is no such user or room."))
+        document = parsed_object(request.body)
+        listed = None if document is None else document.get("events")
+        if not isinstance(listed, list):
+            return Failure(ChannelRefused(400, "invalid-json", "The body has no list of events."))
+        for each in listed:
+            if isinstance(each, dict) and self._invites(each):
+                problem = await self._join(_text(each, "room_id"))
+                if problem is not None:
+                    return Failure(problem)
+        now = self._clock.now()
+        events = (self._event(each, now) for each in listed if isinstance(each, dict))
+        return Success(Received(tuple(each for each in events if each is not None), reply={}))
+
+    def _event(self, given: dict[str, Any], now: datetime) -> DomainEvent | None:
+        """Return the message of a person; ``None`` for everything else.
+
+        One event that cannot be read does not hold up the others of its transaction.
+        """
+        content, user = given.get("content"), _text(given, "sender")
+        room, name = _text(given, "room_id"), _text(given, "event_id")
+        kind = _text(content, "msgtype")
+        if given.get("type") != "m.room.message" or kind not in ("m.text", "m.emote"):
+            return None
+        if not (_MATRIX_USER.fullmatch(user) and _MATRIX_ROOM.fullmatch(room)):
+            return None
+        relation = _text(content, "m.relates_to", "rel_type")
+        root = _text(content, "m.relates_to", "event_id") if relation == "m.thread" else ""
+        body = _text(content, "body")[:MOST_TEXT]
+        if user == self._config.user or relation == "m.replace" or not body.strip():
+            return None
+        if not all(map(_MATRIX_EVENT.fullmatch, (name, root or name))):
+            return None
+        mentions = content.get("m.mentions") if isinstance(content, dict) else None
+        users = mentions.get("user_ids") if isinstance(mentions, dict) else None
+        return DomainEvent(
+            EventId(name),
+            ContextId(f"{room}/{root}" if root else room),
+            user,
+            body.replace(self._config.user, f"@{self._name}"),
+            now,
+            details={"mentioned": isinstance(users, list) and self._config.user in users},
+            user=user,
+            tenant=self._config.tenant,
+        )
+
+    def _invites(self, given: dict[str, Any]) -> bool:
+        """Return whether an event invites the persona's user, by one who may."""
+        if given.get("type") != "m.room.member" or given.get("state_key") != self._config.user:
+            return False
+        inviter = _text(given, "sender")
+        admitted = any(fnmatchcase(inviter, pattern) for pattern in self._config.inviters)
+        invites = _text(given, "content", "membership") == "invite"
+        return admitted and invites and bool(_MATRIX_ROOM.fullmatch(_text(given, "room_id")))
+
+    async def _join(self, room: str) -> ChannelRefused | None:
+        try:
+            await self._call("POST", f"join/{quote(room, safe='')}", {})
+        except RuntimeError:  # the invitation was taken back
+            return None
+        except (DeliveryDelayed, httpx.HTTPError):
+            detail = "The invitation cannot be accepted now."
+            return ChannelRefused(503, "homeserver-unavailable", detail, {"retry-after": "5"})
+        return None
+
+    async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
+        """Send a message into the room or thread of an event, and return its id."""
+        room, _, root = event.context_id.partition("/$")
+        content: JsonObject = {
+            "msgtype": "m.notice",
+            "body": _shortened(text, _MATRIX_BYTES),
+            "m.mentions": {},
+        }
+        if root:
+            content["m.relates_to"] = {"rel_type": "m.thread", "event_id": f"${root}"}
+        path = f"rooms/{quote(room, safe='')}/send/m.room.message/{quote(key, safe='')}"
+        return _text(await self._call("PUT", path, content), "event_id")
+
+    async def typing(self, event: DomainEvent) -> None:
+        """Show that the persona's user is typing in the room of an event."""
+        if self._config.typing:
+            room = quote(event.context_id.partition("/$")[0], safe="")
+            path = f"rooms/{room}/typing/{quote(self._config.user, safe='')}"
+            await self._call("PUT", path, {"typing": True, "timeout": _TYPING_MS})
+
+    async def _call(self, method: str, path: str, document: JsonObject) -> dict[str, Any]:
+        url = f"{self._url}/{path}?{urlencode({'user_id': self._config.user})}"
+        headers = {"authorization": f"Bearer {self._token}"}
+        return await self._client.send(method, url, headers=headers, content=_json(document))
+
+    async def aclose(self) -> None:
+        """Close its connections; the next message opens them again."""
+        await self._client.aclose()

@@ -114,7 +114,7 @@ def assemble_persona(
     resolved: list[_ResolvedDomain] = []
     for domain in config.domains:
         given = components.get(domain.name, DomainComponents())
-        opened = _open_channel(domain, given)
+        opened = _open_channel(domain, given, config.name)
         if isinstance(opened, Failure):
             return opened
         found = _resolve_domain(domain, evolve(given, channel=opened.unwrap()), config, llm, config_files)
@@ -125,7 +125,7 @@ def assemble_persona(
 
 
 def _open_channel(
-    domain: DomainConfig, components: DomainComponents
+    domain: DomainConfig, components: DomainComponents, name: str
 ) -> Result[ports.Channel | None, ConfigErrors]:
     """Return the channel of a domain, if it has one."""
     option = f"domains.{domain.name}.channel"
@@ -138,7 +138,7 @@ def _open_channel(
         return Success(components.channel)
     from reactive_agents.adapters.channels import open_channel
 
-    return open_channel(domain.channel, clock=SystemClock(), environment=os.environ, option=option)
+    return open_channel(domain.channel, name=name, clock=SystemClock(), environment=os.environ, option=option)
 
 
 def _resolve_domain(

@@ -10,8 +10,9 @@ from attrs import field, frozen
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.personas import DomainEvent
 
-ChannelKind: TypeAlias = Literal["webhook"]
-"""``webhook``: events by POST to this program, answers by POST to an address."""
+ChannelKind: TypeAlias = Literal["webhook", "slack", "matrix"]
+"""``webhook``: events by POST to this program, answers by POST to an address. ``slack``: its Events API.
+``matrix``: an application service of a homeserver."""
 
 
 @frozen
@@ -22,17 +23,26 @@ class ChannelConfig:
 
     Attributes:
         kind: the platform.
-        url: where answers are posted.
-        secret_env: holds the secret by which requests of the platform are signed.
-        tenant: the tenant of all its rooms; empty where there is one.
-        tenants: holds further tenants, each with the variable of its secret.
+        url: where answers are posted; of Matrix the homeserver, of Slack an API in place of the public one.
+        secret_env: holds the secret by which requests of the platform are signed; of Matrix the ``hs_token``.
+        token_env: holds the token of Slack's bot, or the ``as_token`` of Matrix.
+        user: the persona's user id on Matrix; on Slack only where its events do not name the bot.
+        tenant: the tenant of all rooms of a webhook or homeserver; on Slack each workspace is one.
+        tenants: further tenants, each with the variable of its secret; on Slack workspaces by their ids, each
+            with that of its token, and no others are answered.
+        inviters: patterns of the users whose invitations on Matrix are accepted, such as ``@*:example.org``.
+        typing: whether the platform shows that an answer is being made.
     """
 
     kind: ChannelKind
     url: str = ""
     secret_env: str = ""
+    token_env: str = ""
+    user: str = ""
     tenant: str = ""
     tenants: Mapping[str, str] = field(factory=dict)
+    inviters: tuple[str, ...] = ()
+    typing: bool = True
 
 
 @frozen

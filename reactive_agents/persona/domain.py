@@ -78,14 +78,17 @@ class PersonaDomain:
             return self.describe(event)
         return _SENTENCES.get(self.name, "Deal with the event: {content}").replace("{content}", event.content)
 
-    async def send(self, event: personas.DomainEvent, text: str, key: str) -> str:
+    async def send(self, event: personas.DomainEvent, text: str, key: str, *, again: bool) -> str:
         """Deliver a message, and return the platform's id of it, if the function says it.
+
+        Args:
+            again: whether an earlier try may have delivered it.
 
         Raises:
             Exception: as the function of the program does.
         """
         if self.channel is not None:
-            return await self.channel.send(event, text, key)
+            return await self.channel.send(event, text, key, again=again)
         if self.deliver is None:
             return ""
         takes_key = "key" in inspect.signature(self.deliver).parameters

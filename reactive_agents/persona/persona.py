@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import logging
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
 from contextvars import ContextVar
 from datetime import timedelta
 from itertools import takewhile
@@ -59,10 +61,13 @@ from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
 from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
+_log = logging.getLogger("reactive_agents")
 DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
 """The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
+_TYPING_S = 20.0
+"""Seconds after which it is shown again that an answer is being made."""
 _POLL_S = 0.5
 """Seconds after which a worker looks again for work of other processes."""
 
@@ -377,7 +382,8 @@ class Persona:
             await cycle.publish(
                 persona_events.PersonaPlanResumed, plan_id=active.id, completed_steps=completed
             )
-            return await self._execute(active, cycle)
+            async with _typing(event, cycle):
+                return await self._execute(active, cycle)
         await cycle.publish(
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
@@ -399,6 +405,12 @@ class Persona:
         except Exception as error:  # noqa: BLE001 - a describe function is the user's code
             reason = f"The event could not be described: {type(error).__name__}: {error}"
             return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
+        async with _typing(event, cycle):
+            return await self._answer(event, description, cycle)
+
+    async def _answer(self, event: DomainEvent, description: str, cycle: Cycle) -> PersonaOutcome:
+        """Plan the answer to an event, and execute the plan."""
+        domain = cycle.domain
         task = PersonaTask(
             id=cycle.events.task_id,
             domain=domain.name,
@@ -584,16 +596,17 @@ class Persona:
     async def _deliver(self, item: WorkItem, text: str) -> None:
         cycle, store, ended = self._cycle_of(item), self.services.store, False
         try:
-            sent = await self._send(item.event, text, item.delivery_key, cycle)
+            again = item.attempts > 1
+            sent = await self._send(item.event, text, item.delivery_key, cycle, again=again)
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
             elif not await self._delayed(item, sent.failure()):
                 await try_later(item, sent.failure().message, self.settings.delivery, self.services)
             ended = True
         finally:
-            if not ended:
+            if not ended:  # it may have been sent, so the try counts
                 with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item))
+                    await attempt(store.release(item, reason="Its delivery was interrupted."))
 
     async def _delayed(self, item: WorkItem, failed: DeliveryFailed) -> bool:
         """Give a message back until its channel takes it, without counting a try.
@@ -607,14 +620,14 @@ class Persona:
         return (await attempt(self.services.store.release(item, due=due))).value_or(False)
 
     async def _send(
-        self, event: DomainEvent, text: str, key: str, cycle: Cycle
+        self, event: DomainEvent, text: str, key: str, cycle: Cycle, *, again: bool = False
     ) -> Result[str, DeliveryFailed]:
         """Send a message; return the id that the channel gives it, if any."""
         limit = self.settings.timeouts.step_s
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
             try:
-                return Success(await cycle.domain.send(event, text, key))
+                return Success(await cycle.domain.send(event, text, key, again=again))
             except DeliveryDelayed as error:
                 detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
@@ -658,6 +671,34 @@ _CANCELLED = "It was cancelled."
 _MOST_FAILURES = 5
 """Failed readings of the queue in a row, after which the caller of an event waits no longer."""
 _NOT_TAKEN = object()
+
+
+@asynccontextmanager
+async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
+    """Let the channel of the event show that an answer is being made."""
+    channel = cycle.domain.channel
+    if channel is None:
+        yield
+        return
+
+    async def show() -> None:
+        while True:
+            with anyio.move_on_after(_TYPING_S):
+                try:
+                    await channel.typing(event)
+                except Exception as error:  # noqa: BLE001 - nothing depends on it
+                    _log.debug("A channel did not show that an answer is being made.", exc_info=error)
+            await anyio.sleep(_TYPING_S)
+
+    group = await open_group()
+    group.start_soon(show)
+    try:
+        yield
+    except BaseException as error:
+        await close_group(group, type(error), error, error.__traceback__)
+        raise
+    group.cancel_scope.cancel()
+    await close_group(group, None, None, None)
 
 
 async def try_later(item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices) -> None:

@@ -735,17 +735,26 @@ class Channel(Protocol):
         """
         ...
 
-    async def send(self, event: DomainEvent, text: str, key: str) -> str:
+    async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
         """Send a message about an event, and return the platform's id of it.
 
         It is empty where the platform has none.
 
         Args:
             key: the same whenever the message is sent again, so that the platform shows it once.
+            again: whether an earlier try may have sent it.
 
         Raises:
             DeliveryDelayed: the platform wants it later.
             Exception: it was not sent.
+        """
+        ...
+
+    async def typing(self, event: DomainEvent) -> None:
+        """Show for half a minute that an answer to an event is being made.
+
+        Raises:
+            Exception: it is not shown, and nothing depends on it.
         """
         ...
 

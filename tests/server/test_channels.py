@@ -26,7 +26,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.server.channels import BODY_BYTES, create_persona_app
 from reactive_agents.testing import ScriptedLLM, forever, say
 from reactive_agents.testing.core import START
-from tests.support.platforms import AnswerReceiver, answer_receiver
+from tests.support.platforms import answer_receiver, homeserver, slack_server
 from tests.support.servers import listening
 from tests.support.waiting import until
 
@@ -42,6 +42,7 @@ ANSWER = "The moon is 384400 km away."
 def secrets(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SUPPORT_SECRET", SECRET)
     monkeypatch.setenv("ACME_SECRET", ACME)
+    monkeypatch.setenv("SLACK_TOKEN", TOKEN)
 
 
 def signed(body: bytes, *, secret: str = SECRET, at: float | None = None) -> dict[str, str]:
@@ -60,7 +61,7 @@ def event(content: str = "How far is the moon?", name: str = "e1", **fields: Any
 @frozen
 class Service:
     client: httpx.AsyncClient
-    receiver: AnswerReceiver
+    receiver: Any
     persona: PersonaAgent
     outcomes: list[PersonaOutcome]
 
@@ -88,15 +89,23 @@ class Service:
 
 @asynccontextmanager
 async def service(
-    folder: Path, llm: ScriptedLLM | None = None, *, drain_s: float = 30.0, **options: Any
+    folder: Path,
+    llm: ScriptedLLM | None = None,
+    *,
+    platform: Any = answer_receiver,
+    channel: Mapping[str, Any] | None = None,
+    drain_s: float = 30.0,
+    **options: Any,
 ) -> AsyncIterator[Service]:
+    """A persona with a channel, and the platform that its answers go to."""
     outcomes: list[PersonaOutcome] = []
-    async with answer_receiver() as (receiver, url):
-        channel = ChannelConfig("webhook", url, "SUPPORT_SECRET", tenants={"acme": "ACME_SECRET"})
-        built = Personas.create("Mira").with_llm(llm or ScriptedLLM(forever(say(ANSWER))))
-        built = built.with_memory(folder / "mira.db").with_domain("chat", channel=channel)
-        settings: dict[str, Any] = {"reasoning": False, "delivery": {"backoff_s": 0.01}, **options}
-        persona = built.with_options(**settings).build()
+    async with platform() as (receiver, url):
+        config = {"kind": "webhook", "secret_env": "SUPPORT_SECRET", "tenants": {"acme": "ACME_SECRET"}}
+        domain = {"name": "chat", "channel": {"url": url, **(channel or config)}}
+        settings = {"reasoning": False, "delivery": {"backoff_s": 0.01}, **options}
+        described = {"name": "Mira", "memory": str(folder / "mira.db"), "domains": [domain], **settings}
+        built = Personas.from_config(described).with_llm(llm or ScriptedLLM(forever(say(ANSWER))))
+        persona = built.build()
         app = create_persona_app(persona, on_outcome=outcomes.append, drain_s=drain_s)
         async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
             yield Service(client, receiver, persona, outcomes)
@@ -316,6 +325,9 @@ async def test_a_failure_is_tried_again_and_then_a_dead_letter_without_the_secre
         ({"tenants": {"": "ACME_SECRET"}}, "tenants"),
         ({"url": "ftp://example.com"}, "url"),
         ({"url": ""}, "url"),
+        ({"kind": "slack", "token_env": "MISSING"}, "token_env"),
+        ({"kind": "slack", "tenants": {"T1": "MISSING"}}, "tenants"),
+        ({"kind": "matrix", "token_env": "SLACK_TOKEN", "user": "mira"}, "user"),
     ],
 )
 def test_a_channel_that_cannot_work_is_refused(
@@ -344,3 +356,237 @@ def test_a_domain_has_a_channel_or_a_function(tmp_path: Path) -> None:
     plain = Personas.create().with_llm(ScriptedLLM()).with_memory(tmp_path / "a.db").with_domain("chat")
     with pytest.raises(ValueError, match="No domain"):
         create_persona_app(plain.build())
+
+
+# --- Slack --------------------------------------------------------------------------------------------------
+
+TOKEN = "xoxb-a-token-of-sixteen"
+SLACK = {"kind": "slack", "secret_env": "SUPPORT_SECRET", "token_env": "SLACK_TOKEN"}
+
+
+def slack(folder: Path, llm: ScriptedLLM | None = None, **options: Any) -> Any:
+    return service(
+        folder,
+        llm,
+        platform=lambda: slack_server(TOKEN),
+        channel={**SLACK, **options.pop("channel", {})},
+        **options,
+    )
+
+
+def from_slack(**fields: Any) -> bytes:
+    """A message in a channel, as Slack sends it."""
+    said = {"type": "message", "channel": "C1", "channel_type": "channel", "user": "U7"}
+    given = {**said, "text": "How far is the moon?", "ts": "1700000000.000100", **fields}
+    envelope = {"type": "event_callback", "team_id": "T1", "event_id": "Ev1", "event_time": 1_700_000_000}
+    bots = [{"team_id": "T1", "user_id": "UMIRA", "is_bot": True}]
+    return json.dumps({**envelope, "event": given, "authorizations": bots}).encode()
+
+
+async def slack_post(found: Service, body: bytes, **headers: str) -> httpx.Response:
+    given = signed(body)
+    sent = {
+        "x-slack-request-timestamp": given["x-request-timestamp"],
+        "x-slack-signature": given["x-signature"],
+    }
+    return await found.client.post("/channels/chat", content=body, headers={**sent, **headers})
+
+
+async def test_slack_is_answered_in_the_thread_of_the_message_once(tmp_path: Path) -> None:
+    async with slack(tmp_path, ScriptedLLM(forever(say("<!channel> 1 < 2 & so on")))) as found:
+        challenge = json.dumps({"type": "url_verification", "challenge": "abc"}).encode()
+        assert (await slack_post(found, challenge)).json() == {"challenge": "abc"}
+        text = "<@UMIRA> see <https://a.example|this> &lt;3"
+        assert (await slack_post(found, from_slack(text=text))).status_code == 200
+        retry = {"x-slack-retry-num": "1", "x-slack-retry-reason": "http_timeout"}
+        assert (await slack_post(found, from_slack(text=text), **retry)).status_code == 200
+        mention = from_slack(type="app_mention", text=text)  # Slack sends both for one message
+        assert (await slack_post(found, mention)).status_code == 200
+        await until(lambda: found.outcomes and found.receiver.messages)
+        [message] = found.receiver.messages
+        assert (message["channel"], message["thread_ts"]) == ("C1", "1700000000.000100")
+        assert message["text"] == "&lt;!channel&gt; 1 &lt; 2 &amp; so on"
+    [outcome] = found.outcomes
+    assert outcome.room is not None
+    assert (outcome.room.tenant, outcome.room.context_id) == ("T1", "C1/1700000000.000100")
+    assert outcome.plan is not None
+    assert outcome.plan.event.content == "@Mira see this (https://a.example) <3"
+    assert outcome.plan.event.details == {"direct": False, "mentioned": True}
+
+
+async def test_slack_sends_much_that_is_no_message_of_a_person(tmp_path: Path) -> None:
+    others = [
+        from_slack(bot_id="B1"),
+        from_slack(user="UMIRA"),
+        from_slack(subtype="message_changed"),
+        from_slack(subtype=["message_changed"]),
+        from_slack(type="reaction_removed"),
+        from_slack(text="  "),
+        from_slack(text=7),
+        from_slack(channel="C1/../x"),
+        from_slack(ts="now"),
+        from_slack(thread_ts="1700000000.000100/x"),
+        from_slack(user=None),
+        json.dumps({"type": "event_callback", "team_id": "T1", "event": []}).encode(),
+        json.dumps({"type": "app_rate_limited"}).encode(),
+        from_slack().replace(b"T1", b"T2"),
+    ]
+    workspaces = {"tenants": {"T1": "SLACK_TOKEN"}}
+    async with slack(tmp_path, channel=workspaces) as found:
+        for body in others:
+            assert ((await slack_post(found, body)).status_code, body) == (200, body)
+        assert await found.stored() == 0
+        body = from_slack()
+        assert (await found.post(body)).status_code == 401  # the headers of another channel
+        forged = {"x-slack-signature": signature_of(ACME.encode(), "1", body)}
+        assert (await slack_post(found, body, **forged)).status_code == 401
+        refused = await slack_post(found, b"payload=%7B%7D")
+        assert (refused.status_code, refused.headers["x-slack-no-retry"]) == (400, "1")
+
+
+async def test_a_direct_conversation_of_slack_is_one_room_and_a_thread_another(tmp_path: Path) -> None:
+    async with slack(tmp_path) as found:
+        direct = {"channel": "D1", "channel_type": "im"}
+        for number, more in enumerate(({}, {}, {"thread_ts": "1700000000.000100"})):
+            body = from_slack(ts=f"1700000000.00010{number}", **direct, **more)
+            assert (await slack_post(found, body)).status_code == 200
+        await until(lambda: len(found.receiver.messages) == 3)
+        threads = [each.get("thread_ts") for each in found.receiver.messages]
+        assert sorted(threads, key=str) == ["1700000000.000100", None, None]
+
+
+async def test_slack_that_took_a_message_and_did_not_say_so_gets_it_once(tmp_path: Path) -> None:
+    async with slack(tmp_path) as found:
+        found.receiver.lossy = True
+        found.receiver.messages += [{"channel": "C1", "thread_ts": "1700000000.000100", "ts": "1"}] * 3
+        found.receiver.failures.append(Response(status_code=500))
+        assert (await slack_post(found, from_slack())).status_code == 200
+        item = await found.message(lambda item: not item.is_open)
+        assert (item.status, item.message_id) == ("done", "C1/1700000000.000003")
+        assert len(found.receiver.messages) == 4
+        assert found.receiver.asked.count("chat.postMessage") == 1
+
+
+async def test_slack_says_when_to_send_and_why_it_does_not(tmp_path: Path) -> None:
+    async with slack(tmp_path, delivery={"tries": 1, "backoff_s": 0.01}) as found:
+        found.receiver.failures.append(busy("0"))
+        assert (await slack_post(found, from_slack())).status_code == 200
+        assert (await slack_post(found, from_slack(channel="CARCHIVED"))).status_code == 200
+        dead = await found.message(lambda item: item.status == "dead")
+        assert dead.reason.endswith("Slack refused it: is_archived")
+        await until(lambda: found.receiver.messages)
+
+
+# --- Matrix -------------------------------------------------------------------------------------------------
+
+MATRIX = {
+    "kind": "matrix",
+    "secret_env": "SUPPORT_SECRET",
+    "token_env": "SLACK_TOKEN",
+    "user": "@mira:example.org",
+    "tenant": "hq",
+    "inviters": ["@*:example.org"],
+}
+ROOM = "!room:example.org"
+
+
+def matrix(folder: Path, llm: ScriptedLLM | None = None, **options: Any) -> Any:
+    return service(folder, llm, platform=lambda: homeserver(TOKEN), channel=MATRIX, **options)
+
+
+def said(body: object = "How far is the moon?", name: str = "$e1", **fields: Any) -> dict[str, Any]:
+    """A message in a room, as a homeserver sends it."""
+    content = {"msgtype": "m.text", "body": body, **fields.pop("content", {})}
+    event = {"type": "m.room.message", "room_id": ROOM, "sender": "@bob:example.org", "event_id": name}
+    return {**event, "origin_server_ts": 1, "content": content, **fields}
+
+
+async def transaction(found: Service, *events: Any, secret: str = SECRET, number: int = 1) -> httpx.Response:
+    path = f"/channels/chat/_matrix/app/v1/transactions/{number}"
+    headers = {"authorization": f"Bearer {secret}"}
+    return await found.client.put(path, content=json.dumps({"events": events}), headers=headers)
+
+
+async def test_matrix_is_answered_in_its_room_or_thread_once(tmp_path: Path) -> None:
+    relation = {"m.relates_to": {"rel_type": "m.thread", "event_id": "$root/+"}}
+    mention = {"m.mentions": {"user_ids": ["@mira:example.org"]}}
+    both = said(content=mention), said(name="$e2", content=relation)
+    async with matrix(tmp_path) as found:
+        found.receiver.failures.append(Response(status_code=502))  # after the message was taken
+        assert (await transaction(found, *both)).json() == {}
+        assert (await transaction(found, *both)).status_code == 200
+        await until(lambda: len(found.receiver.shown) == 2 and len(found.outcomes) == 2)
+        await found.message(lambda item: item.message_id == "$sent0")
+        await found.message(lambda item: item.message_id == "$sent1")
+        plain, threaded = sorted(found.receiver.shown.values(), key=len)
+        assert plain == {"msgtype": "m.notice", "body": ANSWER, "m.mentions": {}}
+        assert threaded["m.relates_to"] == {"rel_type": "m.thread", "event_id": "$root/+"}
+        assert {room for room, _ in found.receiver.shown} == {ROOM}
+    events = [each.plan.event for each in found.outcomes if each.plan is not None]
+    assert {each.tenant for each in events} == {"hq"}
+    assert {each.context_id for each in events} == {ROOM, f"{ROOM}/$root/+"}
+    assert [each.details["mentioned"] for each in events if each.id == "$e1"] == [True]
+
+
+async def test_what_is_no_message_of_a_person_does_not_hold_up_a_transaction(tmp_path: Path) -> None:
+    others: list[Any] = [
+        7,
+        {"type": "m.room.message"},
+        said(sender="@mira:example.org"),
+        said(content={"msgtype": "m.notice"}),
+        said(content={"m.relates_to": {"rel_type": "m.replace", "event_id": "$e0"}}),
+        said(["x"]),
+        said("  "),
+        said(sender="bob"),
+        said(room_id="!a/$b:evil.example"),
+        said(name="e1"),
+        said(type="m.room.encrypted"),
+    ]
+    async with matrix(tmp_path) as found:
+        assert (await transaction(found, *others, said("Half \ud800", name="$e9"))).status_code == 200
+        await until(lambda: found.outcomes)
+        assert await found.stored() == 1
+        for secret in ("x", "a guess of sixteen.", ACME):
+            assert (await transaction(found, said(name="$e8"), secret=secret)).status_code == 401
+        headers = {"authorization": f"Bearer {SECRET}"}
+        path = "/channels/chat/_matrix/app/v1"
+        assert (await found.client.put(f"{path}/transactions/2", headers=headers)).status_code == 400
+        assert (await found.client.get(f"{path}/users/@x:y", headers=headers)).status_code == 404
+        assert (await found.client.post(f"{path}/ping", headers=headers)).json() == {}
+
+
+async def test_a_transaction_is_taken_as_far_as_there_is_place_and_then_again(tmp_path: Path) -> None:
+    llm = ScriptedLLM(forever(say(ANSWER, delay=60)))
+    async with matrix(tmp_path, llm, drain_s=0, inbox={"capacity": 1, "max_contexts": 1}) as found:
+        assert (await transaction(found, said(name="$e1"))).status_code == 200
+        await until(lambda: llm.requests)
+        refused = await transaction(found, said(name="$e2"), said(name="$e3"), number=2)
+        assert (refused.status_code, await found.stored()) == (429, 2)
+
+
+async def test_invitations_of_admitted_users_are_accepted(tmp_path: Path) -> None:
+    def invitation(sender: str, room: str) -> dict[str, Any]:
+        member = {"type": "m.room.member", "state_key": "@mira:example.org", "sender": sender}
+        return {**member, "room_id": room, "content": {"membership": "invite"}}
+
+    bob, eve = invitation("@bob:example.org", "!a:x"), invitation("@eve:evil.example", "!b:x")
+    async with matrix(tmp_path) as found:
+        found.receiver.failures.append(busy("1"))
+        assert (await transaction(found, bob, eve)).status_code == 503
+        found.receiver.failures.append(Response(status_code=403))  # it was taken back
+        assert (await transaction(found, bob, eve)).status_code == 200
+        assert (await transaction(found, bob, eve)).status_code == 200
+        assert found.receiver.joined == ["!a:x"]
+
+
+async def test_it_is_shown_that_an_answer_is_being_made(tmp_path: Path) -> None:
+    llm = ScriptedLLM(forever(say(ANSWER, delay=60)))
+    async with matrix(tmp_path, llm, drain_s=0) as found:
+        assert (await transaction(found, said())).status_code == 200
+        await until(lambda: found.receiver.typing)
+        assert found.receiver.typing == [ROOM]
+    async with slack(tmp_path, llm, drain_s=0) as found:
+        assert (await slack_post(found, from_slack())).status_code == 200
+        await until(lambda: found.receiver.statuses)
+        [status] = found.receiver.statuses
+        assert (status["channel_id"], status["thread_ts"]) == ("C1", "1700000000.000100")
