@@ -36,7 +36,7 @@ from reactive_agents.containers.runtime import configured_secrets
 from reactive_agents.core.channels import ChannelConfig
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ModelConfig
-from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, InvalidEvent, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PlanTemplate
@@ -290,7 +290,7 @@ class PersonaAgent:
             context: the room, file or session of the event.
 
         Raises:
-            AgentError: the persona has no such domain, or an argument is not a text.
+            AgentError: the persona has no such domain, or an argument is no text or blank.
         """
         return await self.process(
             domain or next(iter(self.persona.domains)), self.new_event(content, context, author)
@@ -300,12 +300,16 @@ class PersonaAgent:
         """Process one event; a plan that failed is an outcome with the reason.
 
         Raises:
-            AgentError: the persona has no such domain.
+            AgentError: the persona has no such domain, or the event no content.
         """
         outcome = await attempt(self.persona.process_event(domain, event))
         if isinstance(outcome, Failure):
-            known = ", ".join(outcome.failure().known)
-            raise AgentError(InvalidConfig("domain", repr(domain), f"one of {known}"))
+            match outcome.failure():
+                case UnknownDomain(known=known):
+                    wrong = InvalidConfig("domain", repr(domain), f"one of {', '.join(known)}")
+                case InvalidEvent(field=name):
+                    wrong = InvalidConfig(f"event.{name}", "a blank text", "one that is not blank")
+            raise AgentError(wrong)
         return outcome.unwrap()
 
     def as_tool(self, description: str = "") -> Callable[[str], Awaitable[str]]:

@@ -23,7 +23,14 @@ from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
 from reactive_agents.cli.persona_work import forget, inbox, outbox, plans
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import DecodeError, InboxFull, MemoryErrors, RunCancelled, UnknownDomain
+from reactive_agents.core.errors import (
+    DecodeError,
+    InboxFull,
+    InvalidEvent,
+    MemoryErrors,
+    RunCancelled,
+    UnknownDomain,
+)
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
@@ -103,7 +110,11 @@ def send(
         if domain and domain not in known:
             typer.echo(f"error: --domain: got {domain!r}, expected one of {', '.join(known)}.", err=True)
             return output.ExitCode.BAD_USAGE
-        outcome = await agent.process(domain or next(iter(known)), event_of(line, agent))
+        event = event_of(line, agent)
+        if event.problem is not None:
+            typer.echo(f"error: {event.problem.message}", err=True)
+            return output.ExitCode.BAD_USAGE
+        outcome = await agent.process(domain or next(iter(known)), event)
         outcomes.append(outcome)
         return _EXIT_CODES.get(outcome.status, output.ExitCode.COMPLETED)
 
@@ -186,7 +197,9 @@ def run(
     raise typer.Exit(code)
 
 
-def _problem_of(submitted: Result[Submission, InboxFull | UnknownDomain | MemoryErrors]) -> str:
+def _problem_of(
+    submitted: Result[Submission, InboxFull | InvalidEvent | UnknownDomain | MemoryErrors],
+) -> str:
     if isinstance(submitted, Failure):
         refused: str = submitted.failure().message
         return refused

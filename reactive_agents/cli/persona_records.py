@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import typer
-from attrs import frozen
+from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import open_memory_store
@@ -20,9 +20,10 @@ from reactive_agents.cli.output import option
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, PersonaErrors, RecordNotFound
-from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId
-from reactive_agents.core.persona_queue import WorkFilter
-from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings
+from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.persona_queue import WorkFilter, WorkItem
+from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings, Room
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 from reactive_agents.persona.explanation import ExplanationLine, explain_work, mermaid, svg
@@ -198,14 +199,14 @@ def explain(
 
     Names one of --plan-id, --event and --message. Prints the event, the learnings that were used, the plan,
     the tool calls, the adjustments, the outcome, the deliveries and the evaluation, from the records alone.
-    No model is asked.
+    Events of one id in several rooms are explained one after the other. No model is asked.
     """
     known = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
     if sum(each is not None for each in (plan_id, event, message)) != 1:
         wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
 
-    async def chain(store: SqlitePersonaStore) -> Result[tuple[ExplanationLine, ...], PersonaErrors]:
+    async def chains(store: SqlitePersonaStore) -> Result[list[_Explained], PersonaErrors]:
         plan: PersonaPlan | None = None
         if plan_id is not None:
             found = await find_plan(store, known, plan_id)
@@ -224,30 +225,61 @@ def explain(
         work = await attempt(store.find_work(chosen))
         if isinstance(work, Failure):
             return Failure(work.failure())
-        items = work.unwrap()
-        if message is not None:
-            sent = next((each for each in items if each.message_id == message), None)
-            items = () if sent is None else tuple(each for each in items if each.event.id == sent.event.id)
-            items = tuple(each for each in items if sent is not None and each.room == sent.room)
-        tasks = dict.fromkeys(each.task_id for each in items if each.task_id is not None)
+        rooms: dict[tuple[Room, EventId], list[WorkItem]] = {}
+        for item in sorted(work.unwrap(), key=lambda each: each.number):
+            rooms.setdefault((item.room, item.event.id), []).append(item)
+        explained: list[_Explained] = []
+        for (room, _), items in rooms.items():
+            tasks = dict.fromkeys(each.task_id for each in items if each.task_id is not None)
+            is_meant = message is None or any(each.message_id == message for each in items)
+            if is_meant and (plan is None or plan.task.id in tasks):
+                explained.append(_Explained(room, list(tasks), items))
         if plan is not None:
-            tasks = {plan.task.id: None}
-        if not tasks:
+            explained = [evolve(each, tasks=[plan.task.id]) for each in explained or [_Explained()]]
+        explained = [each for each in explained if each.tasks]
+        if not explained:
             return Failure(RecordNotFound("event", name or message or ""))
-        lines: list[ExplanationLine] = []
-        for task_id in tasks:
-            journal = await attempt(store.journal(task_id))
-            if isinstance(journal, Failure):
-                return Failure(journal.failure())
-            lines += explain_journal(journal.unwrap())
-        return Success((*lines, *explain_work(items)))
+        for each in explained:
+            for task_id in each.tasks:
+                journal = await attempt(store.journal(task_id))
+                if isinstance(journal, Failure):
+                    return Failure(journal.failure())
+                each.lines.extend(explain_journal(journal.unwrap()))
+            each.lines.extend(explain_work(each.items))
+        return Success(explained)
 
-    lines = output.value_or_exit(with_store(known.place, chain), output.ExitCode.FAILED, as_json=as_json)
+    explained = output.value_or_exit(with_store(known.place, chains), output.ExitCode.FAILED, as_json=as_json)
     if as_json:
-        output.print_json(encode(lines))
+        output.print_json([link for each in explained for link in each.document()])
         return
-    rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in lines]
-    output.print_table(("time", "stage", "text"), rows)
+    for place, each in enumerate(explained):
+        if len(explained) > 1:  # events of one id in several rooms
+            typer.echo("\n" * (place > 0) + output.printable(f"room: {each.place}"))
+        rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in each.lines]
+        output.print_table(("time", "stage", "text"), rows)
+
+
+@frozen
+class _Explained:
+    """The explanation of an event in its room; a plan without work has no known one."""
+
+    room: Room | None = None
+    tasks: list[TaskId] = field(factory=list)
+    items: list[WorkItem] = field(factory=list)
+    lines: list[ExplanationLine] = field(factory=list)
+
+    @property
+    def place(self) -> str:
+        """The room as a text: the persona, its domain, the customer if any, and the room."""
+        room = self.room
+        if room is None:
+            return ""
+        return "/".join(filter(None, (room.persona_id, room.domain, room.tenant, room.context_id)))
+
+    def document(self) -> list[JsonObject]:
+        """Return the lines as JSON data, each with its room."""
+        encoded: Any = encode(tuple(self.lines))
+        return [{**line, "room": self.place or None} for line in encoded]
 
 
 # --- learnings -------------------------------------------------------------------------------------------

@@ -922,6 +922,19 @@ class InboxFull(Value):
 
 
 @frozen(eq=False, repr=False)
+class InvalidEvent(Value):
+    """An event that no persona can be given.
+
+    ``field``: the name of the field that is blank, as of ``DomainEvent``.
+    """
+
+    field: str
+    event_id: str
+
+    message = sentence("event.{0.field}: a text that is not blank is needed; event {0.event_id!r} has none.")
+
+
+@frozen(eq=False, repr=False)
 class RecordNotFound(Value):
     """There is no record of this id.
 
@@ -941,6 +954,7 @@ PersonaErrors: TypeAlias = (
     StepErrors
     | DeliveryFailed
     | UnknownDomain
+    | InvalidEvent
     | InboxFull
     | RecordNotFound
     | StructuredOutputError

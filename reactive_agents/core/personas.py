@@ -9,7 +9,7 @@ from typing import Literal, NewType, TypeAlias
 from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
-from reactive_agents.core.errors import StepErrors
+from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import Plan, PlanStep
@@ -64,6 +64,13 @@ class DomainEvent(Value):
     def user_id(self) -> str:
         """The id of the author, for limits, retention and deletion."""
         return self.user or self.author
+
+    @property
+    def problem(self) -> InvalidEvent | None:
+        """The field that has to have a text and is blank, if any."""
+        texts = {"content": self.content, "id": self.id, "context_id": self.context_id}
+        blank = next((name for name, text in texts.items() if not text.strip()), None)
+        return None if blank is None else InvalidEvent(blank, self.id)
 
 
 @frozen(eq=False, repr=False)

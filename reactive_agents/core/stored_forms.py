@@ -154,7 +154,7 @@ _TAGGED: Mapping[str, str] = {
         AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContentRefused
         ContentUnavailable ContentUnsupported ContextOverflow
         ControllerError DecodeError DeliveryFailed ExecutionError GuardrailViolationError HookError
-        IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidToolArguments
+        IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidEvent InvalidToolArguments
         IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable
         LeaseLost ModelCallFailed ModelTimeout ModelUnavailable OutputValidatorFailed PolicyFailed RateLimited
         ReasoningError RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted RunRefused

@@ -16,7 +16,7 @@ import anyio
 import anyio.abc
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import InboxFull, MemoryErrors, UnknownDomain
+from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.persona_queue import Submission, WorkItem, WorkKind
@@ -85,7 +85,7 @@ class PersonaInbox:
     @effect
     async def submit(
         self, domain: Domain, event: DomainEvent, *, wait: bool = False
-    ) -> Result[Submission, InboxFull | UnknownDomain | MemoryErrors]:
+    ) -> Result[Submission, InboxFull | InvalidEvent | UnknownDomain | MemoryErrors]:
         """Add an event to the queue; it is on disk when this ends.
 
         An event that is known is not added again. When the inbox is full, its policy decides: the oldest
@@ -94,7 +94,7 @@ class PersonaInbox:
         Args:
             wait: wait until there is place, in place of a rejection.
 
-        Fails with ``UnknownDomain``, with ``InboxFull``, or with ``MemoryUnavailable``.
+        Fails with ``UnknownDomain``, ``InvalidEvent``, ``InboxFull``, or ``MemoryUnavailable``.
 
         Raises:
             RuntimeError: the inbox is not entered.
@@ -104,6 +104,8 @@ class PersonaInbox:
         persona = self.persona
         if domain not in persona.domains:
             return Failure(UnknownDomain(domain, tuple(persona.domains)))
+        if event.problem is not None:
+            return Failure(event.problem)
         room, config = persona.room_of(domain, event), self._config
         drop_oldest = config.overflow == "drop_oldest"
         while True:

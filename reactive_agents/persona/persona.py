@@ -21,7 +21,13 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import persona_events
 from reactive_agents.core.channels import DeliveryDelayed
-from reactive_agents.core.errors import DeliveryFailed, MemoryErrors, StructuredOutputError, UnknownDomain
+from reactive_agents.core.errors import (
+    DeliveryFailed,
+    InvalidEvent,
+    MemoryErrors,
+    StructuredOutputError,
+    UnknownDomain,
+)
 from reactive_agents.core.ids import EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
     EventEnd,
@@ -131,16 +137,18 @@ class Persona:
     @effect
     async def process_event(
         self, domain: Domain, event: DomainEvent
-    ) -> Result[PersonaOutcome, UnknownDomain]:
+    ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
         Events that arrived before it in its room come first. One that was processed, or is just being
         processed here or in another process, is declined. A plan that failed is an outcome with the reason.
 
-        Fails only with ``UnknownDomain``.
+        Fails only with ``UnknownDomain`` and, for an event without content, with ``InvalidEvent``.
         """
         if domain not in self.domains:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
+        if event.problem is not None:
+            return Failure(event.problem)
         room = self.room_of(domain, event)
         if (room, event.id) in self._processing:
             return Success(_declined(event, room, _UNDER_WAY))
@@ -782,11 +790,11 @@ class VariantReport:
 @effect
 async def compare_personas(
     domain: Domain, events: Sequence[DomainEvent], variants: Mapping[str, Persona], judge: OutcomeJudge
-) -> Result[tuple[VariantReport, ...], UnknownDomain]:
+) -> Result[tuple[VariantReport, ...], UnknownDomain | InvalidEvent]:
     """Send every event to every variant and return a report for each variant.
 
     To compare planning with plain reactions, make one variant with ``reasoning`` and one without, each with
-    a separate store. Fails with ``UnknownDomain`` when a variant lacks the domain.
+    a separate store. Fails as ``process_event`` does.
     """
     reports = []
     for name, persona in variants.items():

@@ -22,7 +22,7 @@ from starlette.routing import Route
 
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.channels import ChannelRequest
-from reactive_agents.core.errors import InboxFull
+from reactive_agents.core.errors import InboxFull, InvalidEvent
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.personas import Domain
 from reactive_agents.effects import attempt
@@ -120,6 +120,8 @@ async def _taken(request: Request, domain: Domain, channel: Channel, inbox: Pers
             later = {"retry-after": str(RETRY_AFTER_S)}
             if isinstance(submitted.failure(), InboxFull):
                 raise Problem(429, "inbox-full", "Too many events wait.", headers=later)
+            if isinstance(submitted.failure(), InvalidEvent):
+                raise Problem(422, "invalid-event", submitted.failure().message)
             raise Problem(503, "store-unavailable", "The event could not be stored.", headers=later)
         events.append({"id": event.id, "new": submitted.unwrap().is_new})
     if content.reply is not None:

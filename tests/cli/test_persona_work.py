@@ -172,6 +172,25 @@ def test_an_explanation_has_tool_calls_costs_and_declined_events(refunded: Path)
     assert command("explain", *place(refunded)).exit_code == 2
 
 
+def test_events_of_one_id_are_explained_by_their_rooms(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+
+    async def process(bench: PersonaBench) -> None:
+        for context in ("general", "other"):
+            await bench.process("Nice.", "event-1", author="Ada", context=context)
+
+    with_bench(path, process, ScriptedLLM())
+    both = command("explain", "--event", "event-1", *place(path)).stdout
+    one, other = both.split("\n\n")
+    assert one.startswith("room: ada/chat/general\n")
+    assert other.startswith("room: ada/chat/other\n")
+    assert [part.count("event\tAda in chat/") for part in (one, other)] == [1, 1]
+    alone = command("explain", "--event", "event-1", "--context", "other", *place(path)).stdout
+    assert alone == other.partition("\n")[2]
+    lines = json.loads(command("explain", "--event", "event-1", "--json", *place(path)).stdout)
+    assert {line["room"] for line in lines} == {"ada/chat/general", "ada/chat/other"}
+
+
 def test_all_of_a_user_is_deleted(refunded: Path) -> None:
     deleted = command("persona", "forget", "--user", "u1", *place(refunded))
     assert deleted.stdout == "deleted 1 event(s)\n"

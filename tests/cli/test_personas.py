@@ -111,6 +111,12 @@ def test_a_declined_event_is_no_failure(file: Path) -> None:
     assert "declined: The persona is its author." in sent.stderr
 
 
+def test_an_event_without_content_is_refused(file: Path) -> None:
+    sent = command("persona", "send", file, " ")
+    assert (sent.exit_code, sent.stdout) == (2, "")
+    assert "event.content: a text that is not blank is needed" in sent.stderr
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
@@ -135,6 +141,7 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
         '{"content": "Hello", "author": "ada", "context": "other"}',
         '{"contents": "?"}',
         '{"content": "e4", "domain": "chess"}',
+        '{"content": " ", "id": "e5"}',
     ]
     done = command("persona", "run", file, "--json", stdin="\n".join(lines))
     outcomes = [decode(json.loads(line), PersonaOutcome).unwrap() for line in done.stdout.splitlines()]
@@ -142,9 +149,10 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
         (True, "completed"),
         (False, "declined"),
     }
-    first, second = done.stderr.splitlines()
+    first, second, third = done.stderr.splitlines()
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
+    assert third.startswith("error: line 6: event.content: a text that is not blank is needed")
     assert done.exit_code == 3
 
 

@@ -10,6 +10,7 @@ from attrs import evolve
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     DeliveryFailed,
+    InvalidEvent,
     LLMErrors,
     MemoryUnavailable,
     ModelTimeout,
@@ -391,6 +392,17 @@ async def test_an_unknown_domain_is_an_error_that_names_the_known_ones() -> None
     bench = persona_bench(ScriptedLLM())
     outcome = await attempt(bench.persona.process_event("chess", an_event()))
     assert outcome.failure() == UnknownDomain("chess", ("chat",))
+
+
+@pytest.mark.parametrize(
+    ("event", "field"),
+    [(an_event(" "), "content"), (an_event(name=""), "id"), (an_event(context="\t"), "context_id")],
+)
+async def test_an_event_with_a_blank_field_is_an_error_that_names_it(event: DomainEvent, field: str) -> None:
+    bench = persona_bench(ScriptedLLM())
+    refused = (await attempt(bench.persona.process_event("chat", event))).failure()
+    assert refused == InvalidEvent(field, event.id)
+    assert refused.message.startswith(f"event.{field}: ")
 
 
 # --- models, reuse, background --------------------------------------------------------------------------

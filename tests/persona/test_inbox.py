@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.core.errors import InboxFull, UnknownDomain
+from reactive_agents.core.errors import InboxFull, InvalidEvent, UnknownDomain
 from reactive_agents.core.persona_events import PersonaEventDropped, PersonaStepStarted
 from reactive_agents.core.personas import InboxConfig, PersonaOutcome
 from reactive_agents.effects import attempt
@@ -120,6 +120,9 @@ async def test_what_cannot_be_put_in_is_refused() -> None:
         assert (await attempt(inbox.submit("chess", an_event()))).failure() == UnknownDomain(
             "chess", ("chat",)
         )
+        for content in ("", " \n\u3000"):
+            refused = await attempt(inbox.submit("chat", an_event(content)))
+            assert refused.failure() == InvalidEvent("content", "event-1")
 
 
 async def test_what_waits_is_a_part_of_the_cognitive_load() -> None:

@@ -159,6 +159,7 @@ def malformed() -> list[tuple[bytes, int]]:
         (b"[" * 100_000, 400),
         (b'{"id": ' + b"9" * 5_000 + b', "content": "x"}', 400),
         (event(name=""), 422),
+        (event(" \n"), 422),
         (event(name="x" * 201), 422),
         (event(name="a\x00b"), 422),
         (event(context="a\nb"), 422),
