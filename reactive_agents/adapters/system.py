@@ -22,7 +22,6 @@ from ulid_transform import bytes_to_ulid
 
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.core.run_record import RUN_LOG_FILE
 from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
 
 
@@ -91,7 +90,7 @@ def state_directory(environment: Mapping[str, str], platform: str = sys.platform
 
 def default_run_log() -> Path:
     """Return the file of the runs of the command line, unless another one is named."""
-    return state_directory(os.environ) / RUN_LOG_FILE
+    return state_directory(os.environ) / "runs.db"
 
 
 # --- redaction of the environment's secrets -------------------------------------------------------------

@@ -9,12 +9,17 @@ serves any number of runs, event loops and threads, and one built for a single r
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reactive_agents.agent.agent import AgentResult, ReactiveAgent
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig, read_config
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.multi_agent import agent_tool
 from reactive_agents.core.tasks import AbstainedResult, CompletedResult, PartialResult, TypedResult
+from reactive_agents.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from reactive_agents.agent.multi_agent import agent_tool  # imported by agents that use others
 
 __all__ = [
     "AbstainedResult",
@@ -29,3 +34,5 @@ __all__ = [
     "agent_tool",
     "read_config",
 ]
+
+__getattr__ = lazy_names(__name__, {"agent_tool": "reactive_agents.agent.multi_agent"})

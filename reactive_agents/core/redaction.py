@@ -241,8 +241,8 @@ def _merged(found: list[_Span], markers: Mapping[int, int]) -> Iterable[_Span]:
 
 
 _FLAGS: Final = re.ASCII | re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE
-_CLOSED: Final = re.compile(r"[\s\x80-\U0010ffff]")
-"""Characters behind which no pattern continues once it has matched."""
+_CLOSED: Final = re.compile(r"[^\x00-\x08\x0e-\x1b\x21-\x7f]")
+"""Blanks and all beyond ASCII: behind them no pattern continues once it has matched."""
 _ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
 _LONG_HELD = 256
 """Characters held back from which on the text is only searched again when it has grown by a quarter."""

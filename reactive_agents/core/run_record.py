@@ -196,10 +196,6 @@ class RunFilter(Value):
 # --- Logged runs and their events, as they are read afterwards -------------------------------------------
 
 
-RUN_LOG_FILE = "runs.db"
-"""The run log of the command line, in the user's state directory."""
-
-
 @frozen(eq=False, repr=False)
 class LoggedRun(Value):
     """One run in a run log.

@@ -31,15 +31,8 @@ from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
-from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
+from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.strategies import reactive
-from reactive_agents.reasoning.structured_output.answer_parser import read_answer
-from reactive_agents.reasoning.structured_output.output_type import (
-    TEXT,
-    answer_form,
-    convert_output,
-    text_of_value,
-)
 from reactive_agents.reasoning.structured_output.schema import Shape
 
 
@@ -113,8 +106,8 @@ async def agent_loop(
         turns = result.metadata.iterations
         return Failure(errors.MaxIterationsError(context.task_id, turns, context.max_iterations))
     if given.answer_form is not None:
-        shape = services.ports.output_shape.value_or(TEXT)
-        result = (await attempt(convert_output(result, shape, given, ready))).unwrap()
+        shape = services.ports.output_shape.value_or(structured_output.TEXT)
+        result = (await attempt(structured_output.convert_output(result, shape, given, ready))).unwrap()
         if handle.failure is not None:
             return Failure(handle.failure)
     return await guard_output(result, services)
@@ -208,8 +201,9 @@ def form_of_answers(services: EngineServices) -> AnswerForm | None:
     validators = services.ports.output_validators
     if shape is None and not validators:
         return None
-    form = answer_form(TEXT if shape is None else shape)
-    return evolve(form, accept=_Judge(shape or TEXT, form, validators, services)) if validators else form
+    judged = structured_output.TEXT if shape is None else shape
+    form = structured_output.answer_form(judged)
+    return evolve(form, accept=_Judge(judged, form, validators, services)) if validators else form
 
 
 @frozen(eq=False)
@@ -252,7 +246,9 @@ class _Judge:
     @effect
     async def judge(self, text: str) -> Result[JudgedAnswer, OutputValidatorFailed]:
         """Return the judgement on an answer of the form."""
-        value = read_answer(text, self.shape).unwrap().value if self.form.has_fields else text
+        value: Any = text
+        if self.form.has_fields:
+            value = structured_output.read_answer(text, self.shape).unwrap().value
         for validator in self.validators:
             before = self._text(value)
             try:
@@ -287,7 +283,7 @@ class _Judge:
     def _text(self, value: Any) -> str | None:
         """Return the text of a value; ``None`` for one that has no JSON form."""
         try:
-            return text_of_value(value, self.shape)
+            return structured_output.text_of_value(value, self.shape)
         except Exception:  # noqa: BLE001 - the serializers of a type are the user's code
             return None
 

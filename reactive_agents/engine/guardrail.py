@@ -25,7 +25,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.service_calls import call_service
-from reactive_agents.reasoning.structured_output.output_type import answer_form, retyped_result
+from reactive_agents.reasoning import structured_output
 
 
 async def check_text(
@@ -210,8 +210,12 @@ async def _with_redactions(
         metadata=evolve(result.metadata, reason=redact(result.metadata.reason)),
         tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
-    form = services.ports.output_shape.map(answer_form).value_or(None)
-    return result if form is None else retyped_result(form, result)
+    shape = services.ports.output_shape.value_or(None)
+    return (
+        result
+        if shape is None
+        else structured_output.retyped_result(structured_output.answer_form(shape), result)
+    )
 
 
 def _redaction_like(output: str, report: GuardrailReport) -> _Redact:

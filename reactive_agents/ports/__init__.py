@@ -70,17 +70,6 @@ from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse,
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.run_context import RunContext
-from reactive_agents.core.run_record import (
-    OpenQuestion,
-    QueueLimits,
-    RecordedRun,
-    RunClaim,
-    RunEntry,
-    RunFilter,
-    RunOrder,
-    RunSchedule,
-    RunStatus,
-)
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
@@ -110,6 +99,17 @@ if TYPE_CHECKING:
         SelfState,
         Thought,
         ThoughtKind,
+    )
+    from reactive_agents.core.run_record import (
+        OpenQuestion,
+        QueueLimits,
+        RecordedRun,
+        RunClaim,
+        RunEntry,
+        RunFilter,
+        RunOrder,
+        RunSchedule,
+        RunStatus,
     )
 
 
@@ -526,7 +526,7 @@ class SessionStore(Protocol):
 
 # --- records of runs ------------------------------------------------------------------------------------
 
-OrderHandler: TypeAlias = Callable[[RunOrder], object]
+OrderHandler: TypeAlias = "Callable[[RunOrder], object]"
 """Called from any thread, again and again, with the present order to a run that is held."""
 
 
