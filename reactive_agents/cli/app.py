@@ -17,7 +17,7 @@ import typer
 from typer.core import TyperGroup
 
 from reactive_agents import __version__
-from reactive_agents.cli.main import raise_on_interrupt
+from reactive_agents.cli.main import collect_garbage, raise_on_interrupt
 
 SUBCOMMANDS: dict[str, tuple[str, str]] = {
     "run": ("run", "Run an agent on one task."),
@@ -68,10 +68,11 @@ class LazyGroup(TyperGroup):
         return typer.main.get_command(command)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the subcommand; interrupts are its own from now on."""
+        """Return the subcommand; interrupts and garbage are its own from now on."""
         try:
             return super().resolve_command(ctx, args)
         finally:
+            collect_garbage()
             raise_on_interrupt()
 
     def invoke(self, ctx: Any) -> Any:

@@ -8,6 +8,7 @@ not know of it. Only the standard library is imported at the top, so that the fi
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -34,6 +35,16 @@ def raise_on_interrupt() -> None:
 def _exit(signal_number: int, frame: object) -> NoReturn:
     os.write(2, b"Interrupted.\n")
     os._exit(130)
+
+
+def collect_garbage() -> None:
+    """Let garbage be collected from now on, if this process waits with it.
+
+    What was imported stays, and is not searched for garbage.
+    """
+    if not gc.isenabled():
+        gc.freeze()
+        gc.enable()
 
 
 # --- the process ----------------------------------------------------------------------------------------
@@ -90,6 +101,7 @@ def _run() -> None:
     if sys.stdout is None:  # reported before a run costs money, not after its answer is lost
         _exit_with("error: Standard output is closed.", 1)
     exit_on_interrupt()
+    gc.disable()  # until the subcommand is imported
     from reactive_agents.cli.app import app
 
     output = _Output(sys.stdout)

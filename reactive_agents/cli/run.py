@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from itertools import count
 from pathlib import Path
-from typing import Annotated, Any, Final, cast
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 from urllib.parse import urlsplit
 
 import anyio
@@ -33,11 +33,14 @@ from reactive_agents.core.config import DurabilityConfig, ModelConfig, Reasoning
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
-from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
+from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.kernel.prompt import fence
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent  # with those of personas
 
 DEFAULT_MODEL = "offline"
 LONGEST_WAIT_S = 7 * 86_400.0
@@ -270,8 +273,9 @@ def _free_name(wanted: str, known: Sequence[McpServer]) -> str:
 
 def read_config_file(path: Path | None, allow_tools_from: str | None) -> Result[AgentConfig, ConfigErrors]:
     """Return the configuration of a file; without one, that of an agent that reasons."""
-    source = AgentConfig(reasoning=ReasoningConfig()) if path is None else path
-    return read_config(source, allow_tools_from=output.names(allow_tools_from))
+    if path is None:
+        return Success(AgentConfig(reasoning=ReasoningConfig()))
+    return read_config(path, allow_tools_from=output.names(allow_tools_from))
 
 
 def adjusted(

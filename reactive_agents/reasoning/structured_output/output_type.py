@@ -32,7 +32,6 @@ from reactive_agents.kernel.answer_form import (
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.termination import in_time
-from reactive_agents.reasoning import structured_output
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Limit, limit_reached
 from reactive_agents.reasoning.strategy import (
@@ -41,7 +40,13 @@ from reactive_agents.reasoning.strategy import (
     StrategyServices,
     begin_measure,
 )
-from reactive_agents.reasoning.structured_output.answer_parser import NO_VALUE, fitted_to_schema, unwrapped
+from reactive_agents.reasoning.structured_output.answer_parser import (
+    NO_VALUE,
+    fitted_to_schema,
+    read_answer,
+    unwrapped,
+)
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
 from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
 PURPOSE = "output-type"
@@ -102,7 +107,7 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
     ((name, inner),) = fields.items() if len(fields) == 1 else (("", None),)
     as_given = fits and name in properties_of(shape.schema)
     if not as_given and isinstance(inner, str) and inner.lstrip()[:1] == "{":  # JSON under any name
-        found = structured_output.read_answer(inner, shape).map(lambda _: inner)
+        found = read_answer(inner, shape).map(lambda _: inner)
         return found.value_or(json.dumps(fields, ensure_ascii=False))
     return json.dumps(fitted if fits else fields, ensure_ascii=False)
 
@@ -114,7 +119,7 @@ def _unwrapped_text(shape: Shape[Any], text: str) -> str:
 
 
 def _problem_in(shape: Shape[Any], text: str) -> str:
-    read = structured_output.read_answer(text, shape)
+    read = read_answer(text, shape)
     return "" if isinstance(read, Success) else described_problems(read.failure())
 
 
@@ -152,7 +157,7 @@ async def convert_output(
         if limit is not None:
             return Success(_unfit(result, text, form, f"{problem} {limit.reason}", limit))
         question = _conversion(text, problem, shape, form, strategy_input, left)
-        answered = await attempt(structured_output.ask_structured(question, strategy_input, services))
+        answered = await attempt(ask_structured(question, strategy_input, services))
         result = _with_usage(result, measure, services)
         measure = begin_measure(services)
         if isinstance(answered, Failure):
@@ -179,13 +184,13 @@ async def _accepted(
 
 def _conversion(
     text: str, problem: str, shape: Shape[Any], form: AnswerForm, strategy_input: StrategyInput, left: int
-) -> structured_output.Question[str]:
+) -> Question[str]:
     """Return the question for the answer in its form, or for one that is accepted."""
     content = f"Task:\n{strategy_input.task_description}\n\n{fence('answer', text)}"
     if form.has_fields and not form.fits(text):
-        return structured_output.Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE, max_retries=left)
+        return Question(_as_text(shape), _INSTRUCTIONS, content, PURPOSE, max_retries=left)
     content = f"{content}\n\n{fence('objection', problem)}"
-    return structured_output.Question(_as_text(shape), _REJECTED, content, PURPOSE, max_retries=left)
+    return Question(_as_text(shape), _REJECTED, content, PURPOSE, max_retries=left)
 
 
 def _with_usage(
@@ -246,7 +251,7 @@ def text_of_value(value: Any, shape: Shape[Any]) -> str:
 def _text_of(data: Json, shape: Shape[Any]) -> str:
     """Return the JSON text; a string without quotes where it is read as the same."""
     if isinstance(data, str):
-        bare = structured_output.read_answer(data, shape).map(lambda answer: answer.value)
+        bare = read_answer(data, shape).map(lambda answer: answer.value)
         if bare == shape.read(data):
             return data
     return json.dumps(data, ensure_ascii=False)
