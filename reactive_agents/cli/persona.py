@@ -26,6 +26,7 @@ from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import (
     DecodeError,
     InboxFull,
+    InvalidConfig,
     InvalidEvent,
     MemoryErrors,
     RunCancelled,
@@ -197,6 +198,61 @@ def run(
     raise typer.Exit(code)
 
 
+@persona.command()
+def serve(
+    file: FileArgument,
+    host: Annotated[
+        str, output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+    ] = "127.0.0.1",
+    port: Annotated[
+        int,
+        output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one."),
+    ] = 8_000,
+    drain: Annotated[
+        float, output.option("--drain", metavar="SECONDS", min=0, help="For events under way, on SIGTERM.")
+    ] = 30.0,
+    as_json: output.JsonOption = False,
+    quiet: QuietOption = False,
+    allow_tools_from: output.AllowedModules = None,
+) -> None:
+    """Take the events of the persona's channels over HTTP, and answer them.
+
+    With --json the first line has the address, and each outcome is a further line.
+    """
+    try:
+        from reactive_agents.server.channels import create_persona_app
+        from reactive_agents.server.process import DrainingServer, bound_socket
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        wrong = InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
+        raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json) from None
+
+    def report(outcome: PersonaOutcome) -> None:
+        if as_json:
+            typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
+        else:
+            _print_outcome(outcome)
+
+    agent = _built(file, allow_tools_from, as_json=as_json)
+    if not (quiet or as_json):
+        agent.subscribe(PersonaView(sys.stderr).show)
+    try:
+        app = create_persona_app(agent, on_outcome=report, drain_s=drain)
+        listening = bound_socket(host, port)
+    except (OSError, ValueError) as error:
+        raise typer.BadParameter(str(error)) from None
+    shown = f"[{host}]" if ":" in host else host
+    address = f"http://{shown}:{listening.getsockname()[1]}"
+    channels = [f"{address}/channels/{name}" for name, each in agent.persona.domains.items() if each.channel]
+    if as_json:
+        typer.echo(json.dumps({"address": address, "channels": channels}))
+    else:
+        typer.echo(f"{agent.name} takes events at {', '.join(channels)}", err=True)
+    sys.stdout.flush()
+    with listening:
+        anyio.run(DrainingServer(app).serve, [listening])
+
+
 def _problem_of(
     submitted: Result[Submission, InboxFull | InvalidEvent | UnknownDomain | MemoryErrors],
 ) -> str:
@@ -225,6 +281,11 @@ def event_of(line: EventLine, agent: PersonaAgent) -> DomainEvent:
     )
 
 
+def _built(file: str, modules: str | None, *, as_json: bool) -> PersonaAgent:
+    built = Personas.from_config(file, allow_tools_from=output.names(modules)).build_result()
+    return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+
+
 def _run(
     file: str,
     modules: str | None,
@@ -233,8 +294,7 @@ def _run(
     as_json: bool,
     quiet: bool,
 ) -> output.ExitCode:
-    built = Personas.from_config(file, allow_tools_from=output.names(modules)).build_result()
-    agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
+    agent = _built(file, modules, as_json=as_json)
     view = PersonaView(sys.stderr)
 
     async def live() -> output.ExitCode:

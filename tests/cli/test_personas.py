@@ -42,6 +42,16 @@ def file(tmp_path: Path) -> Path:
     return path
 
 
+def test_what_cannot_be_served_is_explained(file: Path) -> None:
+    plain = command("persona", "serve", file)
+    assert plain.exit_code == 2
+    assert "No domain of 'ada' has a channel" in " ".join(plain.stderr.replace("│", " ").split())
+    file.write_text(file.read_text() + '[domains.channel]\nkind = "slack"\nsecret_env = "NOT_SET"\n')
+    unset = command("persona", "serve", file)
+    assert unset.exit_code == 2
+    assert "domains.code.channel.secret_env" in unset.stderr
+
+
 def lived(path: Path, llm: ScriptedLLM, **settings: Any) -> PersonaOutcome:
     """Process one event by a persona with a real file and this model."""
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +26,7 @@ from hypothesis import HealthCheck, given, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance, unsupported_method
 
 from reactive_agents import ReactiveAgents
+from reactive_agents.adapters.channels import signature_of
 from reactive_agents.server import ApiKeys, KeyLimits, create_app
 from reactive_agents.server.process import DrainingServer, bound_socket
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -97,6 +101,52 @@ def test_a_run_under_way_ends_before_its_process(tmp_path: Path) -> None:
                 text = stream.read().decode()
             assert served.process.wait() == -signal.SIGTERM
     assert '"output":"Hello Ada."' in text.splitlines()[-2]
+
+
+def test_a_persona_answers_the_events_of_its_channel_until_it_is_ended(tmp_path: Path) -> None:
+    received: queue.Queue[tuple[str | None, dict[str, Any]]] = queue.Queue()
+
+    class Receiver(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            received.put((self.headers["idempotency-key"], json.loads(self.rfile.read(length))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Print nothing."""
+
+    example = (
+        (ROOT / "docs/examples/support/persona.toml").read_text().replace("mira.db", f"{tmp_path}/mira.db")
+    )
+    with ThreadingHTTPServer(("127.0.0.1", 0), Receiver) as receiver:
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{receiver.server_port}/answers"
+        channel = f'[domains.channel]\nkind = "webhook"\nurl = "{url}"\nsecret_env = "SUPPORT_SECRET"\n'
+        (tmp_path / "persona.toml").write_text(f"{example}\n{channel}")
+        words = [sys.executable, "-m", "reactive_agents", "persona", "serve", str(tmp_path / "persona.toml")]
+        environment = {**os.environ, "SUPPORT_SECRET": "a secret of sixteen"}
+        with subprocess.Popen(
+            [*words, "--port", "0", "--json"], cwd=ROOT, stdout=subprocess.PIPE, text=True, env=environment
+        ) as process:
+            try:
+                assert process.stdout is not None
+                [address] = json.loads(process.stdout.readline())["channels"]
+                text = "How many grams of gas does the Kestrel stove burn an hour?"
+                body = json.dumps({"id": "1", "context": "dealer-7", "content": text}).encode()
+                moment = str(int(time.time()))
+                given = signature_of(b"a secret of sixteen", moment, body)
+                headers = {"x-request-timestamp": moment, "x-signature": given}
+                assert httpx.post(address, content=body, headers=headers, timeout=60).status_code == 202
+                key, answer = received.get(timeout=60)
+                assert answer["key"] == key
+                assert "132 grams" in answer["text"]
+                assert json.loads(process.stdout.readline())["status"] == "completed"
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(60) == -signal.SIGTERM
+            finally:
+                process.kill()
+                receiver.shutdown()
 
 
 def test_runs_are_queued_for_workers_over_postgres(
