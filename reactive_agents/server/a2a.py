@@ -17,8 +17,9 @@ from a2a.helpers.proto_helpers import get_data_parts, new_data_part, new_text_pa
 from a2a.server.agent_execution import AgentExecutor, RequestContext
 from a2a.server.context import ServerCallContext
 from a2a.server.events import EventQueue
+from a2a.server.jsonrpc_models import JSONParseError
 from a2a.server.request_handlers import DefaultRequestHandler
-from a2a.server.request_handlers.response_helpers import agent_card_to_dict
+from a2a.server.request_handlers.response_helpers import agent_card_to_dict, build_error_response
 from a2a.server.routes.common import ServerCallContextBuilder
 from a2a.server.routes.jsonrpc_dispatcher import JsonRpcDispatcher
 from a2a.server.tasks import InMemoryTaskStore, TaskUpdater
@@ -36,7 +37,8 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatus,
 )
-from a2a.utils.errors import InvalidParamsError
+from a2a.utils.errors import InvalidParamsError, InvalidRequestError, MethodNotFoundError
+from google.protobuf.json_format import ParseDict
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -48,9 +50,10 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.core import events
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.errors import RunCancelled, root_cause
+from reactive_agents.core.texts import one_line
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
-from reactive_agents.server.web import JsonText, Problem, read_bytes
+from reactive_agents.server.web import JsonText, Problem, json_bytes, read_json
 
 _PRINCIPAL: Final = "principal"
 _ANSWER: Final = "answer"
@@ -335,7 +338,16 @@ class _Peer:
         principal = self._service.principal(request)
         self._service.agent(principal, self._name)
         limits = principal.limits
-        bodies = [await read_bytes(request, most=limits.body_bytes, seconds=limits.body_s)]
+        try:
+            given = await read_json(request, most=limits.body_bytes, seconds=limits.body_s)
+        except Problem as problem:
+            if problem.code != "invalid-json":
+                raise
+            return JsonText(build_error_response(None, JSONParseError(message=problem.detail)))
+        wrong = _wrong_request(given)
+        if wrong is not None:
+            return JsonText(wrong)
+        bodies = [json_bytes(given)]
 
         async def receive() -> Message:
             return {"type": "http.request", "body": bodies.pop()} if bodies else await request.receive()
@@ -343,6 +355,34 @@ class _Peer:
         known = Request(request.scope, receive)
         known.state.principal = principal
         return await self._dispatcher.handle_requests(known)
+
+
+def _wrong_request(given: Any) -> dict[str, Any] | None:
+    """Return the error that answers what is no request of the protocol.
+
+    The library answers these too, but takes them for failures of the server and logs each with a traceback.
+    """
+    if not isinstance(given, dict):
+        batch = "Send one request: a batch is not taken." if isinstance(given, list) else "Send an object."
+        return build_error_response(None, InvalidRequestError(message=batch))
+    number, method, params = given.get("id"), given.get("method"), given.get("params", {})
+    known = number if isinstance(number, str | int) and not isinstance(number, bool) else None
+    if given.get("jsonrpc") != "2.0" or not isinstance(method, str) or known != number:
+        expected = "Expected jsonrpc 2.0, a method, and a number or text as id."
+        return build_error_response(known, InvalidRequestError(message=expected))
+    if unknown := sorted(given.keys() - {"jsonrpc", "id", "method", "params"}):
+        strange = f"There is no field {unknown[0][:100]!r}."
+        return build_error_response(known, InvalidRequestError(message=strange))
+    form = JsonRpcDispatcher.METHOD_TO_MODEL.get(method)
+    if form is None:
+        return build_error_response(known, MethodNotFoundError())
+    try:
+        ParseDict(params, form(), ignore_unknown_fields=True)
+    except Exception as error:  # noqa: BLE001 - of several types, by what is wrong
+        return build_error_response(
+            known, InvalidParamsError(message=f"params: {one_line(str(error))[:500]}")
+        )
+    return None
 
 
 def routes(service: AgentService) -> list[BaseRoute]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
@@ -67,6 +68,45 @@ async def client_of(app: Any, headers: Mapping[str, str] = NO_HEADERS) -> AsyncI
         config = ClientConfig(httpx_client=http, streaming=True)
         async with await create_client("http://localhost/a2a/clerk", client_config=config) as client:
             yield client
+
+
+MESSAGE = {"message": {"role": "ROLE_USER", "messageId": "m1", "parts": [{"text": "Do it."}]}}
+NO_REQUESTS: list[tuple[Any, int | None, int]] = [
+    ([{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": MESSAGE}], None, -32600),
+    ([], None, -32600),
+    ([1], None, -32600),
+    ("x", None, -32600),
+    ({}, None, -32600),
+    ({"jsonrpc": "2.0", "id": 1, "method": 7}, 1, -32600),
+    ({"jsonrpc": "1.0", "id": 1, "method": "SendMessage", "params": MESSAGE}, 1, -32600),
+    ({"jsonrpc": "2.0", "id": {}, "method": "SendMessage", "params": MESSAGE}, None, -32600),
+    ({"jsonrpc": "2.0", "id": True, "method": "SendMessage", "params": MESSAGE}, None, -32600),
+    ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": MESSAGE, "user": "ada"}, 1, -32600),
+    ({"jsonrpc": "2.0", "id": 1, "method": "DropTables"}, 1, -32601),
+    ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": [1]}, 1, -32602),
+    ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {"parts": "x"}}}, 1, -32602),
+    (b"no json", None, -32700),
+    (b"\xff", None, -32700),
+    (b"[" * 100_000, None, -32700),
+    (b'{"jsonrpc": "2.0", "id": 1, "method": "GetTask", "params": {"id": "\\ud800"}}', None, -32700),
+    (b'{"jsonrpc": "2.0", "id": NaN, "method": "GetTask", "params": {"id": "x"}}', None, -32700),
+]
+
+
+async def test_what_is_no_request_is_an_error_and_no_failure_of_the_server(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    app = create_app(clerk(forever(say("Done."))).build())
+    headers = {"content-type": "application/json", "a2a-version": "1.0"}
+    async with asking(app, headers) as http:
+        for given, number, code in NO_REQUESTS:
+            body = given if isinstance(given, bytes) else json.dumps(given).encode()
+            found = (await http.post("/a2a/clerk", content=body)).json()
+            assert (found["id"], found["error"]["code"]) == (number, code), given
+        typed = await http.post("/a2a/clerk", content=b"{}", headers={"content-type": "text/plain"})
+    assert (typed.status_code, typed.json()["code"]) == (415, "unsupported-media-type")
+    assert [each for each in caplog.records if each.exc_info] == []
+    assert app.state.service.started == 0
 
 
 def request(*parts: Part | str, task: Task | None = None, context: str = "") -> SendMessageRequest:
