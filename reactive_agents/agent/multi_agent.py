@@ -28,6 +28,15 @@ TIMEOUT_S = 300.0
 _Deps = TypeVar("_Deps")
 
 
+def agent_tool_name(agent: str) -> str:
+    """Return the name of the tool that an agent is, as providers take names.
+
+    >>> agent_tool_name("the writer (v2)")
+    'the-writer-v2-'
+    """
+    return re.sub(r"[^A-Za-z0-9_-]+", "-", agent)[:64]
+
+
 @overload
 def agent_tool(
     agent: ReactiveAgent[Any, None],
@@ -86,7 +95,7 @@ def agent_tool(
 
     if agent.deps_type is not None:  # the builder of the caller compares it with its own
         ask.__annotations__["ctx"] = cast(Any, RunContext)[agent.deps_type]
-    chosen = name or re.sub(r"[^A-Za-z0-9_-]+", "-", agent.name)[:64]
+    chosen = name or agent_tool_name(agent.name)
     text = description or f"Give a task to the agent {agent.name} and get its answer."
     return tool(
         name=chosen,
@@ -144,7 +153,7 @@ class Handoff:
     @property
     def tool_name(self) -> str:
         """The name of the tool by which the model hands over."""
-        return f"transfer-to-{re.sub(r'[^A-Za-z0-9_-]+', '-', self.name)}"[:64]
+        return agent_tool_name(f"transfer-to-{self.name}")
 
     def tool(self) -> Tool:
         """Return the tool by which the model hands over."""

@@ -38,7 +38,7 @@ from a2a.types.a2a_pb2 import (
     TaskStatus,
 )
 from a2a.utils.errors import InvalidParamsError, InvalidRequestError, MethodNotFoundError
-from google.protobuf.json_format import ParseDict
+from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -52,7 +52,15 @@ from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.texts import one_line
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
+from reactive_agents.server.runs import (
+    AgentService,
+    Answer,
+    LiveRun,
+    RunRequest,
+    WaitingRuns,
+    decoded_output,
+    has_output_type,
+)
 from reactive_agents.server.web import JsonText, Problem, json_bytes, read_json
 
 _PRINCIPAL: Final = "principal"
@@ -134,8 +142,7 @@ class AgentTasks(AgentExecutor):
             if await self._follow(run, after, settled, updater, task_id):
                 return
         except BaseException:
-            if not run.has_ended:
-                self._service.agents[run.agent].cancel(run.task_id)
+            self._service.cancel(run)
             raise
         self._runs.pop(task_id, None)
         await self._forget(task_id, context.call_context)
@@ -145,8 +152,8 @@ class AgentTasks(AgentExecutor):
         task_id = str(context.task_id)
         self._waiting.take(task_id)
         run = self._runs.pop(task_id, None)
-        if run is not None and not run.has_ended:
-            self._service.agents[run.agent].cancel(run.task_id)
+        if run is not None:
+            self._service.cancel(run)
         await TaskUpdater(event_queue, task_id, str(context.context_id)).cancel()
 
     # --- parts ----------------------------------------------------------------------------------------------
@@ -270,9 +277,9 @@ def _answer(request: events.AgentEvent, context: RequestContext) -> Answer:
 
 
 def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
-    if agent.container.engine.output_shape().value_or(None) is None:
+    if not has_output_type(agent):
         return [new_text_part(output)]
-    return [new_data_part(json.loads(output))]
+    return [new_data_part(decoded_output(agent, output))]
 
 
 @asynccontextmanager
@@ -289,7 +296,6 @@ async def _closing(handler: DefaultRequestHandler) -> AsyncIterator[None]:
 def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs_key: bool) -> AgentCard:
     """Return the card by which other agents find an agent."""
     about = f"Give a task to the agent {name} and get its answer."
-    typed = agent.container.engine.output_shape().value_or(None) is not None
     card = AgentCard(
         name=name,
         description=about,
@@ -299,7 +305,7 @@ def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs
         ],
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],
-        default_output_modes=["application/json" if typed else "text/plain"],
+        default_output_modes=["application/json" if has_output_type(agent) else "text/plain"],
         skills=[AgentSkill(id=name, name=name, description=about, tags=["task"])],
     )
     if needs_key:
@@ -379,9 +385,8 @@ def _wrong_request(given: Any) -> dict[str, Any] | None:
     try:
         ParseDict(params, form(), ignore_unknown_fields=True)
     except Exception as error:  # noqa: BLE001 - of several types, by what is wrong
-        return build_error_response(
-            known, InvalidParamsError(message=f"params: {one_line(str(error))[:500]}")
-        )
+        detail = f"params: {one_line(str(error))[:500]}"
+        return build_error_response(known, InvalidParamsError(message=detail))
     return None
 
 

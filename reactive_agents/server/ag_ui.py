@@ -371,7 +371,7 @@ class AgUiEndpoint:
         self, principal: Principal, name: str, given: RunAgentInput
     ) -> tuple[LiveRun, int, Translation] | None:
         """Return the run of the thread that waits, with what it waits for settled."""
-        key = f"{principal.key}\n{name}\n{given.thread_id}"
+        key = _thread(principal, name, given.thread_id)
         waiting = self._waiting.look(key)
         if waiting is None:
             if given.resume:
@@ -383,7 +383,7 @@ class AgUiEndpoint:
             raise Problem(409, "other-interrupt", "The run waits for the answers to other interrupts.")
         self._waiting.take(key)
         if not answers:
-            self._service.agents[run.agent].cancel(run.task_id)  # the person went on with something else
+            self._service.cancel(run)  # the person went on with something else
             return None
         for (run_id, request_id), answer in answers:
             await self._service.settle(run, run_id, request_id, answer)
@@ -392,7 +392,7 @@ class AgUiEndpoint:
     async def _stream(
         self, run: LiveRun, after: int, translation: Translation
     ) -> AsyncGenerator[bytes, None]:
-        key = f"{run.principal.key}\n{run.agent}\n{translation.thread_id}"
+        key = _thread(run.principal, run.agent, translation.thread_id)
         waits = False
         try:
             for begun in translation.begin(run.run_id):
@@ -412,11 +412,16 @@ class AgUiEndpoint:
                         yield self._encoded(made)
                     return
         finally:
-            if not waits and not run.has_ended:
-                self._service.agents[run.agent].cancel(run.task_id)
+            if not waits:
+                self._service.cancel(run)
 
     def _encoded(self, event: ui.BaseEvent) -> bytes:
         return self._encoder.encode(event).encode()
+
+
+def _thread(principal: Principal, agent: str, thread_id: str) -> str:
+    """Return the name under which the run of a thread waits for its client."""
+    return f"{principal.key}\n{agent}\n{thread_id}"
 
 
 def _messages(messages: Sequence[Message]) -> list[Any]:

@@ -9,7 +9,6 @@ asks for input, after which the client calls again with what the person said.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
@@ -52,12 +51,21 @@ from starlette.types import Receive, Scope, Send
 from reactive_agents import __version__
 from reactive_agents.adapters.telemetry.console import describe
 from reactive_agents.agent import ReactiveAgent
+from reactive_agents.agent.multi_agent import agent_tool_name
 from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.json import Json, JsonObject, without_surrogates
 from reactive_agents.core.texts import one_line
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, WaitingRuns
+from reactive_agents.server.runs import (
+    AgentService,
+    Answer,
+    LiveRun,
+    RunRequest,
+    WaitingRuns,
+    decoded_output,
+    has_output_type,
+)
 from reactive_agents.server.web import Problem
 
 if TYPE_CHECKING:
@@ -120,7 +128,7 @@ class McpAgents:
 
     def _agent_of(self, principal: Principal, tool: str) -> str:
         for name in self._service.agents:
-            if _tool_name(name) == tool and principal.may_use(name):
+            if agent_tool_name(name) == tool and principal.may_use(name):
                 return name
         raise MCPError(INVALID_PARAMS, f"There is no tool {tool!r}.")
 
@@ -147,7 +155,6 @@ class McpAgents:
     async def _follow(self, context: _Context, followed: _Followed) -> CallToolResult | InputRequiredResult:
         """Report the run until it ends, or needs what the connection cannot carry."""
         run = followed.run
-        agent = self._service.agents[run.agent]
         try:
             async with anyio.create_task_group() as group:
                 async for kept in run.follow(followed.seen):
@@ -167,10 +174,9 @@ class McpAgents:
                         return self._ask_for_input(followed, dict(questions))
                 group.cancel_scope.cancel()
         except BaseException:
-            if not run.has_ended:
-                agent.cancel(run.task_id)
+            self._service.cancel(run)
             raise
-        return _result(run, agent)
+        return _result(run, self._service.agents[run.agent])
 
     async def _ask(
         self, context: _Context, run: LiveRun, key: tuple[str, str], request: events.AgentEvent
@@ -233,10 +239,6 @@ def _can_ask(context: _Context) -> bool:
 # --- texts and forms ------------------------------------------------------------------------------------
 
 
-def _tool_name(agent: str) -> str:
-    return re.sub(r"[^A-Za-z0-9_-]+", "-", agent)[:64]
-
-
 def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> Tool:
     task = "what the agent is to do or to answer, complete in itself"
     session = "name of a conversation; calls with one name continue it"
@@ -245,7 +247,7 @@ def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> Tool:
         "session": {"type": "string", "description": session},
     }
     return Tool(
-        name=_tool_name(name),
+        name=agent_tool_name(name),
         title=name,
         description=f"Give a task to the agent {name} and get its answer.",
         input_schema={
@@ -260,8 +262,7 @@ def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> Tool:
 
 
 def _output_schema(agent: ReactiveAgent[Any, Any]) -> JsonObject:
-    shape = agent.container.engine.output_shape().value_or(None)
-    output: Json = {"type": ["string", "null"]} if shape is None else {}
+    output: Json = {} if has_output_type(agent) else {"type": ["string", "null"]}
     return {
         "type": "object",
         "properties": {
@@ -329,9 +330,7 @@ def _result(run: LiveRun, agent: ReactiveAgent[Any, Any]) -> CallToolResult:
         case events.TaskCompleted(result=result):
             text = result.output or ""
             shown = text if result.status == "completed" else f"{result.status}: {result.reason}\n\n{text}"
-            output: Json = result.output
-            if agent.container.engine.output_shape().value_or(None) is not None and result.output:
-                output = json.loads(result.output)
+            output = decoded_output(agent, result.output)
             found = {"status": result.status, "output": output, "reason": result.reason, "run_id": run.run_id}
             return CallToolResult(
                 content=[TextContent(text=shown.strip())],

@@ -413,8 +413,8 @@ class OpenAIProtocol:
 
     def _leave(self, live: LiveRun, *, own: bool) -> None:
         """Cancel a run that no client waits for any more."""
-        if own and not live.has_ended:
-            self._service.agents[live.agent].cancel(live.task_id)
+        if own:
+            self._service.cancel(live)
 
     async def _until_ended(self, request: Request, live: LiveRun, own: bool) -> Response | None:
         """Wait for the end of a run.

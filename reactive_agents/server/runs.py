@@ -8,6 +8,7 @@ durable run the record has the rest: it is found there after a restart, and in w
 from __future__ import annotations
 
 import hashlib
+import json
 import logging
 import secrets
 import time
@@ -20,7 +21,7 @@ from urllib.parse import quote
 
 import anyio
 from attrs import define, evolve, field, frozen
-from returns.result import Failure, Result
+from returns.result import Failure, Result, Success
 from starlette.requests import Request
 
 from reactive_agents.adapters.tools.decorator import Tool
@@ -532,6 +533,10 @@ class AgentService:
         except AgentError as error:
             raise _unavailable(error) from None
 
+    def cancel(self, run: LiveRun) -> bool:
+        """Cancel a run that is under way here; return whether it could be."""
+        return not run.has_ended and isinstance(self.agents[run.agent].cancel(run.task_id), Success)
+
     # --- steering -------------------------------------------------------------------------------------------
 
     async def order(
@@ -661,7 +666,7 @@ class AgentService:
             for run in self._under_way():
                 await run.until_ended()
         for run in self._under_way():
-            if run.is_durable or isinstance(self.agents[run.agent].cancel(run.task_id), Failure):
+            if run.is_durable or not self.cancel(run):
                 run.scope.cancel()
         with anyio.move_on_after(_CANCEL_S, shield=True):
             for run in self._under_way():
@@ -707,7 +712,7 @@ class WaitingRuns(Generic[_State]):
         """Let a run wait for its client, who has seen the events up to a number."""
         earlier = self.take(key)
         if earlier is not None and earlier[0] is not run:
-            self._service.agents[earlier[0].agent].cancel(earlier[0].task_id)
+            self._service.cancel(earlier[0])
         taken = anyio.Event()
         self._left[key] = (run, after, state, taken)
 
@@ -715,7 +720,7 @@ class WaitingRuns(Generic[_State]):
             with anyio.move_on_after(self._seconds):
                 await taken.wait()
             if not taken.is_set() and self.take(key) is not None:
-                self._service.agents[run.agent].cancel(run.task_id)
+                self._service.cancel(run)
 
         spawn_on_this_loop(cancel_late)
 
@@ -807,6 +812,17 @@ def outcome_of(run: LiveRun | RecordedRun) -> AgentResult | events.TaskFailed | 
     if isinstance(read, errors.RunRefused):
         return None
     return read.failure() if isinstance(read, Failure) else read.unwrap().result
+
+
+def has_output_type(agent: ReactiveAgent[Any, Any]) -> bool:
+    """Return whether the answers of an agent are values of a type, as JSON text."""
+    return agent.container.engine.output_shape().value_or(None) is not None
+
+
+def decoded_output(agent: ReactiveAgent[Any, Any], output: str | None) -> Json:
+    """Return an answer as JSON data: the value of the agent's type, or the text."""
+    decoded: Json = json.loads(output) if output and has_output_type(agent) else output
+    return decoded
 
 
 def usage_of(figures: Figures) -> JsonObject:
