@@ -420,6 +420,9 @@ async def settle_question(
         problem = f"waits for several: {listed}" if fitting else "waits for no such answer"
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
+    value = body.get("value")
+    if question.kind == "question" and not (isinstance(value, str) and value.strip()):
+        return Failure(errors.RunRefused(run_id, "expects a text that is not blank as its answer"))
     if question.kind in ("approval", "doubt") and "approved" not in body:
         body = {"value": body["value"]}
     added = await attempt(record.answer(run_id, RunEntry(f"{question.key}=", "answer", now, to_json(body))))

@@ -16,7 +16,13 @@ from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.core.errors import RecordFailed, RunCancelled, RunRefused, ServiceMissing
-from reactive_agents.core.events import ApprovalRequested, ExecutionPaused, ModelCallCompleted, TaskCompleted
+from reactive_agents.core.events import (
+    ApprovalRequested,
+    ExecutionPaused,
+    ModelCallCompleted,
+    QuestionAsked,
+    TaskCompleted,
+)
 from reactive_agents.core.ids import RunId
 from reactive_agents.testing import ScriptedLLM, answer, call
 
@@ -330,3 +336,22 @@ async def test_a_queued_run_that_was_interrupted_goes_on(tmp_path: Path) -> None
     later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step)
     await later.runs.work(until_idle=True)
     assert (await later.runs.wait("r1")).output == "Did 1."
+
+
+@pytest.mark.parametrize("blank", ["", " \n", 5, None])
+async def test_a_question_takes_no_blank_answer_from_another_process(tmp_path: Path, blank: Any) -> None:
+    def clerk(*turns: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_ask_user()
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first, asked = clerk(call("ask-user", question="Which size?")), anyio.Event()
+    first.subscribe(lambda event: asked.set() if isinstance(event, QuestionAsked) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Order a shirt.", run_id="r1"))
+        await asked.wait()
+        group.cancel_scope.cancel()
+    other = clerk(answer("Ordered in blue."))
+    with pytest.raises(AgentError, match="not blank"):
+        await other.runs.answer("r1", blank)
+    await other.runs.answer("r1", "blue")
+    assert (await other.runs.resume("r1")).output == "Ordered in blue."

@@ -3,7 +3,9 @@
 The same request gets the same answer without a call. The key is a digest of the whole request, with its
 settings, messages and tools, and of the model and its address: a tool that gave another result, or another
 word in a prompt, makes another request. Why it is asked is not part of it. Answers are kept for ever; only
-good ones are recorded. Of equal requests at one time, one is made, and the others wait for its answer.
+good ones are recorded. Of equal requests at one time, one is made, and the others wait for its answer; where
+that fails or is cancelled, one of them takes its place. After a second failure all are made at once, so that
+many do not wait for one timeout after the other.
 """
 
 from __future__ import annotations
@@ -11,13 +13,12 @@ from __future__ import annotations
 import logging
 import os
 import sqlite3
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import aclosing, asynccontextmanager
 from hashlib import sha256
 from typing import Any, Final
 
 import anyio
-from anyio.lowlevel import EventLoopToken, current_token
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -25,7 +26,7 @@ from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LLMErrors, ServiceFailed
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, TextDelta
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, calls_on_this_loop, effect
 from reactive_agents.ports import LLM
 
 _SERVICE: Final = "response-cache"
@@ -34,7 +35,43 @@ RESPONSES = sqlite.Store(
     (("CREATE TABLE model_responses (request TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",),),
 )
 """Answers as JSON, by the digests of their requests."""
+_MOST_FAILURES: Final = 2
 _log = logging.getLogger("reactive_agents")
+
+
+class _Flight:
+    """A request under way.
+
+    Attributes:
+        answer: the recorded form of a good one.
+        has_failed: whether there is none, other than by cancellation.
+    """
+
+    def __init__(self) -> None:
+        self.has_failed = False
+        self.answer: ModelResponse | None = None
+        self._has_ended = False
+        self._waiting: list[Callable[[], object]] = []
+
+    def land(self, answer: ModelResponse | None) -> None:
+        """Give the outcome to those that wait; ``None`` for a failure."""
+        self.has_failed = answer is None
+        if answer is not None:
+            self.answer = evolve(answer, refused=(), cached=True)
+            self.end()
+
+    def end(self) -> None:
+        """Let those go on that wait."""
+        self._has_ended = True
+        for go_on in tuple(self._waiting):
+            go_on()
+
+    async def ended(self) -> None:
+        """Wait for the end."""
+        call_soon, event = calls_on_this_loop(), anyio.Event()
+        self._waiting.append(lambda: call_soon(event.set))
+        if not self._has_ended:
+            await event.wait()
 
 
 class CachedLLM:
@@ -52,7 +89,7 @@ class CachedLLM:
         self.inner = inner
         self._address = address
         self._file = sqlite.SqliteFile(path, RESPONSES, _failed)
-        self._under_way: dict[tuple[EventLoopToken, str], anyio.Event] = {}
+        self._flights: dict[str, _Flight] = {}
 
     def __getattr__(self, name: str) -> Any:
         """Return what else the inner service can do, as counting tokens."""
@@ -69,25 +106,30 @@ class CachedLLM:
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
         """As the port says."""
         key = self._key(request)
-        async with self._alone(key):
-            known = await self._find(key)
+        async with self._flight(key) as flight:
+            known = flight.answer or await self._find(key)
             if known is not None:
                 return Success(known)
             answer = await attempt(self.inner.complete(request))
             if isinstance(answer, Success):
                 await self._keep(key, answer.unwrap())
+            flight.land(answer.value_or(None))
             return answer
 
     async def stream(self, request: ModelRequest) -> AsyncGenerator[Result[ModelChunk, LLMErrors]]:
         """As the port says; the text of a recorded answer is one delta."""
         key = self._key(request)
-        async with self._alone(key):
-            known = await self._find(key)
+        async with self._flight(key) as flight:
+            known = flight.answer or await self._find(key)
             if known is None:
                 async with aclosing(self.inner.stream(request)) as chunks:  # type: ignore[type-var]
                     async for chunk in chunks:
-                        if isinstance(chunk, Success) and isinstance(chunk.unwrap(), StreamCompleted):
-                            await self._keep(key, chunk.unwrap().response)
+                        last = chunk.value_or(None)
+                        if isinstance(last, StreamCompleted):
+                            await self._keep(key, last.response)
+                            flight.land(last.response)  # before its reader, who may be slow, goes on
+                        elif isinstance(chunk, Failure):
+                            flight.land(None)
                         yield chunk
                 return
         if known.content:
@@ -99,18 +141,23 @@ class CachedLLM:
         await self._file.aclose()
 
     @asynccontextmanager
-    async def _alone(self, key: str) -> AsyncGenerator[None]:
-        """Wait until no equal request is under way on this event loop."""
-        here = current_token(), key
-        while key and (earlier := self._under_way.get(here)) is not None:
-            await earlier.wait()
-        ended = self._under_way[here] = anyio.Event()
+    async def _flight(self, key: str) -> AsyncGenerator[_Flight]:
+        """Wait for an equal request that is under way, on any event loop."""
+        flight, failures = _Flight(), 0
+        earlier = self._flights.setdefault(key, flight) if key else flight
+        while earlier is not flight and failures < _MOST_FAILURES:
+            await earlier.ended()
+            flight.answer = earlier.answer
+            if earlier.answer is not None:
+                break
+            failures += earlier.has_failed
+            earlier = self._flights.setdefault(key, flight)
         try:
-            yield
+            yield flight
         finally:
-            if self._under_way.get(here) is ended:
-                del self._under_way[here]
-            ended.set()
+            if self._flights.get(key) is flight:
+                del self._flights[key]
+            flight.end()
 
     def _key(self, request: ModelRequest) -> str:
         """Return the digest of a request; empty for one that cannot be written."""

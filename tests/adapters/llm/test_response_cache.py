@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from attrs import evolve
 from returns.pipeline import is_successful
@@ -15,14 +18,16 @@ from reactive_agents.adapters.llm.response_cache import CachedLLM
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.events import ModelCallCompleted
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.models import ModelRequest, StreamCompleted, TextDelta
+from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted, TextDelta
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt, gather
 from reactive_agents.testing import EventRecorder, ScriptedLLM, call, fail, say
 from tests.support.openai_server import Answer, OpenAIServer
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
+SILENT = ModelResponse("", "m")
 QUESTION = ModelRequest((UserMessage("What now?"),), temperature=0.5)
 TOOL = ToolDefinition("add", "Adds.", {"type": "object"})
 
@@ -50,6 +55,63 @@ async def test_equal_requests_at_one_time_are_made_once(tmp_path: Path) -> None:
     await llm.aclose()
     assert len(model.requests) == 2  # the first failed, and the next that waited asked
     assert [answer.unwrap().content for answer in answers if is_successful(answer)] == ["one"] * 3
+
+
+async def test_after_two_failures_nobody_waits_for_a_third(tmp_path: Path) -> None:
+    gone = ModelUnavailable("gone", "m")
+    model = ScriptedLLM(*[fail(gone, delay=0.01)] * 2, say("one", delay=60), say("two"))
+    llm = CachedLLM(model, tmp_path / "cache.db")
+    answers: list[str] = []
+
+    async def one() -> None:
+        answers.append((await attempt(llm.complete(QUESTION))).value_or(SILENT).content)
+        if answers[-1]:
+            group.cancel_scope.cancel()
+
+    async with anyio.create_task_group() as group:
+        for _ in range(4):
+            group.start_soon(one)
+    await llm.aclose()
+    assert answers == ["", "", "two"]
+
+
+async def test_a_request_that_waits_takes_the_place_of_a_cancelled_one(tmp_path: Path) -> None:
+    model = ScriptedLLM(say("one", delay=60), say("two"))
+    llm = CachedLLM(model, tmp_path / "cache.db")
+    async with anyio.create_task_group() as group:
+        first = anyio.CancelScope()
+
+        async def cancelled() -> None:
+            with first:
+                await attempt(llm.complete(QUESTION))
+
+        group.start_soon(cancelled)
+        await until(lambda: bool(model.requests))
+        group.start_soon(lambda: attempt(llm.complete(QUESTION)))
+        await anyio.wait_all_tasks_blocked()
+        first.cancel()
+    assert (await attempt(llm.complete(QUESTION))).unwrap().content == "two"
+    await llm.aclose()
+    assert len(model.requests) == 2
+
+
+async def test_nobody_waits_for_the_reader_of_an_answer_that_is_there(tmp_path: Path) -> None:
+    model = ScriptedLLM(say("one"))
+    llm = CachedLLM(model, tmp_path / "cache.db")
+    async with aclosing(llm.stream(QUESTION)) as chunks:
+        while not isinstance((await anext(chunks)).unwrap(), StreamCompleted):
+            pass
+        assert (await attempt(llm.complete(QUESTION))).unwrap().content == "one"
+    await llm.aclose()
+
+
+def test_threads_that_ask_the_same_at_one_time_ask_once(tmp_path: Path) -> None:
+    with OpenAIServer(Answer("one", delay_s=0.2), Answer("two")) as server:
+        builder = ReactiveAgents.create().with_model("openai/m", base_url=server.base_url, api_key="k")
+        agent = builder.with_response_cache(tmp_path / "cache.db").build()
+        with ThreadPoolExecutor(4) as threads:
+            outputs = [each.output for each in threads.map(agent.run_sync, ["What now?"] * 4)]
+    assert (outputs, len(server.requests)) == (["one"] * 4, 1)
 
 
 @pytest.mark.parametrize(

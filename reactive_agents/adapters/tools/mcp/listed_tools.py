@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -19,7 +19,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.call_checks import shorten
 from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
-from reactive_agents.adapters.tools.mcp.server import McpServer, shown
+from reactive_agents.adapters.tools.mcp.server import McpServer, read_as, shown
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import ASK_USER, RESERVED_NAMES, Risk, ToolDefinition
@@ -102,11 +102,11 @@ def define_tools(
                 left_out = _leave_out(server, tool.name, error)
                 if withheld is not None:
                     withheld.append(left_out)
-    counts = Counter(_read_as(valid_name(server.named(tool.name))) for server, tool, _, _ in offered)
-    others = {*map(_read_as, taken), *RESERVED_NAMES, ASK_USER}
+    counts = Counter(read_as(valid_name(server.named(tool.name))) for server, tool, _, _ in offered)
+    others = {*map(read_as, taken), *RESERVED_NAMES, ASK_USER}
     names = {valid_name(server.named(tool.name)) for server, tool, _, _ in offered}
-    plain = {name for name in names if counts[_read_as(name)] == 1 and _read_as(name) not in others}
-    used = set(taken) | plain
+    plain = {name for name in names if counts[read_as(name)] == 1 and read_as(name) not in others}
+    used = _Names((*taken, *plain, *RESERVED_NAMES, ASK_USER))
     listed = []
     for server, tool, parameters, check in offered:
         wanted = server.named(tool.name)
@@ -118,9 +118,17 @@ def define_tools(
     return tuple(listed)
 
 
-def _read_as(name: str) -> str:
-    """Return a name as models read it, who mistake case and separators."""
-    return name.replace("_", "-").casefold()
+class _Names:
+    """Names that are taken, also by those that differ only in case and separators."""
+
+    def __init__(self, names: Iterable[str]) -> None:
+        self._names = {*map(read_as, names)}
+
+    def __contains__(self, name: object) -> bool:
+        return read_as(str(name)) in self._names
+
+    def add(self, name: str) -> None:
+        self._names.add(read_as(name))
 
 
 def _inspect(tool: Tool, parameters: JsonObject, inspect: InspectText) -> None:

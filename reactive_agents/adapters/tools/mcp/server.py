@@ -39,24 +39,41 @@ def _check_approval(_: Any, attribute: Attribute[Any], value: object) -> None:
 
 
 def _names(value: Iterable[str] | None) -> tuple[str, ...] | None:
-    return (value,) if isinstance(value, str) else None if value is None else tuple(value)
+    return (value,) if isinstance(value, str) else tuple(value) if isinstance(value, Iterable) else value
 
 
-def _check_only(_: Any, attribute: Attribute[Any], value: tuple[object, ...] | None) -> None:
-    if value is not None and not (value and all(isinstance(name, str) and name for name in value)):
+def _check_only(_: Any, attribute: Attribute[Any], value: object) -> None:
+    if value is not None and not (isinstance(value, tuple) and value and all(map(_is_text, value))):
         raise ValueError(f"{attribute.name}: got {value!r}, expected names of tools.")
 
 
-def _check_prefix(_: Any, attribute: Attribute[str], value: str) -> None:
-    if value:
-        _check_name(_, attribute, value)
+def _check_prefix(_: Any, attribute: Attribute[str], value: object) -> None:
+    if value != "" and not (isinstance(value, str) and _NAME.fullmatch(value)):
+        expected = "at most 32 letters, digits, '_' and '-'"
+        raise ValueError(f"{attribute.name}: got {value!r}, expected {expected}.")
 
 
-def _check_renamed(_: Any, attribute: Attribute[Any], value: Mapping[str, str]) -> None:
+def _check_renamed(_: Any, attribute: Attribute[Any], value: object) -> None:
+    if not (isinstance(value, Mapping) and all(map(_is_text, value))):
+        raise ValueError(f"{attribute.name}: got {value!r}, expected new names by names of tools.")
+    given: dict[str, object] = {}
     for old, new in value.items():
-        if not _TOOL_NAME.fullmatch(new):
+        if not (isinstance(new, str) and _TOOL_NAME.fullmatch(new)):
             expected = "1 to 64 letters, digits, '_' and '-'"
             raise ValueError(f"{attribute.name}: got {new!r} for {old!r}, expected {expected}.")
+        other = given.setdefault(read_as(new), old)
+        if other != old:
+            expected = "names that differ in more than case and separators"
+            raise ValueError(f"{attribute.name}: got {new!r} for {other!r} and {old!r}, expected {expected}.")
+
+
+def _is_text(value: object) -> bool:
+    return isinstance(value, str) and bool(value)
+
+
+def read_as(name: str) -> str:
+    """Return a name as models read it, who mistake case and separators."""
+    return name.replace("_", "-").casefold()
 
 
 def _is_address(url: str) -> bool:
@@ -119,6 +136,8 @@ class McpServer:
         if (self.command is None) == (self.url is None):
             got = "neither" if self.command is None else "both"
             raise ValueError(f"command, url: got {got}, expected one of them (server {self.name!r}).")
+        if self.only is not None and (left := sorted(self.rename.keys() - set(self.only))):
+            raise ValueError(f"rename: got {', '.join(left)}, expected names that are in only.")
         if self.url is None:
             self._refuse("url", self.headers, "headers")
             if not self.command or "\0" in self.command:

@@ -43,8 +43,15 @@ def test_names_that_collide_get_the_name_of_their_server() -> None:
 
 def test_no_tool_takes_a_name_that_reads_like_another() -> None:
     found = names((WEB, ["ask-user", "Ask_User", "final_answer", "file_read", "READ"]), taken=("file-read",))
-    assert found == ["web-ask-user", "web-Ask_User", "web-final_answer", "web-file_read", "READ"]
+    assert found == ["web-ask-user", "web-Ask_User-2", "web-final_answer", "web-file_read", "READ"]
     assert names((FILES, ["read_all"]), (WEB, ["Read-All"])) == ["files-read_all", "web-Read-All"]
+    assert names((FILES, ["read", "Files_Read"]), (WEB, ["read"])) == [
+        "files-read-2",
+        "Files_Read",
+        "web-read",
+    ]
+    final = McpServer("final", command="a")
+    assert names((final, ["answer"]), (WEB, ["answer"])) == ["final-answer-2", "web-answer"]
 
 
 def test_a_server_has_a_bounded_number_of_tools(caplog: pytest.LogCaptureFixture) -> None:
@@ -73,7 +80,20 @@ def test_a_configuration_chooses_and_names_the_tools(caplog: pytest.LogCaptureFi
 
 
 @pytest.mark.parametrize(
-    "options", [{"only": []}, {"only": [""]}, {"prefix": "a b"}, {"rename": {"read": "a b"}}], ids=str
+    "options",
+    [
+        {"only": []},
+        {"only": [""]},
+        {"only": 5},
+        {"prefix": "a b"},
+        {"prefix": None},
+        {"rename": {"read": "a b"}},
+        {"rename": None},
+        {"rename": {"": "a"}},
+        {"rename": {"read": "find-it", "search": "Find_It"}},
+        {"rename": {"read": "a"}, "only": ["search"]},
+    ],
+    ids=str,
 )
 def test_names_that_no_tool_can_have_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=next(iter(options))):
