@@ -244,8 +244,7 @@ class QueueWorker:
 
     def _is_held(self, begun: _Begun) -> bool:
         """Return whether a run waits, for a person or since it is paused."""
-        context = None if begun.task_id is None else self._engine.get_context(begun.task_id)
-        return isinstance(context, Some) and context.unwrap().agent_state == "paused"
+        return begun.task_id is not None and waits_for_person(self._engine, begun.task_id)
 
     # --- schedules ----------------------------------------------------------------------------------------
 
@@ -272,6 +271,12 @@ class QueueWorker:
             is_new = _value(await attempt(self._record.add_scheduled(schedule, run, following)))
             if is_new and self._queues is not None:
                 _value(await attempt(self._queues.submit(run)))
+
+
+def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:
+    """Return whether a run of this process waits, for a person or since it is paused."""
+    context = engine.get_context(task_id)
+    return isinstance(context, Some) and context.unwrap().agent_state == "paused"
 
 
 def next_time(cron: str, timezone: str, after: datetime) -> datetime:

@@ -12,19 +12,19 @@ from collections.abc import Callable, Iterable
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, TypeVar, cast
 
 import anyio
 from attrs import define, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.queue_worker import QueueWorker
+from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.core import errors
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import (
     OpenQuestion,
@@ -47,6 +47,7 @@ from reactive_agents.ports import QueueEngine, RunRecord
 R = TypeVar("R")
 _A = TypeVar("_A")
 
+RECOVERED_AT_ONCE = 8
 _POLL_S = 0.25
 _log = logging.getLogger("reactive_agents")
 
@@ -128,19 +129,45 @@ class Runs(Generic[R]):
             raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
         return self._present(outcome.unwrap())
 
-    async def recover(self, *, deps: Any = None) -> dict[RunId, Result[R, errors.RuntimeErrors]]:
-        """Continue all interrupted runs of the agent, and return how each ended."""
-        found = _value(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
-        outcomes: dict[RunId, Result[R, errors.RuntimeErrors]] = {}
+    async def recover(
+        self, *, deps: Any = None, concurrency: int = RECOVERED_AT_ONCE
+    ) -> dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]]:
+        """Continue all interrupted runs, the oldest first; return how each ended.
 
-        async def resume(run_id: RunId) -> None:
-            outcome = await self._resumed(run_id, deps=deps)
-            outcomes[run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
+        One that cannot be continued does not keep the others.
+
+        Args:
+            concurrency: the most runs at the same time, 1 or more; those that wait for a person, or that
+                another process has under way, do not count.
+        """
+        _value_of_limits(concurrency, None, None, 0)
+        found = _value(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
+        outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
+        here: dict[RunId, TaskId] = {}
+        ended = anyio.Event()
+
+        async def resume(run: RecordedRun) -> None:
+            outcome = await self._continued(deps, run, "")
+            outcomes[run.run_id] = outcome.map(self._present).alt(lambda failed: failed.error)
+            here.pop(run.run_id, None)
+            ended.set()
 
         async with anyio.create_task_group() as group:
             for run_id in found:
-                group.start_soon(resume, run_id)
-        return outcomes
+                while sum(not waits_for_person(self._engine, each) for each in here.values()) >= concurrency:
+                    ended = anyio.Event()
+                    with anyio.move_on_after(_POLL_S):
+                        await ended.wait()
+                try:
+                    run = await self.find(run_id)
+                except AgentError as error:
+                    _log.warning("The run %s cannot be continued: %s", run_id, error)
+                    outcomes[run_id] = Failure(cast(errors.RecordErrors, error.error))
+                    continue
+                if not run.is_held:
+                    here[run_id] = run.task.id
+                group.start_soon(resume, run)
+        return {run_id: outcomes[run_id] for run_id in found}
 
     async def wait(self, run_id: str) -> R:
         """Return the result of a run when it has ended, wherever it is under way."""

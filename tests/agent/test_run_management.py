@@ -11,19 +11,27 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
-from returns.result import Success
+from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.core.errors import RecordFailed, RunCancelled, RunRefused, ServiceMissing
+from reactive_agents.core.errors import LLMErrors, RecordFailed, RunCancelled, RunRefused, ServiceMissing
 from reactive_agents.core.events import (
+    AgentEvent,
     ApprovalRequested,
     ExecutionPaused,
     ModelCallCompleted,
     QuestionAsked,
     TaskCompleted,
+    TaskFailed,
+    TaskStarted,
 )
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.core.run_record import RecordedRun
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call
 
 pytestmark = pytest.mark.anyio
@@ -87,6 +95,56 @@ async def test_recover_returns_how_each_run_ended(tmp_path: Path) -> None:
     outcomes = await agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step).runs.recover()
     assert [type(each) for each in outcomes.values()] == [Success]
     assert list(outcomes) == [RunId("r1")]
+
+
+class Clerk(ScriptedLLM):
+    """Answers each task; asks back first where the task says so."""
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        self.requests.append(request)
+        texts = [each.content for each in request.messages if isinstance(each, UserMessage | ToolMessage)]
+        await anyio.lowlevel.checkpoint()
+        if "ask" in texts[0] and len(texts) == 1:
+            return Success(ModelResponse("", "m", (ToolCall("c1", "ask-user", {"question": "Which?"}),)))
+        return Success(ModelResponse("", "m", (ToolCall("c2", "final-answer", {"answer": "It is done."}),)))
+
+
+async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_path: Path) -> None:
+    described = ReactiveAgents.create().with_llm(Clerk()).with_reasoning().with_ask_user()
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    record = one.container.memory.record().unwrap()
+    names = [RunId(f"r{number}") for number in range(200)]
+    for number, name in enumerate(names):
+        task = one.new_task("Please ask back." if number < 3 else f"Do {number}.")
+        await attempt(record.add(RecordedRun(name, one.agent_id, task, status="open")))
+    with closing(sqlite3.connect(tmp_path / "r.db")) as file, file:
+        file.execute("UPDATE runs SET task = '{' WHERE run_id = 'r5'")
+        file.execute(
+            """UPDATE runs SET attempt = 1, definition = '{"tools": "others"}' WHERE run_id = 'r6'"""
+        )
+    begun, under_way, most = list[str](), set[str](), 0
+
+    def follow(event: AgentEvent) -> None:
+        nonlocal most
+        if isinstance(event, TaskStarted):
+            begun.append(event.run_id)
+            under_way.add(event.run_id)
+            most = max(most, len(under_way))
+        elif isinstance(event, TaskCompleted | TaskFailed | QuestionAsked):
+            under_way.discard(event.run_id)
+        if isinstance(event, TaskCompleted) and event.run_id == names[-1]:
+            for question in one.pending_questions():
+                one.answer(question.run_id, question.question_id, "That one.")
+
+    one.subscribe(follow)
+    outcomes = await one.runs.recover(concurrency=1)
+    await one.aclose()
+    assert list(outcomes) == names
+    assert {name for name, each in outcomes.items() if isinstance(each, Failure)} == {"r5", "r6"}
+    assert (begun, most) == ([name for name in names if name != "r5"], 1)
+    with pytest.raises(AgentError, match="concurrency"):
+        await one.runs.recover(concurrency=0)
 
 
 async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
