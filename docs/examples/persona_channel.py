@@ -28,7 +28,7 @@ from reactive_agents.server import create_persona_app
 from reactive_agents.server.process import DrainingServer, bound_socket
 from reactive_agents.testing import ScriptedLLM, forever, say
 
-SECRET, POSTED = "a secret of both sides", Queue[str]()
+SECRET, POSTED = os.environ.setdefault("SHOP_SECRET", "a secret of both sides"), Queue[str]()
 
 
 async def take(request: Request) -> Response:
@@ -37,7 +37,6 @@ async def take(request: Request) -> Response:
 
 
 def main() -> None:
-    os.environ["SHOP_SECRET"] = SECRET
     model = ScriptedLLM(forever(say("The Kestrel stove burns 132 grams of gas an hour.")))
     with TemporaryDirectory() as folder, bound_socket("127.0.0.1", 0) as listening:
         address = f"http://127.0.0.1:{listening.getsockname()[1]}"
