@@ -427,7 +427,11 @@ class SlackChannel:
             user,
             content,
             now,
-            details={"direct": is_direct, "mentioned": bool(bot) and f"<@{bot}" in _text(given, "text")},
+            details={
+                "direct": is_direct,
+                "mentioned": bool(bot) and f"<@{bot}" in _text(given, "text"),
+                "thread": thread != moment,
+            },
             user=user,
             tenant=team,
         )
@@ -612,7 +616,10 @@ class MatrixChannel:
             user,
             body.replace(self._config.user, f"@{self._name}"),
             now,
-            details={"mentioned": isinstance(users, list) and self._config.user in users},
+            details={
+                "mentioned": isinstance(users, list) and self._config.user in users,
+                "thread": bool(root),
+            },
             user=user,
             tenant=self._config.tenant,
         )

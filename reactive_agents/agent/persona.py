@@ -27,6 +27,7 @@ from reactive_agents.agent.description import AgentComponents, not_an_attribute
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
+from reactive_agents.agent.tool_references import imported
 from reactive_agents.agent.validation import changed_options, wrong_embedder, wrong_place, wrong_text
 from reactive_agents.containers.composition import Lifetimes, Object, Provider, Singleton
 from reactive_agents.containers.layers import CoreLayer
@@ -47,6 +48,7 @@ from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
     Deliver,
     Describe,
+    Engage,
     Persona,
     PersonaDomain,
     PersonaInbox,
@@ -69,6 +71,7 @@ class DomainComponents:
         deliver: delivers answers.
         deps: the dependencies of the domain's runs.
         channel: the platform of its events and answers, in place of a configured one.
+        engage: decides on events that the policy allows.
     """
 
     agent: AgentComponents | None = None
@@ -76,6 +79,7 @@ class DomainComponents:
     deliver: Deliver | None = None
     deps: Any = field(default=None, repr=False)
     channel: ports.Channel | None = None
+    engage: Engage | None = None
 
 
 @frozen(eq=False)
@@ -84,6 +88,7 @@ class _ResolvedDomain:
     agent: ResolvedAgent
     components: DomainComponents
     templates: tuple[PlanTemplate, ...]
+    reasoning: bool | None
 
 
 def assemble_persona(
@@ -113,7 +118,10 @@ def assemble_persona(
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
     resolved: list[_ResolvedDomain] = []
     for domain in config.domains:
-        given = components.get(domain.name, DomainComponents())
+        completed = _with_functions(domain, components.get(domain.name, DomainComponents()))
+        if isinstance(completed, Failure):
+            return completed
+        given = completed.unwrap()
         opened = _open_channel(domain, given, config.name)
         if isinstance(opened, Failure):
             return opened
@@ -122,6 +130,27 @@ def assemble_persona(
             return found
         resolved.append(found.unwrap())
     return Success(_compose(config, tuple(resolved), store, embedder))
+
+
+def _with_functions(
+    domain: DomainConfig, components: DomainComponents
+) -> Result[DomainComponents, ConfigErrors]:
+    """Return the components with the functions that the configuration names."""
+    for name, named in (
+        ("describe", domain.describe),
+        ("deliver", domain.deliver),
+        ("engage", domain.engage),
+    ):
+        if named is None or getattr(components, name) is not None:
+            continue
+        option = f"domains.{domain.name}.{name}.function"
+        found = imported(named.function, option)
+        if isinstance(found, Failure):
+            return found
+        if not callable(found.unwrap()):
+            return Failure(InvalidConfig(option, repr(named.function), "the name of a function"))
+        components = evolve(components, **{name: found.unwrap()})
+    return Success(components)
 
 
 def _open_channel(
@@ -164,7 +193,9 @@ def _resolve_domain(
         agent = evolve(agent, model=config.model)
         own = own if own.llm is not None else evolve(own, llm=llm)
     return resolve_agent(agent, own).map(
-        lambda resolved: _ResolvedDomain(domain.name, resolved, components, domain.templates)
+        lambda resolved: _ResolvedDomain(
+            domain.name, resolved, components, domain.templates, domain.reasoning
+        )
     )
 
 
@@ -248,6 +279,8 @@ def _domains(
             each.templates,
             each.components.deps,
             each.components.channel,
+            each.reasoning,
+            each.components.engage,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
@@ -505,6 +538,8 @@ class Personas:
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
         channel: ChannelConfig | ports.Channel | None = None,
+        reasoning: bool | None = None,
+        engage: Engage | None = None,
     ) -> Personas: ...
 
     @overload
@@ -518,6 +553,8 @@ class Personas:
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
         channel: ChannelConfig | ports.Channel | None = None,
+        reasoning: bool | None = None,
+        engage: Engage | None = None,
     ) -> Personas: ...
 
     def with_domain(
@@ -530,6 +567,8 @@ class Personas:
         deliver: Deliver | None = None,
         templates: Sequence[PlanTemplate] = (),
         channel: ChannelConfig | ports.Channel | None = None,
+        reasoning: bool | None = None,
+        engage: Engage | None = None,
     ) -> Personas:
         """Add a domain, or replace the one of that name.
 
@@ -540,16 +579,18 @@ class Personas:
             deliver: delivers answers; without it they are in the outcome alone.
             templates: plans for known kinds of events; the first that matches is used.
             channel: the platform that its events come from and its answers go to, in place of ``deliver``.
+            reasoning: whether its events are planned and evaluated; as the persona's by default.
+            engage: decides on events that the engagement policy allows.
         """
         described = agent or ReactiveAgents.create().with_reasoning()
         others = tuple(each for each in self.config.domains if each.name != name)
         configured = channel if isinstance(channel, ChannelConfig) else None
-        domain = DomainConfig(name, described.config, tuple(templates), configured)
+        domain = DomainConfig(name, described.config, tuple(templates), configured, reasoning)
         config = evolve(self.config, domains=(*others, domain))
         given = None if isinstance(channel, ChannelConfig) else channel
         components = {
             **self.components,
-            name: DomainComponents(described.components, describe, deliver, deps, given),
+            name: DomainComponents(described.components, describe, deliver, deps, given, engage),
         }
         return evolve(
             self, config=config, components=components, problems=(*self.problems, *described.problems)

@@ -23,6 +23,13 @@ _defaults = personas.PersonaSettings(PersonaId("persona"), "persona")
 
 
 @frozen
+class FunctionConfig:
+    """A function of the program, as ``module:function``."""
+
+    function: str = field(validator=min_len(1))
+
+
+@frozen
 class DomainConfig:
     """One domain of a persona.
 
@@ -31,12 +38,19 @@ class DomainConfig:
         agent: the agent that executes steps; without a model it uses the persona's.
         templates: plans for known kinds of events, without a model; the first that matches is used.
         channel: the platform that its events come from and its answers go to.
+        reasoning: as that of the persona; ``None`` for the same.
+        describe: a function that makes the task's description from an event, likewise ``deliver`` and
+            ``engage``; see :meth:`Personas.with_domain`.
     """
 
     name: str = field(validator=min_len(1))
     agent: AgentConfig = field(factory=lambda: AgentConfig(reasoning=ReasoningConfig()))
     templates: tuple[personas.PlanTemplate, ...] = ()
     channel: ChannelConfig | None = None
+    reasoning: bool | None = None
+    describe: FunctionConfig | None = None
+    deliver: FunctionConfig | None = None
+    engage: FunctionConfig | None = None
 
 
 class EngagementOptions(TypedDict, total=False):
@@ -48,6 +62,13 @@ class EngagementOptions(TypedDict, total=False):
     ignored_authors: Sequence[str]
     peers: Sequence[str]
     max_peer_turns: int
+    mentions_only: bool
+    names: Sequence[str]
+    quiet_hours: Sequence[str]
+    timezone: str
+    urgent: float
+    staff: Sequence[str]
+    handover_s: float
 
 
 class LearningOptions(TypedDict, total=False):

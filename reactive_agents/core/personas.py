@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from math import log2
 from typing import Literal, NewType, TypeAlias
+from zoneinfo import ZoneInfo
 
-from attrs import evolve, field, frozen
-from attrs.validators import and_, ge, gt, le, min_len, optional
+from attrs import Attribute, evolve, field, frozen
+from attrs.validators import and_, deep_iterable, ge, gt, le, matches_re, min_len, optional
 
 from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
@@ -465,6 +466,16 @@ _count = ge(1)
 _seconds = gt(0.0)
 
 
+_HOURS = r"(?:[01]\d|2[0-3]):[0-5]\d-(?:[01]\d|2[0-3]):[0-5]\d"
+
+
+def _is_timezone(instance: object, attribute: Attribute[str], value: str) -> None:
+    try:
+        ZoneInfo(value)
+    except (KeyError, OSError, ValueError):
+        raise ValueError(f"{attribute.name}: got {value!r}, expected a time zone such as UTC") from None
+
+
 @frozen(eq=False, repr=False)
 class EngagementPolicy(Value):
     """Rules for which events a persona engages with.
@@ -477,6 +488,14 @@ class EngagementPolicy(Value):
         peers: names of other personas in its rooms.
         max_peer_turns: maximum messages of personas in a row to which it answers another one, 0 or more; a
             message of a person resets the count.
+        mentions_only: whether it answers only messages that mention it, those of direct conversations, and
+            those of threads in which it has answered.
+        names: names by which it is mentioned, besides its own.
+        quiet_hours: times of each day in which it declines, such as ``22:00-07:00``.
+        timezone: of the quiet hours.
+        urgent: 0 to 1; events of this priority or more are answered in quiet hours.
+        staff: authors who take over: it declines their messages, and all of the room for a while after.
+        handover_s: seconds of that while, above 0.
     """
 
     min_priority: float = field(default=0.0, validator=_fraction)
@@ -485,6 +504,13 @@ class EngagementPolicy(Value):
     ignored_authors: tuple[str, ...] = ()
     peers: tuple[str, ...] = ()
     max_peer_turns: int = field(default=2, validator=ge(0))
+    mentions_only: bool = False
+    names: tuple[str, ...] = ()
+    quiet_hours: tuple[str, ...] = field(default=(), validator=deep_iterable(matches_re(_HOURS)))
+    timezone: str = field(default="UTC", validator=_is_timezone)
+    urgent: float = field(default=1.0, validator=_fraction)
+    staff: tuple[str, ...] = ()
+    handover_s: float = field(default=3_600.0, validator=_seconds)
 
 
 @frozen(eq=False, repr=False)

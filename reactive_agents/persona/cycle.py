@@ -105,6 +105,12 @@ class Cycle:
     step_cost_usd: float = 0.0
 
     @property
+    def reasons(self) -> bool:
+        """Whether events of its domain are planned and evaluated."""
+        own = self.domain.reasoning
+        return self.settings.reasoning if own is None else own
+
+    @property
     def tokens(self) -> int:
         """All tokens so far, those of the steps included."""
         return self.meter.usage.tokens + self.step_tokens

@@ -8,16 +8,25 @@ from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime, timedelta
 from types import MappingProxyType
 from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 from attrs import evolve, field, frozen
 
 from reactive_agents.core import personas
 from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.persona_queue import Utterance
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Channel
 
 Describe: TypeAlias = Callable[[personas.DomainEvent], str]
 """Makes the description of a task from an event, as a sentence."""
+
+Engage: TypeAlias = Callable[..., Any]
+"""Decides on an event that the policy allows: ``def engage(event, transcript)``, plain or ``async``.
+
+It returns ``True`` or ``False``, or an ``EngagementDecision`` with the reason. ``transcript`` has the earlier
+messages of the room, oldest first.
+"""
 
 Deliver: TypeAlias = Callable[..., Awaitable[str | None]]
 """Delivers a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
@@ -48,6 +57,8 @@ class PersonaDomain:
         templates: plans for known kinds of events; the first that matches is used.
         deps: the dependencies of the runs of the steps.
         channel: the platform of its events and answers, in place of ``deliver``.
+        reasoning: as that of the persona; ``None`` for the same.
+        engage: decides on events that the policy allows.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -60,12 +71,34 @@ class PersonaDomain:
     templates: tuple[personas.PlanTemplate, ...] = ()
     deps: Any = field(default=None, repr=False)
     channel: Channel | None = None
+    reasoning: bool | None = None
+    engage: Engage | None = None
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
             problem = template_problem(template)
             if problem is not None:
                 raise ValueError(f"PersonaDomain: {problem.message}")
+
+    async def decide(
+        self, event: personas.DomainEvent, transcript: Sequence[Utterance]
+    ) -> personas.EngagementDecision:
+        """Return the decision of the function of the program.
+
+        Raises:
+            Exception: as the function does.
+        """
+        allowed = personas.EngagementDecision(True, "The engagement policy allows it.")
+        if self.engage is None:
+            return allowed
+        decided = self.engage(event, transcript)
+        if inspect.isawaitable(decided):
+            decided = await decided
+        if isinstance(decided, personas.EngagementDecision):
+            return decided
+        return (
+            allowed if decided else personas.EngagementDecision(False, "A rule of the program declined it.")
+        )
 
     @property
     def delivers(self) -> bool:
@@ -164,6 +197,7 @@ def should_engage(
     recent: Sequence[datetime],
     now: datetime,
     peer_turns: int = 0,
+    transcript: Sequence[Utterance] = (),
 ) -> personas.EngagementDecision:
     """Decide whether a persona engages with an event.
 
@@ -171,6 +205,7 @@ def should_engage(
         name: the persona's own name; it does not answer its own messages.
         recent: when it engaged with events of the same room.
         peer_turns: number of messages of personas since the last one of a person.
+        transcript: the earlier messages of the room, oldest first.
     """
     if event.author == name:
         return personas.EngagementDecision(False, "The persona is its author.")
@@ -180,6 +215,15 @@ def should_engage(
         return personas.EngagementDecision(
             False, f"It is of a persona, and no person has spoken for {peer_turns} message(s)."
         )
+    if event.author in policy.staff:
+        return personas.EngagementDecision(False, "A person of the staff speaks.")
+    heard = [each.at for each in transcript if each.author in policy.staff]
+    if heard and now - heard[-1] < timedelta(seconds=policy.handover_s):
+        return personas.EngagementDecision(False, "A person of the staff has taken over.")
+    if policy.mentions_only and not _is_addressed(event, (name, *policy.names), transcript):
+        return personas.EngagementDecision(False, "It does not mention the persona.")
+    if event.priority < policy.urgent and is_quiet(policy, now):
+        return personas.EngagementDecision(False, "It came in the quiet hours.", refused=True)
     if event.priority < policy.min_priority:
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
@@ -192,3 +236,32 @@ def should_engage(
             refused=True,
         )
     return personas.EngagementDecision(True, "The engagement policy allows it.")
+
+
+def is_quiet(policy: personas.EngagementPolicy, now: datetime) -> bool:
+    """Return whether a time is within the quiet hours, in their time zone.
+
+    >>> night = personas.EngagementPolicy(quiet_hours=("22:00-07:00",))
+    >>> at = "2026-01-01T{}:00Z"
+    >>> [is_quiet(night, datetime.fromisoformat(at.format(hour))) for hour in ("06", "07", "21", "22")]
+    [True, False, False, True]
+    """
+    clock = f"{now.astimezone(ZoneInfo(policy.timezone)):%H:%M}"
+    for hours in policy.quiet_hours:
+        begin, _, end = hours.partition("-")
+        if begin <= clock < end or (begin >= end and (clock >= begin or clock < end)):
+            return True
+    return False
+
+
+def _is_addressed(event: personas.DomainEvent, names: Sequence[str], transcript: Sequence[Utterance]) -> bool:
+    """Return whether an event is for the persona.
+
+    That is a mention, a private message, or one in a thread in which it has answered.
+    """
+    if event.details.get("mentioned") is True or event.details.get("direct") is True:
+        return True
+    if event.details.get("thread") is True and any(not each.author for each in transcript):
+        return True
+    spoken = (re.escape(name) for name in names if name)
+    return re.search(rf"(?<!\w)@?(?:{'|'.join(spoken)})(?!\w)", event.content, re.IGNORECASE) is not None

@@ -395,7 +395,11 @@ class Persona:
         await cycle.publish(
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
-        decision = await self._decide(event, cycle)
+        try:
+            decision = await self._decide(event, cycle)
+        except Exception as error:  # noqa: BLE001 - an engage function is the user's code
+            reason = f"Whether to engage could not be decided: {type(error).__name__}: {error}"
+            return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
         if decision.engage:
             event, decision = await self._guarded(event, decision, cycle)
         await cycle.publish(
@@ -457,7 +461,10 @@ class Persona:
             recent=recent,
             now=self.services.clock.now(),
             peer_turns=len(tuple(takewhile(not_, of_people))),
+            transcript=cycle.transcript,
         )
+        if decision.engage:
+            decision = await cycle.domain.decide(event, cycle.transcript)
         if decision.engage:
             reached = await cycle.read_limits()
             if reached:
@@ -565,7 +572,7 @@ class Persona:
         elif outcome.status != "declined" and fallback:
             key = f"{outcome.event_id}#fallback"
             messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
-        evaluates = plan is not None and self.settings.reasoning and self.settings.evaluation != "off"
+        evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.cost_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))

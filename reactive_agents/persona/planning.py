@@ -63,7 +63,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     Two kinds of plans need no model call: that of a template that matches the event, and a completed plan of
     the same domain for a similar task, which is reused.
     """
-    if not cycle.settings.reasoning:
+    if not cycle.reasons:
         return FormulatedPlan(_reactive_plan(task, event, cycle), "Planning is switched off.")
     template = matching_template(cycle.domain.templates, event.content)
     if template is not None:

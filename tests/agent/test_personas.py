@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +55,36 @@ async def test_the_file_that_configures_a_persona_is_not_written_by_it(tmp_path:
     assert called
     assert not any(event.success for event in called)
     assert json.loads(path.read_text())["name"] == "Ada"
+
+
+async def test_functions_of_a_domain_can_be_named_in_its_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_rules.py").write_text(
+        "SENT = []\nasync def deliver(event, text):\n    SENT.append(text)\n"
+        "def describe(event):\n    return 'Say it: ' + event.content\n"
+        "def engage(event, transcript):\n    return event.author != 'Eve'\n"
+    )
+    monkeypatch.syspath_prepend(tmp_path)
+    functions = {name: {"function": f"shop_rules:{name}"} for name in ("deliver", "describe", "engage")}
+    path = tmp_path / "ada.json"
+    domain: dict[str, Any] = {"name": "chat", "reasoning": False, **functions}
+    described = {"name": "Ada", "memory": str(tmp_path / "ada.db"), "domains": [domain]}
+    path.write_text(json.dumps(described))
+    llm = ScriptedLLM(forever(say("So.")))
+    with pytest.raises(AgentError, match="allow_tools_from"):
+        Personas.from_config(path).with_llm(llm).build()
+    async with Personas.from_config(path, allow_tools_from=("shop_rules",)).with_llm(llm).build() as ada:
+        outcome = await ada.send("Is it so?")
+        assert (await ada.send("Is it?", author="Eve")).status == "declined"
+    assert sys.modules["shop_rules"].SENT == ["So."]
+    assert outcome.plan is not None
+    assert outcome.plan.task.description == "Say it: Is it so?"
+    for wrong in ("shop_rules:SENT", "shop_rules:missing"):
+        domain["engage"] = {"function": wrong}
+        path.write_text(json.dumps(described))
+        with pytest.raises(AgentError, match=r"domains\.chat\.engage\.function"):
+            Personas.from_config(path, allow_tools_from=("shop_rules",)).with_llm(llm).build()
 
 
 async def test_each_domain_has_its_own_tools_role_and_output_channel(tmp_path: Path) -> None:

@@ -412,7 +412,7 @@ async def test_slack_is_answered_in_the_thread_of_the_message_once(tmp_path: Pat
     assert (outcome.room.tenant, outcome.room.context_id) == ("T1", "C1/1700000000.000100")
     assert outcome.plan is not None
     assert outcome.plan.event.content == "@Mira see this (https://a.example) <3"
-    assert outcome.plan.event.details == {"direct": False, "mentioned": True}
+    assert outcome.plan.event.details == {"direct": False, "mentioned": True, "thread": False}
 
 
 async def test_slack_sends_much_that_is_no_message_of_a_person(tmp_path: Path) -> None:
