@@ -16,9 +16,9 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeAlias
 
-from attrs import define, frozen
+from attrs import define, evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field
 from returns.result import Failure
 from starlette.requests import Request
@@ -29,12 +29,24 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import errors, events
 from reactive_agents.core.content import Content
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.message_formats import messages_from_openai
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
+from reactive_agents.core.run_record import RecordedRun
 from reactive_agents.core.tasks import AgentResult
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import AgentService, LiveRun, RunRequest, stored_name
+from reactive_agents.server.runs import (
+    AgentService,
+    LiveRun,
+    RunRequest,
+    keyed_run_id,
+    new_run_id,
+    outcome_of,
+    shown_name,
+    stored_name,
+)
 from reactive_agents.server.web import (
     HEARTBEAT,
     EventStream,
@@ -48,6 +60,22 @@ from reactive_agents.server.web import (
 )
 
 Handler = Callable[[Request], Awaitable[Response]]
+Run: TypeAlias = LiveRun | RecordedRun
+
+_STORED = "openai_response"
+"""The member of a run's metadata that has the response which it was begun for."""
+_KEPT = (
+    "instructions",
+    "previous_response_id",
+    "conversation",
+    "store",
+    "max_output_tokens",
+    "user",
+    "temperature",
+    "top_p",
+    "metadata",
+)
+"""The fields of a request that its response repeats."""
 
 # --- requests -------------------------------------------------------------------------------------------
 
@@ -229,19 +257,20 @@ def _failure(live: LiveRun) -> Problem | None:
             return Problem(503, "interrupted", "The run was interrupted.", headers=once)
 
 
-def _result(live: LiveRun) -> AgentResult:
-    assert isinstance(live.outcome, events.TaskCompleted)
-    return live.outcome.result
+def _result(run: Run) -> AgentResult:
+    result = outcome_of(run)
+    assert isinstance(result, AgentResult)
+    return result
 
 
 def _text_of(result: AgentResult) -> str:
     return result.text or ""
 
 
-def _about(live: LiveRun) -> dict[str, Any]:
+def _about(run: Run) -> dict[str, Any]:
     """Return what the protocol has no place for."""
-    result = _result(live)
-    return {"run_id": live.run_id, "status": result.status, "reason": result.reason}
+    result = _result(run)
+    return {"run_id": run.run_id, "status": result.status, "reason": result.reason}
 
 
 @define(eq=False)
@@ -309,6 +338,8 @@ class OpenAIProtocol:
             Route("/v1/models/{model}", _in_form(self.model)),
             Route("/v1/chat/completions", _in_form(self.chat), methods=["POST"]),
             Route("/v1/responses", _in_form(self.respond), methods=["POST"]),
+            Route("/v1/responses/{response}", _in_form(self.retrieve), methods=["GET"]),
+            Route("/v1/responses/{response}", _in_form(self.delete), methods=["DELETE"]),
         ]
 
     async def models(self, request: Request) -> Response:
@@ -380,22 +411,75 @@ class OpenAIProtocol:
             reasoning_effort=(body.reasoning or {}).get("effort"),
             parallel_tool_calls=body.parallel_tool_calls,
         )
-        with self._turn(principal, name) as turns:
-            response_id, session = await turns.next(agent, body, principal.acts_for(body.user))
+        user, key = principal.acts_for(body.user), request.headers.get("idempotency-key")
+        run_id = keyed_run_id(principal, user, name, key) if key else new_run_id()
+        with self._turn(name) as turns:
+            known = await self._stored(principal, run_id) if key else None
+            if known is None:
+                response_id, session = await turns.next(agent, body, user, run_id)
+                answer = AgentResponse(response_id, int(time.time()), name, body)
+            else:  # the same request once more
+                answer, session = known[0], _session_of(known[1])
             if session is not None and given.history:
                 detail = "input: got earlier answers, which the conversation has already."
                 raise Problem(400, "invalid_value", detail, param="input")
             asked = _run_request(request, given, body, session, settings)
+            asked = evolve(asked, run_id=run_id, metadata={**asked.metadata, _STORED: answer.stored()})
             live, own = await self._begin(principal, name, asked)
             turns.keep_until_ended(live)
-        answer = AgentResponse(response_id, int(time.time()), name, body)
         if body.stream:
             return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
         ended = await self._until_ended(request, live, own)
         return ended or JsonText(answer.document(live), headers={"x-run-id": live.run_id})
 
+    async def retrieve(self, request: Request) -> Response:
+        """Answer with a response that was made before."""
+        principal = self._service.principal(request)
+        if request.query_params.get("stream", "false") != "false":
+            detail = "stream: a response is streamed when it is made."
+            raise Problem(400, "unsupported_parameter", detail, param="stream")
+        answer, run = await self._response(principal, request.path_params["response"])
+        return JsonText(answer.document(run), headers={"x-run-id": run.run_id})
+
+    async def delete(self, request: Request) -> Response:
+        """Delete a response, and its turn unless others go on from it."""
+        principal = self._service.principal(request)
+        answer, run = await self._response(principal, request.path_params["response"])
+        if outcome_of(run) is None and not (isinstance(run, LiveRun) and run.has_ended):
+            raise Problem(409, "response_in_progress", "The response is in progress: cancel its run first.")
+        if isinstance(run, LiveRun):
+            await run.until_ended()
+        user = run.user if isinstance(run, LiveRun) else run.task.user
+        with self._turn(answer.model) as turns:
+            await turns.forget(self._service.agents[answer.model], user, answer.id)
+            turns.release()
+        await self._service.delete(run)
+        return JsonText({"id": answer.id, "object": "response", "deleted": True})
+
+    async def _response(self, principal: Principal, name: str) -> tuple[AgentResponse, Run]:
+        """Return a response by its id, and its run.
+
+        Raises:
+            Problem: there is none of this id for the principal.
+        """
+        found = await self._stored(principal, RunId(name.rpartition("_")[2]))
+        if found is None or found[0].id != name or found[0].body.store is False:
+            raise Problem(404, "response_not_found", "There is no such response.")
+        return found
+
+    async def _stored(self, principal: Principal, run_id: RunId) -> tuple[AgentResponse, Run] | None:
+        """Return the response that a run was begun for, if it was for one."""
+        try:
+            run = await self._service.find(principal, run_id)
+        except Problem as problem:
+            if problem.status == 404:
+                return None
+            raise
+        answer = AgentResponse.of(run, self._service.served_name(run))
+        return None if answer is None or run.run_id != run_id else (answer, run)
+
     @contextmanager
-    def _turn(self, principal: Principal, agent: str) -> Iterator[Turns]:
+    def _turn(self, agent: str) -> Iterator[Turns]:
         turns = Turns(self._service, self._busy, agent)
         try:
             yield turns
@@ -476,6 +560,13 @@ def _run_request(
     )
 
 
+def _session_of(run: Run) -> str | None:
+    """Return the session of a run by its name for its user."""
+    if isinstance(run, LiveRun):
+        return run.session
+    return shown_name(run.task.user, run.task.session)
+
+
 def _model(name: str) -> dict[str, Any]:
     return {"id": name, "object": "model", "created": 0, "owned_by": "reactive_agents"}
 
@@ -516,8 +607,8 @@ def _error(problem: Problem) -> Response:
     return JsonText(_error_of(problem), status, problem.headers)
 
 
-def _usage(live: LiveRun) -> tuple[int, int, int, int]:
-    figures = _result(live).metadata
+def _usage(run: Run) -> tuple[int, int, int, int]:
+    figures = _result(run).metadata
     usage = figures.usage
     total = max(usage.input_tokens + usage.output_tokens, figures.tokens_used)
     return usage.input_tokens, usage.output_tokens, total, usage.cached_tokens
@@ -613,9 +704,9 @@ class Turns:
         self._held: tuple[str, str] | None = None
 
     async def next(
-        self, agent: ReactiveAgent[Any, Any], body: ResponseRequest, user: str | None
+        self, agent: ReactiveAgent[Any, Any], body: ResponseRequest, user: str | None, run_id: RunId
     ) -> tuple[str, str | None]:
-        """Return the id of the response, and its session.
+        """Return the id of the response, which ends with that of its run, and its session.
 
         Raises:
             Problem: there is no such response for this user.
@@ -631,15 +722,43 @@ class Turns:
             ):
                 detail = "conversation: expected its name, and no previous_response_id beside it."
                 raise Problem(400, "invalid_value", detail, param="conversation")
-            return f"resp_{root}", named
+            return f"resp_{root}_0_{run_id}", named
         if body.previous_response_id is not None:
             root, turn = await self._following(agent, body.previous_response_id, user)
         if body.store is False and body.previous_response_id is None:
-            return f"resp_{root}", None
+            return f"resp_{root}_0_{run_id}", None
         session = f"resp_{root}"
         self._held = (self._agent, stored_name(user, session))
         self._busy.add(self._held)
-        return f"resp_{root}_{turn + 1}_{secrets.token_hex(4)}", session
+        return f"resp_{root}_{turn + 1}_{run_id}", session
+
+    async def forget(self, agent: ReactiveAgent[Any, Any], user: str | None, response: str) -> None:
+        """Delete the turn of a response, unless others go on with it.
+
+        Raises:
+            Problem: its session is in use.
+        """
+        _, root, turn, _ = response.split("_")
+        try:
+            info = await self._service.session(agent, user, f"resp_{root}")
+        except Problem:
+            return  # it has none, or one that its client has named
+        if int(turn) != info.turns:
+            return
+        if (self._agent, info.session) in self._busy:
+            raise Problem(409, "response_in_progress", "A response goes on with it just now.")
+        self._held = (self._agent, info.session)
+        self._busy.add(self._held)
+        sessions, spare = agent.sessions, stored_name(user, f"resp_{secrets.token_hex(8)}")
+        try:
+            if info.turns > 1:
+                await sessions.fork(info.session, spare, turns=info.turns - 1)
+            await sessions.delete(info.session)
+            if info.turns > 1:
+                await sessions.fork(spare, info.session)
+                await sessions.delete(spare)
+        except AgentError as error:
+            raise Problem(503, "store_unavailable", error.error.message) from None
 
     async def _following(
         self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None
@@ -685,19 +804,37 @@ class AgentResponse:
     model: str
     body: ResponseRequest
 
-    def document(self, live: LiveRun | None, *, failed: Problem | None = None) -> dict[str, Any]:
-        """Return the response; without a run it is in progress, or has failed."""
-        body = self.body
-        status, output, usage, incomplete = "in_progress", [], None, None
-        about = None
-        if failed is not None:
-            status = "failed"
-        elif live is not None:
-            status = "incomplete" if _result(live).status == "partial" else "completed"
+    @classmethod
+    def of(cls, run: Run, model: str) -> AgentResponse | None:
+        """Return the response that a run was begun for; ``None`` where it was for none."""
+        stored = run.metadata if isinstance(run, LiveRun) else run.task.metadata
+        match stored.get(_STORED):
+            case {"id": str(known), "created_at": int(created), "request": dict(given)}:
+                try:
+                    return cls(known, created, model, ResponseRequest(model=model, input="-", **given))
+                except (TypeError, ValueError):  # a client of another protocol has written it
+                    return None
+        return None
+
+    def stored(self) -> JsonObject:
+        """Return what is kept of the response with its run."""
+        request = self.body.model_dump(mode="json", include=set(_KEPT), exclude_none=True)
+        return {"id": self.id, "created_at": self.created, "request": request}
+
+    def document(self, run: Run | None) -> dict[str, Any]:
+        """Return the response; without a run, or before its end, it is in progress."""
+        body, outcome = self.body, None if run is None else outcome_of(run)
+        status, output, usage, incomplete, error, about = "in_progress", [], None, None, None, None
+        if run is not None and isinstance(outcome, events.TaskFailed):
+            status = "cancelled" if isinstance(outcome.error, errors.RunCancelled) else "failed"
+            error = {"code": "server_error", "message": outcome.error.message} if status == "failed" else None
+        elif isinstance(run, LiveRun) and run.has_ended and outcome is None:
+            status, error = "failed", {"code": "server_error", "message": "The run was interrupted."}
+        elif run is not None and outcome is not None:
+            status = "incomplete" if _result(run).status == "partial" else "completed"
             incomplete = {"reason": "max_output_tokens"} if status == "incomplete" else None
-            output = [self._message(_text_of(_result(live)), status)]
-            usage, about = _response_usage(live), _about(live)
-        error = None if failed is None else {"code": "server_error", "message": failed.detail}
+            output = [self._message(_text_of(_result(run)), status)]
+            usage, about = _response_usage(run), _about(run)
         named = body.conversation
         return {
             "id": self.id,
@@ -765,7 +902,8 @@ class AgentResponse:
                     yield delta(text)
         problem = _failure(live)
         if problem is not None:
-            yield event("response.failed", response=self.document(None, failed=problem))
+            failed = {"status": "failed", "error": {"code": "server_error", "message": problem.detail}}
+            yield event("response.failed", response={**self.document(live), **failed})
             return
         for _, text in deltas.end(_text_of(_result(live))):
             sent += text
@@ -777,8 +915,8 @@ class AgentResponse:
         yield event(f"response.{document['status']}", response=document)
 
 
-def _response_usage(live: LiveRun) -> dict[str, Any]:
-    read, written, total, cached = _usage(live)
+def _response_usage(run: Run) -> dict[str, Any]:
+    read, written, total, cached = _usage(run)
     return {
         "input_tokens": read,
         "input_tokens_details": {"cached_tokens": cached, "cache_write_tokens": 0},

@@ -116,6 +116,7 @@ class LiveRun:
     run_id: RunId = field(default=RunId(""))
     task_id: TaskId = field(default=TaskId(""))
     task: str = ""
+    metadata: JsonObject = field(factory=dict)
     started_at: datetime | None = None
     token: str = field(factory=lambda: secrets.token_hex(4))
     kept: deque[KeptEvent] = field(factory=deque)
@@ -153,7 +154,7 @@ class LiveRun:
             case events.ExternalCallDelivered(tool_call_id=request):
                 self.requests.pop((event.run_id, request), None)
             case events.TaskStarted() if event.run_id == self.run_id:
-                self.task = event.input
+                self.task, self.metadata = event.input, event.metadata
             case events.ExecutionPaused() if event.run_id == self.run_id:
                 self.is_paused = True
             case events.ExecutionResumed() if event.run_id == self.run_id:
@@ -240,6 +241,7 @@ class RunRequest:
         text: the task, with the labels of its parts.
         user: whose it is to be; ``None`` for that of the key.
         key: names the work, so that a repeated request begins it once; ``None`` for a new run.
+        run_id: of a new run; without it one is made.
         tools: that this run has besides; it is never queued then.
         here: whether it is run in this process, also where others are queued.
     """
@@ -253,6 +255,7 @@ class RunRequest:
     tags: Sequence[str] = ()
     settings: Any = None
     key: str | None = None
+    run_id: RunId | None = None
     tools: Sequence[Tool] = ()
     here: bool = False
 
@@ -351,15 +354,14 @@ class AgentService:
             raise Problem(503, "draining", detail, headers={"retry-after": "5"})
         user = principal.acts_for(asked.user)
         durable = _is_durable(served)
-        run_id = None
+        run_id = asked.run_id
         if asked.key is not None:
-            whose = json_bytes([principal.key if user is None else None, user, name, asked.key])
-            run_id = RunId(hashlib.sha256(whose).hexdigest()[:32])
+            run_id = keyed_run_id(principal, user, name, asked.key)
             known = self._by_key.get(run_id)
             if known is not None:
                 return _same_task(known, asked)
-        elif durable:
-            run_id = RunId(secrets.token_hex(16))
+        elif durable and run_id is None:
+            run_id = new_run_id()
         session = None
         if asked.session is not None:
             session = await self._session_to_use(served, user, asked.session)
@@ -572,6 +574,23 @@ class AgentService:
         except AgentError as error:
             raise Problem(409, "run-not-under-way", error.error.message) from None
 
+    async def delete(self, run: LiveRun | RecordedRun) -> None:
+        """Forget a run that has ended, here and in its record.
+
+        Raises:
+            Problem: the record cannot be written.
+        """
+        name = self.served_name(run)
+        self._live.pop(run.run_id, None)
+        self._by_key.pop(run.run_id, None)
+        if not _is_durable(self.agents[name]):
+            return
+        try:
+            await self.agents[name].runs.delete(run.run_id)
+        except AgentError as error:
+            if not isinstance(error.error, errors.RunRefused):  # another request was faster
+                raise _unavailable(error) from None
+
     async def settle(self, run: LiveRun | RecordedRun, run_id: str, request: str, answer: Answer) -> None:
         """Settle a request of a run, or of one that its tools began.
 
@@ -770,6 +789,17 @@ def _is_durable(agent: ReactiveAgent[Any, Any]) -> bool:
 def _began(run: LiveRun | RecordedRun) -> datetime:
     began = run.started_at if isinstance(run, LiveRun) else run.created_at
     return began or datetime.fromtimestamp(0, UTC)
+
+
+def new_run_id() -> RunId:
+    """Return an id that cannot be guessed."""
+    return RunId(secrets.token_hex(16))
+
+
+def keyed_run_id(principal: Principal, user: str | None, agent: str, key: str) -> RunId:
+    """Return the id of the run that a request with an idempotency key begins."""
+    whose = json_bytes([principal.key if user is None else None, user, agent, key])
+    return RunId(hashlib.sha256(whose).hexdigest()[:32])
 
 
 def _same_task(run: LiveRun, asked: RunRequest) -> LiveRun:

@@ -250,6 +250,110 @@ async def test_a_response_of_another_user_is_no_previous_response(tmp_path: Path
             assert "1234" not in str(refused.value)
 
 
+def durable(folder: Path, *turns: Any) -> Any:
+    model = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    return model.with_durability(folder / "runs.db").with_sessions(folder / "sessions.db").build()
+
+
+async def test_a_response_is_found_again_by_the_next_server_and_gone_on_with(tmp_path: Path) -> None:
+    async with speaking(durable(tmp_path, say("Hello Ada."))) as client:
+        first = await client.responses.create(
+            model="clerk", input="I am Ada.", temperature=0.5, metadata={"a": "b"}, instructions="Be short."
+        )
+        assert (await client.responses.retrieve(first.id)).model_dump() == first.model_dump()
+    async with speaking(durable(tmp_path, say("You are Ada."))) as client:
+        found = await client.responses.retrieve(first.id)
+        second = await client.responses.create(
+            model="clerk", input="Who?", previous_response_id=first.id, stream=True
+        )
+        events = [each async for each in second]
+        assert (await client.responses.retrieve(events[-1].response.id)) == events[-1].response
+    assert found.model_dump() == first.model_dump()
+    assert events[-1].response.output_text == "You are Ada."
+
+
+async def test_a_response_is_deleted_with_its_turn() -> None:
+    served = agent(forever(say("Yes.")))
+    async with speaking(served) as client:
+        one = await client.responses.create(model="clerk", input="One.")
+        two = await client.responses.create(model="clerk", input="Two.", previous_response_id=one.id)
+        await client.responses.delete(two.id)
+        for missing in (
+            client.responses.retrieve(two.id),
+            client.responses.delete(two.id),
+            client.responses.create(model="clerk", input="More.", previous_response_id=two.id),
+        ):
+            with pytest.raises(openai.NotFoundError):
+                await missing
+        again = await client.responses.create(model="clerk", input="Again.", previous_response_id=one.id)
+        assert again.id.split("_")[:3] == two.id.split("_")[:3]
+        await client.responses.delete(again.id)
+        await client.responses.delete(one.id)
+    assert await served.sessions.list() == ()
+    said = [each.content for each in served.container.models.llm().requests[-1].messages]
+    assert ("Two." in said, "One." in said) == (False, True)
+
+
+async def test_a_response_is_that_of_its_user_and_no_other_run_is_one(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    ada, bob = (bearer(keys, each, user=each)["authorization"][7:] for each in ("ada", "bob"))
+    forged = {"openai_response": {"id": "resp_a_0_b", "created_at": 1, "request": {"input": "x"}}}
+    async with speaking(agent(forever(say("The code is 1234."))), ada, keys=keys) as client:
+        first = await client.responses.create(model="clerk", input="My code is 1234.")
+        unkept = await client.responses.create(model="clerk", input="Forget it.", store=False)
+        run: Any = await client.post("/runs", body={"task": "x", "metadata": forged}, cast_to=object)
+        other = client.with_options(api_key=bob)
+        strange = (
+            "resp_1",
+            f"resp_a_1_{run['run_id']}",
+            f"x{first.id}",
+            first.id.rpartition("_")[2],
+            unkept.id,
+        )
+        for who, name in ((other, first.id), *((client, each) for each in strange)):
+            for refused in (who.responses.retrieve(name), who.responses.delete(name)):
+                with pytest.raises(openai.NotFoundError) as missing:
+                    await refused
+                assert missing.value.code == "response_not_found"
+        assert (await client.responses.retrieve(first.id)).output_text == "The code is 1234."
+
+
+async def test_a_response_is_in_progress_until_its_run_has_ended_and_may_fail() -> None:
+    go = anyio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go.wait()
+        return ""
+
+    broken = fail(ModelUnavailable("The model is down.", "scripted"))
+    async with speaking(agent(call("wait"), broken, tools=[wait])) as client:
+        stream = await client.responses.create(model="clerk", input="Hi", stream=True)
+        created: Any = await anext(stream)
+        made = await client.responses.retrieve(created.response.id)
+        with pytest.raises(openai.ConflictError):
+            await client.with_options(max_retries=0).responses.delete(made.id)
+        go.set()
+        last = [each async for each in stream][-1]
+        failed = await client.responses.retrieve(made.id)
+    assert (made.status, made.output) == ("in_progress", [])
+    assert (failed.status, failed) == ("failed", last.response)  # type: ignore[union-attr]
+
+
+async def test_a_request_that_is_repeated_with_its_key_is_one_response(tmp_path: Path) -> None:
+    once = {"idempotency-key": "order-7"}
+    async with speaking(durable(tmp_path, say("Done."))) as client:
+        both = [
+            await client.responses.create(model="clerk", input="Do it.", extra_headers=once) for _ in range(2)
+        ]
+    async with speaking(durable(tmp_path)) as client:
+        late = await client.responses.create(model="clerk", input="Do it.", extra_headers=once)
+        with pytest.raises(openai.BadRequestError):
+            await client.responses.create(model="clerk", input="Another.", extra_headers=once)
+    assert both[0].model_dump() == both[1].model_dump() == late.model_dump()
+
+
 async def test_a_response_is_streamed_in_events_that_the_client_understands() -> None:
     async with speaking(agent(say("One two three."), say("Four."))) as client:
         async with client.responses.stream(model="clerk", input="Count.") as stream:
