@@ -6,7 +6,7 @@ DEVELOPMENT := $(VENV)/.installed-dev
 AUDIT := .venv-audit
 AUDIT_OPTIONS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto --dist=loadfile
+PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
 MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
@@ -49,20 +49,20 @@ screenshots: $(DEVELOPMENT) ## Write the pictures of docs/studio.md again; needs
 	$(BIN)/python -m tests.support.studio_pictures
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
-	$(PYTEST) $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+	$(PYTEST) --dist=worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a change of a prompt
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
-	$(PYTEST) tests/system
+	$(PYTEST) --dist=loadfile tests/system
 
 crash: $(DEVELOPMENT) ## Kill durable runs and personas, and count what is lost or done twice
 	QUEUED_RUNS=1000 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
-	HYPOTHESIS_PROFILE=explore $(PYTEST) property_tests
+	HYPOTHESIS_PROFILE=explore $(PYTEST) --dist=worksteal property_tests
 
 mutants: $(DEVELOPMENT) ## Plant 400 faults in the kernel and in planning, and count those that the tests find
 	$(PIP) -e '.[mutants]'

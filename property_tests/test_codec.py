@@ -91,7 +91,7 @@ def test_what_is_written_is_json_and_is_read_back_equal_and_written_the_same_aga
     subtests: pytest.Subtests,
 ) -> None:
     def law(kind: Any) -> None:
-        @examples(5)
+        @examples(3)
         @given(values_of(kind))
         def check(value: Any) -> None:
             data, text = encode(value, kind), to_json(value, kind)
@@ -208,7 +208,7 @@ def test_what_is_unknown_missing_or_of_a_wrong_type_is_named_with_its_path(
     subtests: pytest.Subtests,
 ) -> None:
     def law(kind: type) -> None:
-        @examples(4)
+        @examples(3)
         @given(values_of(kind), st.data())
         def check(value: Any, choice: st.DataObject) -> None:
             check_unknown_field(value, kind, choice)
@@ -301,7 +301,7 @@ def out_of_range(field: attrs.Attribute[Any]) -> list[Any]:
 
 def test_any_json_decodes_or_says_why_not(subtests: pytest.Subtests) -> None:
     def law(kind: Any) -> None:
-        @examples(4)
+        @examples(3)
         @given(wild_json)
         def check(data: Any) -> None:
             check_total(data, kind)
@@ -313,7 +313,7 @@ def test_any_json_decodes_or_says_why_not(subtests: pytest.Subtests) -> None:
 
 def test_any_json_in_the_place_of_any_field_decodes_or_says_why_not(subtests: pytest.Subtests) -> None:
     def law(kind: type) -> None:
-        @examples(4)
+        @examples(3)
         @given(values_of(kind), wild_json, st.data())
         def check(value: Any, wild: Any, choice: st.DataObject) -> None:
             data, fields = encoded(value, kind)
@@ -337,7 +337,7 @@ def check_total(data: Any, kind: Any) -> None:
             problems(outcome)
 
 
-@examples(40)
+@examples(25)
 @given(st.text(max_size=40) | wild_json.map(json.dumps), st.sampled_from(list(KINDS.values())))
 def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)
@@ -345,7 +345,7 @@ def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
         problems(outcome)
 
 
-@examples(40)
+@examples(25)
 @given(st.binary(max_size=40), st.sampled_from(list(KINDS.values())))
 def test_any_bytes_decode_or_say_why_not(text: bytes, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)
