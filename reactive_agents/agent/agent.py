@@ -466,8 +466,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task or an option is wrong, or the agent has no record of runs.
         """
-        from reactive_agents.agent.queue_worker import next_time
-        from reactive_agents.core.run_record import RunSchedule
+        from reactive_agents.core.run_record import RunSchedule, next_time
 
         ready, _ = _value(self._run_of(task, dict(options)))
         try:

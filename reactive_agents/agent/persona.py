@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, overload
@@ -40,9 +41,10 @@ from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, InvalidEvent, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.memory import MemoryTier
-from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PlanTemplate
+from reactive_agents.core.personas import Domain, DomainEvent, EventSchedule, PersonaOutcome, PlanTemplate
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import wrong_deps
+from reactive_agents.core.run_record import next_time
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
@@ -56,7 +58,7 @@ from reactive_agents.persona import (
 )
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
-from reactive_agents.persona.persona import ROOMS_UNDER_WAY
+from reactive_agents.persona.persona import ROOMS_UNDER_WAY, remind
 
 _Deps = TypeVar("_Deps")
 
@@ -87,8 +89,7 @@ class _ResolvedDomain:
     name: str
     agent: ResolvedAgent
     components: DomainComponents
-    templates: tuple[PlanTemplate, ...]
-    reasoning: bool | None
+    config: DomainConfig
 
 
 def assemble_persona(
@@ -181,21 +182,30 @@ def _resolve_domain(
         problem = template_problem(template)
         if problem is not None:
             return Failure(evolve(problem, option=f"domains.{domain.name}.{problem.option}"))
+    names = [each.name for each in domain.schedules]
+    for schedule in domain.schedules:
+        option = f"domains.{domain.name}.schedules.{schedule.name}"
+        if names.count(schedule.name) > 1:
+            return Failure(InvalidConfig(option, "the name twice", "each name once"))
+        try:
+            next_time(schedule.cron, schedule.timezone, datetime.fromtimestamp(0, UTC))
+        except ValueError as error:
+            return Failure(InvalidConfig(option, f"{schedule.cron!r} in {schedule.timezone}", f"{error}"))
     wrong = wrong_deps(None if components.agent is None else components.agent.deps, components.deps)
     if wrong is not None:
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
     own = evolve(own, config_files=(*own.config_files, *config_files))
+    if domain.reminders:
+        own = evolve(own, tools=(*own.tools, remind))
     if agent.name == AgentConfig().name:
         agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
     if agent.model == ModelConfig():
         agent = evolve(agent, model=config.model)
         own = own if own.llm is not None else evolve(own, llm=llm)
     return resolve_agent(agent, own).map(
-        lambda resolved: _ResolvedDomain(
-            domain.name, resolved, components, domain.templates, domain.reasoning
-        )
+        lambda resolved: _ResolvedDomain(domain.name, resolved, components, domain)
     )
 
 
@@ -276,11 +286,13 @@ def _domains(
             engine,
             each.components.describe,
             each.components.deliver,
-            each.templates,
+            each.config.templates,
             each.components.deps,
             each.components.channel,
-            each.reasoning,
+            each.config.reasoning,
             each.components.engage,
+            each.config.schedules,
+            each.config.reminders,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
@@ -540,6 +552,8 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        schedules: Sequence[EventSchedule] = (),
+        reminders: bool = False,
     ) -> Personas: ...
 
     @overload
@@ -555,6 +569,8 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        schedules: Sequence[EventSchedule] = (),
+        reminders: bool = False,
     ) -> Personas: ...
 
     def with_domain(
@@ -569,6 +585,8 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        schedules: Sequence[EventSchedule] = (),
+        reminders: bool = False,
     ) -> Personas:
         """Add a domain, or replace the one of that name.
 
@@ -581,11 +599,21 @@ class Personas:
             channel: the platform that its events come from and its answers go to, in place of ``deliver``.
             reasoning: whether its events are planned and evaluated; as the persona's by default.
             engage: decides on events that the engagement policy allows.
+            schedules: events that come again and again.
+            reminders: whether its steps have a tool ``remind``, by which an event comes later.
         """
         described = agent or ReactiveAgents.create().with_reasoning()
         others = tuple(each for each in self.config.domains if each.name != name)
         configured = channel if isinstance(channel, ChannelConfig) else None
-        domain = DomainConfig(name, described.config, tuple(templates), configured, reasoning)
+        domain = DomainConfig(
+            name,
+            described.config,
+            tuple(templates),
+            configured,
+            reasoning,
+            schedules=tuple(schedules),
+            reminders=reminders,
+        )
         config = evolve(self.config, domains=(*others, domain))
         given = None if isinstance(channel, ChannelConfig) else channel
         components = {

@@ -41,6 +41,8 @@ class DomainConfig:
         reasoning: as that of the persona; ``None`` for the same.
         describe: a function that makes the task's description from an event, likewise ``deliver`` and
             ``engage``; see :meth:`Personas.with_domain`.
+        schedules: events that come again and again.
+        reminders: whether its steps have a tool ``remind`` to schedule events.
     """
 
     name: str = field(validator=min_len(1))
@@ -51,6 +53,8 @@ class DomainConfig:
     describe: FunctionConfig | None = None
     deliver: FunctionConfig | None = None
     engage: FunctionConfig | None = None
+    schedules: tuple[personas.EventSchedule, ...] = ()
+    reminders: bool = False
 
 
 class EngagementOptions(TypedDict, total=False):

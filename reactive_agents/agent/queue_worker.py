@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from typing import TypeAlias, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -23,7 +23,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import errors
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
-from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, RunSchedule
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, latest_time, next_time
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
@@ -254,7 +254,7 @@ class QueueWorker:
         for schedule in _value(await attempt(self._record.schedules(agent_id, due=now))):
             if schedule.queue != self._queue:
                 continue
-            due = latest_time(schedule, now)
+            due = latest_time(schedule.cron, schedule.timezone, schedule.next_at, now)
             local = due.astimezone(ZoneInfo(schedule.timezone))  # an hour that comes twice has one run
             run_id = RunId(f"{schedule.name}@{local:%Y-%m-%dT%H:%M:%S}")
             task = evolve(schedule.task, id=TaskId(run_id), created_at=due)
@@ -277,35 +277,6 @@ def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:
     """Return whether a run of this process waits, for a person or since it is paused."""
     context = engine.get_context(task_id)
     return isinstance(context, Some) and context.unwrap().agent_state == "paused"
-
-
-def next_time(cron: str, timezone: str, after: datetime) -> datetime:
-    """Return the first time after another one that fits, in UTC.
-
-    Raises:
-        ValueError: the notation or the time zone is wrong, or croniter of the extra ``durable`` is missing.
-    """
-    try:
-        from croniter import croniter
-    except ImportError as error:
-        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
-    try:
-        times = croniter(cron, after.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
-        found: datetime = times.get_next(datetime)
-    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
-        raise ValueError(str(error)) from None
-    return found.astimezone(UTC)
-
-
-def latest_time(schedule: RunSchedule, now: datetime) -> datetime:
-    """Return the latest time of a schedule that is due.
-
-    Of several that were missed, it is the one that is made up for.
-    """
-    due = schedule.next_at
-    while (following := next_time(schedule.cron, schedule.timezone, due)) <= now:
-        due = following
-    return due
 
 
 def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:

@@ -90,11 +90,11 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             (
                 str(each.number),
                 _state(each),
-                each.room.context_id,
+                each.event.context_id,
                 each.key,
                 f"{each.created_at:%Y-%m-%d %H:%M:%S}",
                 each.reason,
-                each.event.content if each.kind == "event" else each.message,
+                each.message if each.kind == "delivery" else each.event.content,
             )
             for each in items
         ]
@@ -151,6 +151,7 @@ def _state(item: WorkItem) -> str:
 
 
 inbox = _group(("event",), "List, retry and drop the events of a persona.", "event")
+schedules = _group(("schedule",), "List, fire and drop the schedules and reminders of a persona.", "schedule")
 outbox = _group(("delivery",), "List, retry and drop the messages of a persona.", "message")
 
 

@@ -17,8 +17,9 @@ from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, Task
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PersonaPlan, Room
 from reactive_agents.core.values import Value
 
-WorkKind: TypeAlias = Literal["event", "delivery", "evaluation"]
-"""``event``: to be answered; ``delivery``: a message to be sent; ``evaluation``: of a plan that ended."""
+WorkKind: TypeAlias = Literal["event", "delivery", "evaluation", "schedule"]
+"""``event``: to be answered; ``delivery``: a message to be sent; ``evaluation``: of a plan that ended;
+``schedule``: an event that comes at a time, once or again and again."""
 
 WorkStatus: TypeAlias = Literal["open", "answered", "done", "dead", "dropped"]
 """``answered``: an event whose end is stored, but not yet reported. ``dead``: given up after its tries."""

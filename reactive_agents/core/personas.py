@@ -154,6 +154,31 @@ class PlanTemplate(Value):
 
 
 @frozen(eq=False, repr=False)
+class EventSchedule(Value):
+    """An event that comes again and again, at times in the notation of cron.
+
+    Attributes:
+        name: unique within its domain; the ids of its events begin with it.
+        cron: five fields, or six with seconds as the first one.
+        content: of each event.
+        context: the room, file or session.
+        timezone: in which the times are meant, such as ``Europe/Berlin``.
+        author: of each event.
+        priority: 0 to 1.
+        tenant: the customer of the program whose room it is.
+    """
+
+    name: str = field(validator=min_len(1))
+    cron: str
+    content: str = field(validator=min_len(1))
+    context: str = "default"
+    timezone: str = "UTC"
+    author: str = "schedule"
+    priority: float = field(default=0.5, validator=_fraction)
+    tenant: str = ""
+
+
+@frozen(eq=False, repr=False)
 class Recovery(Value):
     """A contingency that was used.
 

@@ -7,8 +7,9 @@ answers a run can be continued, replayed, or begun once more with another course
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Literal, TypeAlias
+from zoneinfo import ZoneInfo
 
 from attrs import field, frozen
 
@@ -134,6 +135,37 @@ class RunSchedule(Value):
     timezone: str = "UTC"
     queue: str = "default"
     priority: int = 0
+
+
+def next_time(cron: str, timezone: str, after: datetime) -> datetime:
+    """Return the first time after another one that fits, in UTC.
+
+    Raises:
+        ValueError: the notation or the time zone is wrong, or croniter of the extra ``durable`` is missing.
+    """
+    try:
+        from croniter import croniter
+    except ImportError as error:
+        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
+    try:
+        times = croniter(cron, after.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
+        found: datetime = times.get_next(datetime)
+    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
+        raise ValueError(str(error)) from None
+    return found.astimezone(UTC)
+
+
+def latest_time(cron: str, timezone: str, due: datetime, now: datetime) -> datetime:
+    """Return the latest time of a schedule that is due.
+
+    Of several that were missed, it is the one that is made up for.
+
+    Args:
+        due: the earliest of them.
+    """
+    while (following := next_time(cron, timezone, due)) <= now:
+        due = following
+    return due
 
 
 ClaimState: TypeAlias = Literal["new", "taken", "held", "ended"]

@@ -59,6 +59,8 @@ class PersonaDomain:
         channel: the platform of its events and answers, in place of ``deliver``.
         reasoning: as that of the persona; ``None`` for the same.
         engage: decides on events that the policy allows.
+        schedules: events that come again and again.
+        reminders: whether its steps can schedule events.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -73,6 +75,8 @@ class PersonaDomain:
     channel: Channel | None = None
     reasoning: bool | None = None
     engage: Engage | None = None
+    schedules: tuple[personas.EventSchedule, ...] = ()
+    reminders: bool = False
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:

@@ -50,7 +50,7 @@ class PersonaInbox:
         self._on_outcome = on_outcome
         self._group: anyio.abc.TaskGroup | None = None
         self._changed = anyio.Event()
-        self._busy: dict[WorkKind, int] = dict.fromkeys(_KINDS, 0)
+        self._busy: dict[WorkKind, int] = dict.fromkeys((*_KINDS, "schedule"), 0)
         self._is_closing = self._is_draining = False
 
     async def __aenter__(self) -> PersonaInbox:
@@ -58,6 +58,9 @@ class PersonaInbox:
         self._group = await open_group()
         for kind in _KINDS:
             self._group.start_soon(self._serve, kind)
+        if self.persona.has_schedules:
+            await self.persona.arm_schedules()
+            self._group.start_soon(self._serve, "schedule")
         return self
 
     async def __aexit__(
@@ -159,7 +162,7 @@ class PersonaInbox:
         in_turn = kind == "evaluation" and self.persona.settings.evaluation == "after"
         while True:
             changed = self._changed
-            if self._is_draining and kind != "delivery":
+            if (self._is_draining and kind != "delivery") or (self._is_closing and kind == "schedule"):
                 return None
             if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
                 item = (await self.persona.claim(kind)).value_or(None)

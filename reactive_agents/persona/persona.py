@@ -6,11 +6,12 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from operator import not_
 from types import TracebackType
 from typing import Any, TypeAlias
+from zoneinfo import ZoneInfo
 
 import anyio
 import anyio.abc
@@ -28,7 +29,7 @@ from reactive_agents.core.errors import (
     StructuredOutputError,
     UnknownDomain,
 )
-from reactive_agents.core.ids import EventId, PlanId, TaskId
+from reactive_agents.core.ids import ContextId, EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
     EventEnd,
     NewMessage,
@@ -43,6 +44,7 @@ from reactive_agents.core.personas import (
     DomainEvent,
     EngagementDecision,
     Evaluation,
+    EventSchedule,
     OutcomeStatus,
     PersonaOutcome,
     PersonaPlan,
@@ -51,6 +53,7 @@ from reactive_agents.core.personas import (
     Room,
 )
 from reactive_agents.core.plans import PlanStatus
+from reactive_agents.core.run_record import latest_time, next_time
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.cycle import (
     OVER_LIMIT,
@@ -72,6 +75,12 @@ DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
 """The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
+REMINDER = "A reminder that was asked for here: "
+MOST_REMINDERS = 100
+"""Maximum number of reminders of one user that wait."""
+MOST_DELAYED = timedelta(days=366)
+_MOST_SCHEDULES = 10_000
+_CRON = "cron/"
 _TYPING_S = 20.0
 """Seconds after which it is shown again that an answer is being made."""
 _POLL_S = 0.5
@@ -169,6 +178,10 @@ class Persona:
         Fails with ``MemoryUnavailable`` when the queue cannot be read.
         """
         outcomes: list[PersonaOutcome] = []
+        if self.has_schedules:
+            await self.arm_schedules()
+            while (due := (await self.claim("schedule")).value_or(None)) is not None:
+                await self.work_item(due)
         while True:
             claimed = await self.claim("event")
             if isinstance(claimed, Failure):
@@ -185,6 +198,62 @@ class Persona:
                 await self.work_item(item)
                 claimed = await self.claim(kind)
         return Success(tuple(outcomes))
+
+    # --- events that come later ---------------------------------------------------------------------------
+
+    @property
+    def has_schedules(self) -> bool:
+        """Whether events of it can come later."""
+        return any(each.schedules or each.reminders for each in self.domains.values())
+
+    @effect
+    async def schedule(
+        self, domain: Domain, event: DomainEvent, due: datetime
+    ) -> Result[None, UnknownDomain | MemoryErrors]:
+        """Add an event to the queue at a later time, once.
+
+        Fails with ``UnknownDomain``, or with ``MemoryUnavailable``.
+        """
+        if domain not in self.domains:
+            return Failure(UnknownDomain(domain, tuple(self.domains)))
+        room = self.room_of(domain, event)
+        return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
+
+    async def arm_schedules(self) -> None:
+        """Store the schedules of the domains; drop those that they have no more."""
+        store, now, keys = self.services.store, self.services.clock.now(), set[tuple[Room, str]]()
+        for domain in self.domains.values():
+            for each in domain.schedules:
+                event = _scheduled(each)
+                room = self.room_of(domain.name, event)
+                following = next_time(each.cron, each.timezone, now)
+                key = _CRON + each.name
+                keys.add((evolve(room, context_id=ContextId(key)), key))
+                await attempt(store.add_schedule(room, key, event, following))
+        listed = WorkFilter(self.settings.id, ("schedule",), ("open",), limit=_MOST_SCHEDULES)
+        for item in (await attempt(store.find_work(listed))).value_or(()):
+            known = item.room.domain not in self.domains or (item.room, item.key) in keys
+            if item.key.startswith(_CRON) and not known:
+                await attempt(store.order_work(item.number, "drop"))
+
+    async def _come_due(self, item: WorkItem) -> None:
+        """Add the event of a schedule to the queue, and wait for its next time."""
+        store, now, event = self.services.store, self.services.clock.now(), item.event
+        due, following = item.due or now, None
+        if item.key.startswith(_CRON):
+            cron, timezone = str(event.details.get("cron")), str(event.details.get("timezone"))
+            due = latest_time(cron, timezone, due, now)
+            following = next_time(cron, timezone, now)
+            local = due.astimezone(ZoneInfo(timezone))  # an hour that comes twice has one event
+            event = evolve(event, id=EventId(f"{event.id}@{local:%Y-%m-%dT%H:%M:%S}"))
+        room = self.room_of(item.room.domain, event)
+        added = await attempt(store.add_event(room, evolve(event, at=due)))
+        if isinstance(added, Failure):  # its time is a part of its id, and stays
+            await attempt(store.release(item, due=item.due))
+        elif following is None:
+            await attempt(store.end_work(item))
+        else:
+            await attempt(store.release(item, due=following))
 
     # --- items of the queue -------------------------------------------------------------------------------
 
@@ -215,6 +284,7 @@ class Persona:
         cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
         ended = False
         rooms = ROOMS_UNDER_WAY.set((*ROOMS_UNDER_WAY.get(), item.room))
+        under_way = _EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1
         try:
             outcome = await self._run_cycle(event or item.event, cycle)
@@ -226,12 +296,13 @@ class Persona:
         finally:
             self._under_way -= 1
             ROOMS_UNDER_WAY.reset(rooms)
+            _EVENT_UNDER_WAY.reset(under_way)
             if not ended:
                 with anyio.CancelScope(shield=True):
                     await attempt(self.services.store.release(item))
 
     async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
-        """Do a claimed delivery or evaluation; return the evaluation.
+        """Do a claimed delivery, evaluation or schedule; return the evaluation.
 
         One that fails is given back for a later try, or ended as a dead letter after the last.
 
@@ -240,6 +311,9 @@ class Persona:
         """
         if item.kind == "delivery":
             await self._deliver(item, item.message if text is None else text)
+            return None
+        if item.kind == "schedule":
+            await self._come_due(item)
             return None
         return await self._evaluate(item)
 
@@ -680,6 +754,50 @@ class Persona:
 ROOMS_UNDER_WAY: ContextVar[tuple[Room, ...]] = ContextVar("rooms_under_way", default=())
 """The rooms in which personas process an event now, each for the one before it."""
 
+_EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
+    "event_under_way", default=None
+)
+
+
+async def remind(at: str, text: str) -> str:
+    """Do something in this conversation at a later time, such as a reminder.
+
+    Args:
+        at: date and time with its offset, such as 2026-01-31T09:00:00+01:00.
+        text: what is to be done or said then, complete in itself.
+    """
+    under_way = _EVENT_UNDER_WAY.get()
+    if under_way is None:
+        raise RuntimeError("There is no conversation to come back to.")
+    persona, room, event = under_way
+    services, now = persona.services, persona.services.clock.now()
+    try:
+        due = datetime.fromisoformat(at)
+    except ValueError:
+        raise ValueError(f"at: got {at!r}, expected a time such as {now:%Y-%m-%dT%H:%M:%S%z}") from None
+    if due.tzinfo is None:
+        raise ValueError(f"at: {at!r} has no offset from UTC, such as +01:00")
+    if not now < due < now + MOST_DELAYED:
+        raise ValueError(f"at: {at!r} is not within a year from now, which is {now:%Y-%m-%dT%H:%M:%S%z}")
+    if not text.strip():
+        raise ValueError("text: got nothing")
+    waiting = WorkFilter(
+        room.persona_id, ("schedule",), ("open",), room.tenant, user=event.user_id, limit=MOST_REMINDERS
+    )
+    if len((await attempt(services.store.find_work(waiting))).value_or(())) >= MOST_REMINDERS:
+        raise RuntimeError(f"{event.author} has {MOST_REMINDERS} reminders already.")
+    later = evolve(
+        event,
+        id=EventId(f"reminder-{services.ids.new()}"),
+        content=f"{REMINDER}{text}",
+        details={**event.details, "direct": True},
+    )
+    stored = await attempt(persona.schedule(room.domain, later, due))
+    if isinstance(stored, Failure):
+        raise RuntimeError(stored.failure().message)
+    return f"It will be done on {due.astimezone(UTC):%Y-%m-%d %H:%M} UTC."
+
+
 _UNDER_WAY = "It is being processed already."
 _HANDLED = "It was handled already."
 _CANCELLED = "It was cancelled."
@@ -738,6 +856,20 @@ def _filter_of(item: WorkItem) -> dict[str, Any]:
         "context_id": room.context_id,
         "event_id": item.event.id,
     }
+
+
+def _scheduled(schedule: EventSchedule) -> DomainEvent:
+    """Return the event of a schedule, before it has a time."""
+    return DomainEvent(
+        EventId(schedule.name),
+        ContextId(schedule.context),
+        schedule.author,
+        schedule.content,
+        datetime.fromtimestamp(0, UTC),
+        schedule.priority,
+        {"cron": schedule.cron, "timezone": schedule.timezone, "direct": True},
+        tenant=schedule.tenant,
+    )
 
 
 # --- task groups that live as long as an object -------------------------------------------------------------

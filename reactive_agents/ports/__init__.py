@@ -780,6 +780,15 @@ class PersonaQueue(Protocol):
         """
         ...
 
+    def add_schedule(
+        self, room: Room, key: str, event: DomainEvent, due: datetime
+    ) -> Effect[None, MemoryErrors]:
+        """Store an event that comes later, by its key.
+
+        One of this key that waits with the same event stays as it is; another one is replaced.
+        """
+        ...
+
     def add_message(self, claim: WorkItem, message: NewMessage) -> Effect[bool, MemoryErrors]:
         """Add a message to be delivered in the room of an item, once by its key."""
         ...

@@ -520,6 +520,21 @@ class InMemoryPersonaStore:
         return Success(queue.Submission(item, True, dropped, len(waiting) + (dropped is None)))
 
     @fake_effect
+    async def add_schedule(
+        self, room: personas.Room, key: str, event: personas.DomainEvent, due: datetime
+    ) -> Result[None, MemoryErrors]:
+        """Store an event that comes later, by its key."""
+        place = evolve(room, context_id=ContextId(key))
+        name = ("schedule", place, key)
+        known = next((each for each in self.work.values() if (each.kind, each.room, each.key) == name), None)
+        if known is None:
+            self._add("schedule", place, key, event, due=due)
+        elif (known.status, known.event) != ("open", event):
+            changes = {"status": "open", "attempts": 0, "holder": ""}
+            self.work[known.number] = evolve(known, event=event, due=due, **changes)  # type: ignore[arg-type]
+        return Success(None)
+
+    @fake_effect
     async def add_message(
         self, claim: queue.WorkItem, message: queue.NewMessage
     ) -> Result[bool, MemoryErrors]:

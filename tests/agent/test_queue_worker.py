@@ -13,12 +13,9 @@ from dependency_injector.providers import Object
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.agent.queue_worker import latest_time, next_time
 from reactive_agents.core.errors import InvalidConfig, RunRefused
 from reactive_agents.core.events import ApprovalRequested, ToolCallInDoubt
-from reactive_agents.core.ids import AgentId, TaskId
-from reactive_agents.core.run_record import RunSchedule
-from reactive_agents.core.tasks import Task
+from reactive_agents.core.run_record import latest_time, next_time
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call
 
 pytestmark = pytest.mark.anyio
@@ -170,7 +167,5 @@ def test_times_of_schedules_are_those_of_their_zone() -> None:
     before = datetime(2026, 3, 28, 12, 0, tzinfo=UTC)  # summer time begins in the night
     assert next_time("0 8 * * *", "Europe/Berlin", before) == datetime(2026, 3, 29, 6, 0, tzinfo=UTC)
     assert next_time("*/10 * * * * *", "UTC", before) == datetime(2026, 3, 28, 12, 0, 10, tzinfo=UTC)
-    task = Task(TaskId("t"), AgentId("a"), "Pay.", before)
-    schedule = RunSchedule("s", AgentId("a"), "0 * * * *", task, before)
     late = datetime(2026, 3, 28, 15, 20, tzinfo=UTC)
-    assert latest_time(schedule, late) == datetime(2026, 3, 28, 15, 0, tzinfo=UTC)
+    assert latest_time("0 * * * *", "UTC", before, late) == datetime(2026, 3, 28, 15, 0, tzinfo=UTC)

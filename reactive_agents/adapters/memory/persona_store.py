@@ -312,6 +312,21 @@ class SqlitePersonaStore:
         return await self._database.write("add_event", work, of=f"events of {room.persona_id}")
 
     @effect
+    async def add_schedule(
+        self, room: personas.Room, key: str, event: personas.DomainEvent, due: datetime
+    ) -> Result[None, MemoryErrors]:
+        """Store an event that comes later, by its key. Fails with ``MemoryUnavailable``."""
+        place = evolve(room, context_id=ContextId(key))  # no schedule waits for another one
+        work = partial(
+            _add_schedule,
+            room=place,
+            event=self._records.redacted(event),
+            due=microseconds(due),
+            now=self._now,
+        )
+        return await self._database.write("add_schedule", work, of=_part(place))
+
+    @effect
     async def add_message(
         self, claim: queue.WorkItem, message: queue.NewMessage
     ) -> Result[bool, MemoryErrors]:
@@ -678,6 +693,19 @@ def _insert(
         tuple(values.values()),
     ).fetchone()
     return None if inserted is None else inserted[0]
+
+
+def _add_schedule(
+    file: Transaction, *, room: personas.Room, event: personas.DomainEvent, due: int, now: Now
+) -> None:
+    key = room.context_id
+    if _insert(file, "schedule", room, key, event, now, due=due) is None:
+        file.execute(
+            "UPDATE persona_work SET status = 'open', due = ?, event = ?, attempts = 0, holder = '', "
+            "lease_until = 0, updated_at = ? WHERE kind = 'schedule' "
+            f"AND {_ROOM} AND key = ? AND NOT (status = 'open' AND event = ?)",
+            (due, to_json(event), now(), *_place(room), key, to_json(event)),
+        )
 
 
 def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> bool:

@@ -211,6 +211,34 @@ async def test_what_was_given_back_is_tried_again_when_it_is_due(store: PersonaS
     assert (again.attempts, again.reason) == (1, "It failed.")
 
 
+async def test_schedules_come_due_whatever_else_waits_in_the_room(store: PersonaStore) -> None:
+    """A schedule is claimed when it is due, keeps its time while it stays the same, and can be dropped."""
+    friday, today = datetime.now(UTC) + timedelta(days=4), datetime.now(UTC) - timedelta(seconds=1)
+    for key, due in (("friday", friday), ("today", today)):
+        (await attempt(store.add_schedule(GENERAL, key, an_event(key), due))).unwrap()
+    assert (await attempt(store.waiting(ADA, "event", domains=("chat",)))).unwrap() == 0
+    item = (await attempt(store.claim(ADA, "schedule", domains=("chat",)))).unwrap()
+    assert item is not None
+    assert (item.key, item.event.context_id, item.due) == ("today", "general", today)
+    assert (await attempt(store.claim(ADA, "schedule", domains=("chat",)))).unwrap() is None
+    assert (await attempt(store.release(item, due=today))).unwrap()
+    (await attempt(store.add_schedule(GENERAL, "today", an_event("today"), friday))).unwrap()
+    item = (await attempt(store.claim(ADA, "schedule", domains=("chat",)))).unwrap()
+    assert item is not None  # the same event keeps the time that it waits for
+    assert (await attempt(store.end_work(item))).unwrap()
+    (await attempt(store.add_schedule(GENERAL, "friday", an_event("changed"), today))).unwrap()
+    changed = (await attempt(store.claim(ADA, "schedule", domains=("chat",)))).unwrap()
+    assert changed is not None
+    assert (changed.key, changed.event.content) == ("friday", "changed")
+    assert (await attempt(store.release(changed, due=today))).unwrap()
+    assert (await attempt(store.order_work(changed.number, "drop"))).unwrap()
+    assert (await attempt(store.claim(ADA, "schedule", domains=("chat",)))).unwrap() is None
+    (await attempt(store.add_schedule(GENERAL, "friday", an_event("changed"), today))).unwrap()
+    again = (await attempt(store.claim(ADA, "schedule", domains=("chat",)))).unwrap()
+    assert again is not None
+    assert again.number == changed.number
+
+
 async def test_an_event_is_tried_when_its_task_begins(store: PersonaStore) -> None:
     await add(store, "e1")
 

@@ -1,0 +1,184 @@
+"""Events that come later: by the notation of cron, and as reminders."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from attrs import evolve
+from dependency_injector import providers
+
+from reactive_agents import AgentError, Personas
+from reactive_agents.agent.persona import PersonaAgent
+from reactive_agents.core.errors import MemoryUnavailable
+from reactive_agents.core.events import ToolCallCompleted
+from reactive_agents.core.personas import EventSchedule, PersonaOutcome
+from reactive_agents.effects import attempt
+from reactive_agents.persona import PersonaInbox
+from reactive_agents.persona.persona import MOST_REMINDERS
+from reactive_agents.testing import (
+    EventRecorder,
+    FakeClock,
+    InMemoryPersonaStore,
+    ScriptedLLM,
+    answer,
+    call,
+    forever,
+    say,
+)
+from reactive_agents.testing.core import START
+from tests.support.personas import PersonaBench, an_event, persona_bench
+from tests.support.virtual_time import Backend, virtual_time
+from tests.support.waiting import until
+
+pytestmark = pytest.mark.anyio
+
+MORNING = EventSchedule("morning", "0 8 * * *", "Post the open tickets.", context="team")
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def anyio_backend(request: pytest.FixtureRequest) -> Backend:
+    return virtual_time(request.param)
+
+
+def bench_with(*schedules: EventSchedule, **fields: Any) -> PersonaBench:
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False, clock=FakeClock(), **fields)
+    bench.persona.domains["chat"] = evolve(bench.persona.domains["chat"], schedules=schedules)
+    return bench
+
+
+async def resumed(bench: PersonaBench) -> list[tuple[str, str]]:
+    """The ids and rooms of the events that a process finds to do."""
+    outcomes = (await attempt(bench.persona.resume())).unwrap()
+    return [(each.event_id, each.room.context_id) for each in outcomes if each.room is not None]
+
+
+async def test_an_event_comes_at_each_time_and_once_for_those_that_were_missed() -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    bench.clock.advance(timedelta(days=1).total_seconds())
+    day = f"{START:%Y-%m-%d}"
+    assert await resumed(bench) == [(f"morning@{day}T08:00:00", "team")]
+    assert await resumed(bench) == []
+    bench.clock.advance(timedelta(days=5).total_seconds())
+    later = f"{START + timedelta(days=5):%Y-%m-%d}"
+    assert await resumed(bench) == [(f"morning@{later}T08:00:00", "team")]
+
+
+async def test_a_schedule_that_was_changed_or_removed_comes_as_it_is_now() -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    evening = evolve(MORNING, cron="0 20 * * *", timezone="Europe/Berlin")
+    changed = bench_with(evening, store=bench.store)
+    changed.clock.advance((bench.clock.now() - changed.clock.now()).total_seconds())
+    assert await resumed(changed) == []
+    removed = bench_with(store=bench.store)
+    removed.persona.domains["chat"] = evolve(removed.persona.domains["chat"], reminders=True)
+    assert await resumed(removed) == []
+    assert [each.status for each in bench.store.work.values()] == ["dropped"]
+    assert [each.event.details["cron"] for each in bench.store.work.values()] == ["0 20 * * *"]
+
+
+async def test_an_event_that_could_not_be_stored_is_added_later_under_its_id() -> None:
+    bench = bench_with(MORNING)
+    assert await resumed(bench) == []
+    bench.clock.advance(timedelta(days=1).total_seconds())
+    item = (await bench.persona.claim("schedule")).unwrap()
+    assert item is not None
+    bench.store.fails_with = MemoryUnavailable("add_event", "busy")
+    await bench.persona.work_item(item)
+    bench.store.fails_with = None
+    (await attempt(bench.store.release(item, due=item.due))).unwrap()  # as its lease would end
+    assert len(await resumed(bench)) == 1
+
+
+async def test_an_inbox_takes_events_that_come_due_and_ends_without_waiting_for_more() -> None:
+    bench = bench_with(MORNING)
+    outcomes: list[PersonaOutcome] = []
+    async with PersonaInbox(bench.persona, outcomes.append):
+        await until(lambda: bench.store.work)
+        bench.clock.advance(timedelta(days=1).total_seconds())
+        await until(lambda: outcomes)
+    assert [each.answer for each in outcomes] == ["So."]
+
+
+# --- reminders ----------------------------------------------------------------------------------------------
+
+
+def reminding(llm: ScriptedLLM, sent: list[str]) -> tuple[PersonaAgent, FakeClock]:
+    async def deliver(event: object, text: str) -> None:
+        sent.append(text)
+
+    clock = FakeClock()
+    described = Personas.create("Ada").with_llm(llm).with_store(InMemoryPersonaStore(clock=clock))
+    described = described.with_domain("chat", deliver=deliver, reminders=True)
+    ada = described.with_options(reasoning=False).build()
+    ada.container.core.clock.override(providers.Object(clock))
+    return ada, clock
+
+
+async def test_a_reminder_comes_back_into_its_room_at_its_time() -> None:
+    friday = START + timedelta(days=4)
+    llm = ScriptedLLM(
+        call("remind", at=friday.isoformat(), text="Call Eve."),
+        answer("I will."),
+        answer("Call Eve now."),
+    )
+    sent: list[str] = []
+    ada, clock = reminding(llm, sent)
+    async with ada:
+        await ada.send("Remind me on Friday to call Eve.", context="bob", author="Bob")
+        assert (await attempt(ada.persona.resume())).unwrap() == ()
+        clock.advance(timedelta(days=4).total_seconds())
+        [outcome] = (await attempt(ada.persona.resume())).unwrap()
+    assert sent == ["I will.", "Call Eve now."]
+    assert outcome.plan is not None
+    event = outcome.plan.event
+    assert (event.context_id, event.author, event.at) == ("bob", "Bob", friday)
+    assert event.content == "A reminder that was asked for here: Call Eve."
+
+
+@pytest.mark.parametrize(
+    ("when", "problem"),
+    [
+        ("on Friday", "expected a time such as 2026-01-01"),
+        ("2026-01-05T09:00:00", "has no offset"),
+        ("2025-01-05T09:00:00+00:00", "is not within a year from now"),
+        ("2036-01-05T09:00:00+00:00", "is not within a year from now"),
+    ],
+)
+async def test_a_time_that_cannot_be_meant_is_explained_to_the_model(when: str, problem: str) -> None:
+    llm = ScriptedLLM(call("remind", at=when, text="Call Eve."), forever(answer("I cannot.")))
+    ada, _ = reminding(llm, [])
+    recorder = EventRecorder()
+    async with ada:
+        ada.subscribe(recorder)
+        await ada.send("Remind me.")
+    [called] = [each for each in recorder.of(ToolCallCompleted) if each.tool_name == "remind"]
+    assert not called.success
+    assert problem in str(llm.requests[1].messages[-1])
+
+
+async def test_a_user_has_no_more_than_so_many_reminders() -> None:
+    when = START + timedelta(days=1)
+    llm = ScriptedLLM(call("remind", at=when.isoformat(), text="Again."), forever(answer("Full.")))
+    ada, _ = reminding(llm, [])
+    async with ada:
+        for number in range(MOST_REMINDERS):
+            later = an_event("x", f"e{number}", author="Bob")
+            (await attempt(ada.persona.schedule("chat", later, when))).unwrap()
+        recorder = EventRecorder()
+        ada.subscribe(recorder)
+        await ada.send("Remind me.", author="Bob")
+    assert [each.success for each in recorder.of(ToolCallCompleted) if each.tool_name == "remind"] == [False]
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"cron": "every day"}, {"timezone": "Moon"}, {"name": "morning"}], ids=["cron", "zone", "twice"]
+)
+def test_a_schedule_that_cannot_be_is_refused(wrong: dict[str, str]) -> None:
+    other = evolve(MORNING, **{"name": "other", **wrong})
+    described = Personas.create().with_llm(ScriptedLLM())
+    with pytest.raises(AgentError, match=rf"domains\.chat\.schedules\.{other.name}"):
+        described.with_domain("chat", schedules=(MORNING, other)).build()
