@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from reactive_agents.cli import app
 from reactive_agents.cli.app import SUBCOMMANDS
 from reactive_agents.cli.main import exit_on_interrupt, raise_on_interrupt
 from tests.support.command_line import ENVIRONMENT, command, parsed_command
@@ -44,6 +45,27 @@ def test_an_unknown_subcommand_is_bad_usage() -> None:
     done = command("bogus")
     assert (done.exit_code, done.stdout) == (2, "")
     assert "No such command 'bogus'" in done.stderr
+
+
+@pytest.mark.parametrize("name", ["uvicorn", "mcp.server"])
+def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str) -> None:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+
+    monkeypatch.setattr(app, "import_module", missing)
+    done = command("serve", "agent.toml")
+    needed = name.partition(".")[0]
+    assert (done.exit_code, done.stdout) == (2, "")
+    assert done.stderr == f"error: serve needs {needed}: install reactive-agents[server].\n"
+
+
+def test_a_missing_module_of_the_package_is_no_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str) -> None:
+        raise ModuleNotFoundError(f"No module named {module!r}", name=module)
+
+    monkeypatch.setattr(app, "import_module", missing)
+    with pytest.raises(ModuleNotFoundError):
+        app.app(["serve"], standalone_mode=False)
 
 
 def test_the_start_imports_no_more_than_the_command_needs() -> None:

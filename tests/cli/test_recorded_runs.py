@@ -38,6 +38,22 @@ def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
     assert command("runs", "prune", "--runs", record, "--days", 1).stdout == "Deleted 0 runs.\n"
 
 
+@pytest.mark.parametrize("run_id", ["", " ", "..", "x" * 1_001])
+def test_a_run_has_an_id_that_names_it(tmp_path: Path, run_id: str) -> None:
+    refused = command("run", QUESTION, "--runs", tmp_path / "runs.db", "--run-id", run_id)
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--run-id" in refused.stderr
+    assert not (tmp_path / "runs.db").exists()
+
+
+def test_a_run_that_is_not_there_has_no_steps(tmp_path: Path) -> None:
+    record = tmp_path / "runs.db"
+    assert command("run", QUESTION, "--runs", record, "--run-id", "one").exit_code == 0
+    steps = command("runs", "steps", "two", "--runs", record)
+    assert (steps.exit_code, steps.stdout) == (1, "")
+    assert steps.stderr.startswith("error: Run 'two' is not in the record")
+
+
 @tool(requires_approval=True)
 def send(to: str) -> str:
     """Send a mail."""

@@ -24,6 +24,11 @@ from tests.support.waiting import until
 pytestmark = pytest.mark.anyio
 
 
+def test_a_socket_names_its_protocol() -> None:
+    with bound_socket("127.0.0.1", 0) as bound:  # asyncio sends small answers at once by it (TCP_NODELAY)
+        assert (bound.proto, bound.family) == (socket.IPPROTO_TCP, socket.AF_INET)
+
+
 @define(eq=False)
 class Process:
     """A server in this process, with a run whose tool waits."""

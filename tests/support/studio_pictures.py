@@ -9,7 +9,8 @@ from typing import Any
 from playwright.sync_api import Page, expect
 
 from tests.support import studio_runs
-from tests.support.studio_server import buyer, chromium, run_apart, scripted, serving
+from tests.support.chromium import chromium
+from tests.support.studio_server import buyer, run_apart, scripted, serving
 
 PICTURES = Path(__file__).parents[2] / "docs" / "pictures"
 SIZE: Any = {"width": 1280, "height": 800}

@@ -1,8 +1,7 @@
-"""A studio that listens on 127.0.0.1, and a Chromium to open it with."""
+"""A studio that listens on 127.0.0.1."""
 
 from __future__ import annotations
 
-import shutil
 import socket
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import anyio
-from playwright.sync_api import Browser, sync_playwright
 
 from reactive_agents.agent import AgentConfig
 from reactive_agents.core.config import AuditConfig, DurabilityConfig, MemoryConfig
@@ -24,24 +22,12 @@ from tests.support import studio_runs
 from tests.support.waiting import until_blocking
 
 TOKEN = "a-token-that-nobody-knows"
-FLAGS = ("--no-sandbox", "--disable-gpu", "--disable-background-networking")
 
 
 def run_apart(function: Callable[..., Any], *arguments: Any) -> Any:
     """Return the result of an async function; on a thread, since the browser's loop is on this one."""
     with ThreadPoolExecutor(1) as pool:
         return pool.submit(anyio.run, function, *arguments).result()
-
-
-@contextmanager
-def chromium() -> Iterator[Browser]:
-    """Debian's Chromium."""
-    program = shutil.which("chromium")
-    assert program, "the tests of the studio need Chromium: apt-get install chromium"
-    with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=program, args=list(FLAGS))
-        yield browser
-        browser.close()
 
 
 def buyer(log: Path, folder: Path) -> StudioAgent:

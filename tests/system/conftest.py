@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import Any
 
 import pytest
 
@@ -17,3 +18,12 @@ def pytest_runtest_makereport(
         report.outcome = "failed"
         report.longrepr = f"A system test skips nothing; missing: {reason}"
     return report
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """A Chromium; of a module, since its loop is that of the thread as long as it is open."""
+    from tests.support.chromium import chromium  # by tests of pages
+
+    with chromium() as opened:
+        yield opened

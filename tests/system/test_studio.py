@@ -19,7 +19,7 @@ from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.ids import RunId
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.support import studio_runs
-from tests.support.studio_server import buyer, chromium, run_apart, scripted, serving
+from tests.support.studio_server import buyer, run_apart, scripted, serving
 
 ROOT = Path(__file__).parents[2]
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text(encoding="utf-8")
@@ -27,12 +27,6 @@ HOSTILE = (
     '<img src=x onerror="window.hacked=1"><script>window.hacked=2</script>'
     "</pre><svg onload=window.hacked=3> javascript:alert(1) \u202egnp.exe {{7*7}} ${window.hacked=4}"
 )
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Browser]:
-    with chromium() as opened:
-        yield opened
 
 
 @pytest.fixture(scope="module")
