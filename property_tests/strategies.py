@@ -161,12 +161,14 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     if field.validator is None:
         return values
     kinds = union_members(kind) or (kind,)
+    if kind is str and not accepts(field, "text"):
+        return st.sampled_from([probe for probe in _TEXTS if accepts(field, probe)])
     if str in kinds or datetime in kinds or get_origin(kind) is Mapping:
         return values.filter(lambda value: accepts(field, value))
     if Unset in kinds and not {int, float} & set(kinds):
         return values.filter(lambda value: accepts(field, value))
     if get_origin(kind) is tuple:
-        fitting = [(probe,) for probe in _PROBES if accepts(field, (probe,))]
+        fitting = [(probe,) for probe in (*_PROBES, *_TEXTS) if accepts(field, (probe,))]
         return st.sampled_from([(), *fitting])
     low, high = accepted_range(field)
     numbers: SearchStrategy[Any] = st.integers(int(low), int(high))
@@ -177,6 +179,7 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     return numbers.filter(lambda value: accepts(field, value))
 
 
+_TEXTS = ("UTC", "Europe/Berlin", "22:00-07:00", "00:00-23:59")
 _PROBES = (-1e6, -1, 0, 1e-6, 0.5, 1, 2, 100, 200, 5_000, 1e6)
 
 

@@ -288,7 +288,7 @@ def out_of_range(field: attrs.Attribute[Any]) -> list[Any]:
     if kind is datetime:
         return ["2026-01-01T00:00:00"]
     if get_origin(kind) is tuple:
-        return [[-1], [0.5, 10**6]]
+        return [["", "x"], ["x"]] if get_args(kind)[0] is str else [[-1], [0.5, 10**6]]
     if Unset in union_members(kind) and not {int, float} & set(union_members(kind)):
         return []
     if get_origin(kind) is Mapping:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from datetime import datetime
 from math import log2
 from typing import Literal, NewType, TypeAlias
 from zoneinfo import ZoneInfo
 
 from attrs import Attribute, evolve, field, frozen
-from attrs.validators import and_, deep_iterable, ge, gt, le, matches_re, min_len, optional
+from attrs.validators import and_, ge, gt, le, min_len, optional
 
 from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
@@ -494,6 +495,12 @@ _seconds = gt(0.0)
 _HOURS = r"(?:[01]\d|2[0-3]):[0-5]\d-(?:[01]\d|2[0-3]):[0-5]\d"
 
 
+def _are_hours(instance: object, attribute: Attribute[tuple[str, ...]], value: tuple[str, ...]) -> None:
+    for hours in value:
+        if not (isinstance(hours, str) and re.fullmatch(_HOURS, hours)):
+            raise ValueError(f"{attribute.name}: got {hours!r}, expected hours such as 22:00-07:00")
+
+
 def _is_timezone(instance: object, attribute: Attribute[str], value: str) -> None:
     try:
         ZoneInfo(value)
@@ -531,7 +538,7 @@ class EngagementPolicy(Value):
     max_peer_turns: int = field(default=2, validator=ge(0))
     mentions_only: bool = False
     names: tuple[str, ...] = ()
-    quiet_hours: tuple[str, ...] = field(default=(), validator=deep_iterable(matches_re(_HOURS)))
+    quiet_hours: tuple[str, ...] = field(default=(), validator=_are_hours)
     timezone: str = field(default="UTC", validator=_is_timezone)
     urgent: float = field(default=1.0, validator=_fraction)
     staff: tuple[str, ...] = ()
