@@ -339,6 +339,19 @@ def _told(error: Exception, place: str) -> str:
     return f"cannot be used: {said}"
 
 
+def is_made(url: str, store: Store) -> bool:
+    """Return whether a database has a store, or cannot be asked."""
+    try:
+        connection = _connect(url)
+        try:
+            with connection.transaction():
+                return _version(connection, store) > 0
+        finally:
+            connection.close()
+    except _failures():
+        return True
+
+
 def look_into(url: str, store: Store, work: Work[_T]) -> Result[_T, str]:
     """Return the result of the work on a store that is neither made nor changed.
 

@@ -129,6 +129,18 @@ def is_there(place: sqlite.DatabasePath) -> bool:
     return is_postgres(place) or os.path.exists(sqlite.place_of(place))
 
 
+def is_made(place: sqlite.DatabasePath, store: sqlite.Store) -> bool:
+    """Return whether there is such a file, or the store in the database of an address.
+
+    Blocks. A database that cannot be asked has it: who reads it is told why.
+    """
+    if is_postgres(place):
+        from reactive_agents.adapters import postgres  # by those with an address
+
+        return postgres.is_made(str(place), store)
+    return is_there(place)
+
+
 def look_into(place: sqlite.DatabasePath, store: sqlite.Store, work: Work[_T]) -> Result[_T, str]:
     """Return the result of the work on a store that is neither made nor changed.
 

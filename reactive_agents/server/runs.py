@@ -595,8 +595,10 @@ class AgentService:
         """Settle a request of a run, or of one that its tools began.
 
         Raises:
-            Problem: nothing of this kind waits under this id.
+            Problem: nothing of this kind waits under this id, or the answer to a question is blank.
         """
+        if answer[0] == "question" and not answer[1].strip():
+            raise Problem(422, "blank-answer", "The answer to a question is a text that is not blank.")
         agent = self.agents[self.served_name(run)]
         settled: Result[Any, Any]
         if isinstance(run, LiveRun):

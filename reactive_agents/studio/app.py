@@ -554,6 +554,9 @@ class _Pages:
         """Begin a run that shares the beginning of another one."""
         given = await read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
+        if given.tool_result is None and "tool_result" in given.model_fields_set:
+            # without a result the call is made, which the person has not asked for
+            raise Problem(422, "null-result", "null is no result: give another one, or have the call made.")
         recorder = await self._recorder(run_id)
         if recorder is None:
             raise Problem(409, "not-recorded", "The run has no record: only durable runs can be forked.")

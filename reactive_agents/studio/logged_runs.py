@@ -12,11 +12,12 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import anyio.to_thread
 from attrs import define, evolve, field
 from returns.result import Failure
 
-from reactive_agents.adapters.sql import is_there, shown_place
-from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
+from reactive_agents.adapters.sql import is_made, shown_place
+from reactive_agents.adapters.telemetry.run_log import RUN_LOG, SqliteRunLog
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
@@ -62,8 +63,8 @@ class RunLibrary:
 
     def __init__(self, path: str | Path, *, read_only: bool = True) -> None:
         self.place = shown_place(path)
-        self._is_there = partial(is_there, path)
-        self._read_only = read_only
+        self._is_made = partial(is_made, path, RUN_LOG)
+        self._has_log = not read_only
         self._log = SqliteRunLog(path, read_only=read_only)
         self._opened: OrderedDict[str, tuple[LoggedRun, tuple[LoggedEvent, ...]]] = OrderedDict()
         self._known: OrderedDict[str, KnownRun] = OrderedDict()
@@ -72,10 +73,11 @@ class RunLibrary:
         """Close the run log."""
         await self._log.aclose()
 
-    @property
-    def has_log(self) -> bool:
-        """Whether there is a run log to ask."""
-        return not self._read_only or self._is_there()
+    async def has_log(self) -> bool:
+        """Return whether there is a run log to ask."""
+        if not self._has_log:
+            self._has_log = await anyio.to_thread.run_sync(self._is_made)
+        return self._has_log
 
     def is_opened(self, run_id: str) -> bool:
         """Return whether a run comes from a file."""
@@ -84,14 +86,14 @@ class RunLibrary:
     async def runs(self, chosen: LoggedRunFilter) -> list[LoggedRun]:
         """Return the runs that fit, the latest first; those from files come before."""
         opened = [run for run, _ in reversed(self._opened.values()) if _fits(run, chosen)]
-        logged = await _read(self._log.runs(chosen)) if self.has_log else ()
+        logged = await _read(self._log.runs(chosen)) if await self.has_log() else ()
         return [*opened, *logged][: chosen.limit]
 
     async def find(self, run_id: str) -> LoggedRun | None:
         """Return a run by its id, or by its beginning."""
         if run_id in self._opened:
             return self._opened[run_id][0]
-        return await _read(self._log.run(RunId(run_id))) if self.has_log else None
+        return await _read(self._log.run(RunId(run_id))) if await self.has_log() else None
 
     async def known(self, run_id: str) -> KnownRun | None:
         """Return a run with all that has happened by now; ``None`` for none."""

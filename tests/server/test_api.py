@@ -243,6 +243,9 @@ async def test_a_question_is_answered_and_an_external_result_delivered() -> None
         question = await waiting(client, run)
         assert (question["kind"], question["request"]["text"]) == ("question", "Which size?")
         path = f"/v1/runs/{run['run_id']}/requests"
+        blank = {"kind": "question", "answer": " "}
+        refused = await client.post(f"{path}/{question['id']}", json=blank)
+        assert (refused.status_code, refused.json()["code"]) == (422, "blank-answer")
         answered = {"kind": "question", "answer": "L"}
         assert (await client.post(f"{path}/{question['id']}", json=answered)).status_code == 204
         located = await waiting(client, run, "call")

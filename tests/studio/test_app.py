@@ -15,6 +15,7 @@ import pytest
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.agent import AgentConfig
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core.config import (
@@ -339,6 +340,76 @@ async def test_a_run_is_forked_at_a_step_and_compared_with_its_fork(tmp_path: Pa
         assert [rows[side][pair[side]]["title"] for side in (0, 1)] == ["add", "add"]
         turn, _, same = compared["pairs"][0]
         assert (rows[0][turn]["title"], same) == ("Turn 1", True)
+
+
+async def test_a_fork_asks_another_model_and_shows_it_a_message(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM, answer("C'est 3."))) as client:
+        run_id = await started(client)
+        rows = (await ended(client, run_id))["document"]["rows"]
+        turn = next(row["id"] for row in rows if row["title"] == "Turn 2")
+        step = (await client.get(f"/api/runs/{run_id}/rows/{turn}")).json()["fork_step"]
+        body = {"step": step, "model": "another", "message": "Say it in French."}
+        forked = await client.post(f"/api/runs/{run_id}/fork", json=body)
+        assert forked.status_code == 201, forked.text
+        fork = await ended(client, forked.json()["run_id"])
+        assert fork["document"]["answer"] == "C'est 3."
+        turn = next(row["id"] for row in fork["document"]["rows"] if row["title"] == "Turn 2")
+        seen = (await client.get(f"/api/runs/{forked.json()['run_id']}/rows/{turn}")).json()
+        assert seen["model"] == "another"
+        assert "Say it in French." in seen["messages"][-1]["message"]["content"]
+        for wrong, status in (({"step": 99}, 409), ({"step": 0}, 422), ({"step": 1, "tool_result": 3}, 409)):
+            assert (await client.post(f"/api/runs/{run_id}/fork", json=wrong)).status_code == status
+
+
+async def test_null_is_no_result_of_a_fork_that_makes_the_call_again(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    async with studio(path, summing(path, *SUM)) as client:
+        run_id = await started(client)
+        await ended(client, run_id)
+        refused = await client.post(f"/api/runs/{run_id}/fork", json={"step": 2, "tool_result": None})
+        assert (refused.status_code, refused.json()["code"]) == (422, "null-result")
+
+
+def asking_things(path: Path, *turns: Turn) -> StudioAgent:
+    """An agent that asks a person, and has a tool that another program executes."""
+    schema = {"type": "object", "properties": {}, "additionalProperties": False}
+    locate = external_tool("locate", schema, description="Where the user is.")
+    builder = ReactiveAgents.create().with_name("sums").with_llm(ScriptedLLM(*turns)).with_reasoning()
+    builder = builder.with_tools(locate).with_ask_user().with_run_log(path)
+    durable = DurabilityConfig(str(path), recover=False)
+    agent = builder.with_durability(path, recover=False).build()
+    return StudioAgent(agent, AgentConfig(name="sums", durability=durable))
+
+
+@pytest.mark.parametrize("here", [True, False], ids=["here", "elsewhere"])
+async def test_a_question_is_answered_and_the_result_of_a_call_delivered(tmp_path: Path, here: bool) -> None:
+    path = tmp_path / "runs.db"
+    turns = (call("ask-user", question="Which size?", options=["S", "L"]), call("locate"), answer("Sent."))
+    elsewhere = asking_things(path, *turns).agent
+    async with (
+        studio(path, asking_things(path, *turns)) as client,
+        elsewhere,
+        anyio.create_task_group() as group,
+    ):
+        run_id = await started(client, "Send it.") if here else "order%2F7"
+        if not here:
+            group.start_soon(lambda: elsewhere.run("Send it.", run_id="order/7"))
+        for kind, value in (("question", "L"), ("call", {"lat": 1})):
+            waiting: list[Any] = []
+            while [each["kind"] for each in waiting] != [kind]:
+                await anyio.sleep(0.01)
+                shown = (await client.get(f"/api/runs/{run_id}")).json()
+                waiting = shown.get("document", {"waiting": []})["waiting"]
+            if kind == "question":
+                body = {"kind": kind, "id": waiting[0]["id"], "value": " "}
+                blank = await client.post(f"/api/runs/{run_id}/answers", json=body)
+                assert (blank.status_code, blank.json()["code"]) == (422, "blank-answer")
+            await settled_by(client, run_id, kind=kind, id=waiting[0]["id"], value=value)
+        shown = await ended(client, run_id)
+    assert shown["document"]["answer"] == "Sent."
+    results = [row for row in shown["document"]["rows"] if row["kind"] == "tool"]
+    assert [row["title"] for row in results] == ["ask-user", "locate"]
 
 
 async def test_a_run_goes_into_a_file_and_opens_in_another_studio(tmp_path: Path) -> None:
