@@ -127,6 +127,60 @@ def test_what_failed_of_late_is_a_warning_and_what_is_trusted_is_none(found: lis
     assert bool(warned) or not failing
 
 
+def after_tasks(known: Sequence[LearningEntry], worked: Sequence[bool]) -> dict[str, LearningEntry]:
+    """Return the learnings after a plan that follows each of the first in turn."""
+    now = {each.id: each for each in known}
+    for number, success in enumerate(worked):
+        plan = a_persona_plan()
+        task = evolve(plan.task, id=TaskId(f"task-{number + 1}"))
+        plan = evolve(plan, task=task, follows=(known[number].id,))
+        at = START + timedelta(minutes=number + 1)
+        evaluation = evolve(an_evaluation(plan, worked=success), evaluated_at=at)
+        for update in changes(plan, evaluation, tuple(now.values())):
+            now[update.learning.id] = update.learning
+    return {str(name): each for name, each in now.items()}
+
+
+def trusted_learnings(count: int) -> list[LearningEntry]:
+    evidence = {"outcomes": (True,) * 9, "success_count": 9, "confidence": confidence_of([True] * 9)}
+    return [a_learning(f"l{number}", f"Word{number}.", **evidence) for number in range(count)]
+
+
+def test_a_run_of_failures_of_trusted_lessons_puts_those_before_it_in_doubt() -> None:
+    known = [
+        *trusted_learnings(5),
+        a_learning("failed", outcomes=(False,), confidence=confidence_of([False])),
+    ]
+    after = after_tasks(known, [False] * 3)
+    assert {name for name, each in after.items() if each.doubted} == {"l3", "l4", "failed"}
+    assert shown_of(tuple(after.values())) == ()
+    warned = select_warnings(tuple(after.values()), POLICY, task="", similarity=word_similarity)
+    assert {each.id for each in warned} == {"l0", "l1", "l2"}, "what failed before may work by now"
+    again = evolve(a_persona_plan(), follows=(LearningId("l3"),))
+    (confirmed,) = changes(again, an_evaluation(again), (after["l3"],))
+    assert (confirmed.learning.doubted, confirmed.learning.outcomes) == (False, (True,))
+    assert shown_of((confirmed.learning,)) == (confirmed.learning,)
+
+
+def test_one_task_is_no_run() -> None:
+    known = trusted_learnings(5)
+    plan = evolve(a_persona_plan(), follows=tuple(each.id for each in known[:4]))
+    updates = changes(
+        plan, evolve(an_evaluation(plan, worked=False), evaluated_at=START + timedelta(1)), known
+    )
+    assert [each.change for each in updates] == ["weakened"] * 4
+    assert all(each.learning in shown_of([each.learning]) for each in updates)
+
+
+@given(st.lists(st.booleans(), max_size=8))
+def test_only_a_run_that_is_a_surprise_puts_lessons_in_doubt(worked: list[bool]) -> None:
+    after = after_tasks(trusted_learnings(10), worked)
+    runs = "".join("+" if each else "-" for each in worked)
+    assert any(each.doubted for each in after.values()) == ("---" in runs)
+    if "---" not in runs:
+        assert {"l8", "l9"} <= {each.id for each in after.values() if each in shown_of((each,))}
+
+
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1_000.0), st.floats(0.0, 1_000.0))
 def test_confidence_fades_with_time_unless_a_person_set_it(
     confidence: float, days: float, more: float

@@ -30,8 +30,8 @@ ThoughtKind: TypeAlias = Literal["observation", "decision", "self-reflection"]
 PlanSource: TypeAlias = Literal["model", "reused", "template", "reactive"]
 """The origin of a plan: the model, an earlier plan, a template; ``reactive`` is a single step."""
 
-LearningChange: TypeAlias = Literal["created", "confirmed", "weakened", "dropped", "shared"]
-"""``shared``: from now on it is used in every room of its tenant."""
+LearningChange: TypeAlias = Literal["created", "confirmed", "weakened", "doubted", "dropped", "shared"]
+"""``shared``: from now on it is used in every room of its tenant. ``doubted``: others like it just failed."""
 
 LearningSharing: TypeAlias = Literal["general", "reviewed", "room"]
 """``general``: a lesson without anything of its room is used in every room of the tenant; ``reviewed``: one
@@ -370,6 +370,7 @@ class LearningEntry(Value):
         reviewed: whether a person decided on where it is used.
         rejected: a person deleted it; it stays in the records, so that it is not learned again.
         outcomes: whether the latest tasks that created or followed it succeeded, the latest last.
+        doubted: others that were trusted like it failed one after the other, and it was not tried since.
     """
 
     id: LearningId
@@ -390,6 +391,7 @@ class LearningEntry(Value):
     reviewed: bool = False
     rejected: bool = False
     outcomes: tuple[bool, ...] = ()
+    doubted: bool = False
 
 
 OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed", "abstained"]

@@ -3,21 +3,24 @@
 Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814) over
 weighted outcomes: one success gives two thirds, one failure a third, so that a single lucky task proves
 nothing; each later outcome makes the earlier ones count less, so that what was learned by many successes is
-unlearned by two failures when the world has changed. It decays while a pattern is not used. Evidence counts
-for the patterns that a plan followed, and for no others. What failed of late is shown as a warning.
+unlearned by two failures when the world has changed. Where trusted patterns fail one after the other, and
+their earlier outcomes make that improbable, evidence from before counts no more, also for those that were not
+tried since. Confidence decays while a pattern is not used. Evidence counts for the
+patterns that a plan followed, and for no others. What failed of late is shown as a warning.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from math import prod
 from typing import TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 from returns.maybe import Some
 from returns.result import Failure
 
-from reactive_agents.core.ids import LearningId
+from reactive_agents.core.ids import LearningId, TaskId
 from reactive_agents.core.personas import (
     Evaluation,
     LearningChange,
@@ -35,6 +38,10 @@ FORGETTING = 0.7
 """The weight of an outcome beside that of the next one."""
 MOST_OUTCOMES = 12
 """Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
+SURPRISE = 0.001
+"""The probability of a run of failures, by all earlier outcomes, below which the world has changed."""
+DOUBT = 0.5
+"""The factor of a confidence whose evidence is from before a change."""
 _ALIKE = 0.8
 """The share of the highest similarity that another failure needs to be a warning."""
 MOST_SOURCES = 50
@@ -71,7 +78,7 @@ def present_confidence(learning: LearningEntry, now: datetime, policy: LearningP
         return learning.confidence
     age = max(timedelta(0), now - learning.last_used_at)
     halvings: float = age / timedelta(days=policy.half_life_days)
-    return float(learning.confidence * 0.5**halvings)
+    return float(learning.confidence * 0.5**halvings * (DOUBT if learning.doubted else 1.0))
 
 
 def select_learnings(
@@ -118,7 +125,11 @@ def select_warnings(
 
 def _warns(learning: LearningEntry, policy: LearningPolicy) -> bool:
     outcomes = outcomes_of(learning)
-    return bool(outcomes) and not outcomes[-1] and learning.confidence < policy.min_confidence
+    return (
+        bool(outcomes)
+        and not (outcomes[-1] or learning.doubted)
+        and learning.confidence < policy.min_confidence
+    )
 
 
 def outcomes_of(learning: LearningEntry) -> tuple[bool, ...]:
@@ -159,7 +170,8 @@ def learn_from(
     A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, a
     success confirms the learning that its own lesson restates; a failure weakens that only where the plan was
     reused, so that it did the same, or where it failed before, so that it stays a warning. A lesson that
-    restates no learning becomes a new one. Learnings whose confidence is too low, by failures or by time, are
+    restates no learning becomes a new one. After a run of failures that is a surprise, earlier
+    learnings are doubted. Learnings whose confidence is too low, by failures or by time, are
     dropped.
 
     Args:
@@ -184,6 +196,10 @@ def learn_from(
         same = plan.source == "reused" or _warns(similar, policy)
         affected = [similar] if evaluation.meets_criteria or same else []
     after = {each.id: _after(each, plan, evaluation) for each in affected}
+    if not evaluation.meets_criteria:
+        after |= _after_surprise(
+            [after[each.id].learning if each.id in after else each for each in known], policy
+        )
     untouched = (LearningUpdate(each, "dropped") for each in known if each.id not in after)
     now = evaluation.evaluated_at
     updates = [
@@ -198,7 +214,8 @@ def learn_from(
 
 def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -> LearningUpdate:
     success = evaluation.meets_criteria
-    outcomes = (*outcomes_of(learning), success)[-MOST_OUTCOMES:]
+    before = () if learning.doubted else outcomes_of(learning)
+    outcomes = (*before, success)[-MOST_OUTCOMES:]
     changed = evolve(
         learning,
         success_count=learning.success_count + success,
@@ -208,8 +225,50 @@ def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -
         learned_from=(*learning.learned_from, plan.task.id)[-MOST_SOURCES:],
         last_used_at=evaluation.evaluated_at,
         use_count=learning.use_count + 1,
+        doubted=False,
     )
     return LearningUpdate(changed, "confirmed" if success else "weakened")
+
+
+def _after_surprise(
+    known: Sequence[LearningEntry], policy: LearningPolicy
+) -> dict[LearningId, LearningUpdate]:
+    """Return the changes where the latest outcomes of trusted learnings surprise.
+
+    The latest of these failed one task after the other, and by their counts (rule of succession) that is too
+    improbable to be chance. They keep that failure alone; what was last tried before them is doubted.
+    """
+    run: list[LearningEntry] = []
+    chances: dict[TaskId, float] = {}
+    for each in sorted(known, key=lambda one: one.last_used_at, reverse=True):
+        outcomes = outcomes_of(each)
+        if each.pinned or each.rejected or each.doubted or len(outcomes) < 2:
+            continue
+        if confidence_of(outcomes[:-1]) < policy.min_confidence:
+            continue
+        if outcomes[-1]:
+            break
+        run.append(each)
+        chance, task = (
+            each.failure_count / (each.success_count + each.failure_count + 1),
+            each.learned_from[-1],
+        )
+        chances[task] = max(chance, chances.get(task, 0.0))  # which of those that it followed is to blame
+    if prod(chances.values()) >= SURPRISE:
+        return {}
+    failed = {
+        each.id: LearningUpdate(
+            evolve(each, outcomes=(False,), confidence=confidence_of((False,))), "weakened"
+        )
+        for each in run
+    }
+    began = run[-1].last_used_at
+    doubted = {
+        each.id: LearningUpdate(evolve(each, doubted=True), "doubted")
+        for each in known
+        if each.last_used_at < began and not (each.doubted or each.pinned or each.rejected)
+    }
+    return failed | doubted
 
 
 def _should_drop(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:

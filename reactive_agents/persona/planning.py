@@ -7,13 +7,13 @@ an event is always answered.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Container, Sequence
 from typing import Any
 
 from attrs import evolve, frozen
 from returns.result import Failure
 
-from reactive_agents.core.ids import LearningId, PlanId
+from reactive_agents.core.ids import LearningId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaStepExpanded
 from reactive_agents.core.personas import (
     DomainEvent,
@@ -137,7 +137,12 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     listed = cycle.services.store.list_plans(
         room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
     )
-    proven = _proven(await cycle.attempt_or("recall", listed, ()), task.description)
+    doubted: set[TaskId] = set()
+    if cycle.settings.learning.enabled:
+        learned = cycle.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
+        learnings = await cycle.attempt_or("recall", learned, ())
+        doubted = {task for each in learnings if each.doubted for task in each.learned_from}
+    proven = _proven(await cycle.attempt_or("recall", listed, ()), task.description, doubted)
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
         task.description,
@@ -167,11 +172,14 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     return FormulatedPlan(plan, f"Reuses plan {known.id}, whose task is similar ({similarity:.2f}).")
 
 
-def _proven(plans: Sequence[PersonaPlan], task: str) -> list[PersonaPlan]:
+def _proven(plans: Sequence[PersonaPlan], task: str, doubted: Container[TaskId]) -> list[PersonaPlan]:
     """Return the plans that may be reused for a task.
 
     A plan whose latest reuse failed is none, and neither is one that has words of its own task, as the
     number of another order, which the new task has not.
+
+    Args:
+        doubted: the tasks of learnings that are in doubt; their plans are not reused.
     """
     latest: dict[str, PersonaPlan] = {}
     by_id = {str(each.id): each for each in plans}
@@ -184,7 +192,9 @@ def _proven(plans: Sequence[PersonaPlan], task: str) -> list[PersonaPlan]:
     return [
         plan
         for plan in latest.values()
-        if _is_proven(plan) and not (set(words_of(plan.task.description)) - words) & _words_of(plan)
+        if _is_proven(plan)
+        and plan.task.id not in doubted
+        and not (set(words_of(plan.task.description)) - words) & _words_of(plan)
     ]
 
 
