@@ -29,6 +29,7 @@ from reactive_agents.core.channels import (
     ChannelRefused,
     ChannelRequest,
     DeliveryDelayed,
+    Reaction,
     Received,
 )
 from reactive_agents.core.codec import decode
@@ -268,6 +269,15 @@ class WebhookEvent:
     details: JsonObject = field(factory=dict)
 
 
+@frozen
+class WebhookReaction:
+    """The body of a webhook about an answer, by the id that its receiver gave it."""
+
+    message: str = field(validator=_name)
+    good: bool
+    user: str = field(validator=_name)
+
+
 class WebhookChannel:
     """Implements ``Channel``: signed events by POST, signed answers to an address.
 
@@ -299,6 +309,13 @@ class WebhookChannel:
         document = parsed_object(request.body)
         if document is None:
             return Failure(ChannelRefused(400, "invalid-json", "The body is no JSON object."))
+        if "message" in document:
+            about = decode(document, WebhookReaction)
+            if isinstance(about, Failure):
+                return Failure(ChannelRefused(422, "invalid-body", about.failure().message))
+            given_by: WebhookReaction = about.unwrap()
+            reaction = Reaction(given_by.message, given_by.user, given_by.good, tenant=tenant)
+            return Success(Received(reactions=(reaction,)))
         read = decode(document, WebhookEvent)
         if isinstance(read, Failure):
             return Failure(ChannelRefused(422, "invalid-body", read.failure().message))
@@ -352,6 +369,10 @@ _NO_RETRY = {"x-slack-no-retry": "1"}
 _SLACK_ID = re.compile(r"[A-Z0-9]{1,50}")
 _SLACK_MOMENT = re.compile(r"[0-9]{1,20}\.[0-9]{1,10}")
 _SLACK_MESSAGES = ("", "file_share", "thread_broadcast", "me_message")
+_SLACK_OPINIONS = {
+    **dict.fromkeys(("+1", "thumbsup", "white_check_mark", "heavy_check_mark", "heart", "tada", "100"), True),
+    **dict.fromkeys(("-1", "thumbsdown", "x", "no_entry_sign"), False),
+}
 _SLACK_MARK = re.compile(r"<([@#!]?)([^<>|]*)(?:\|([^<>]*))?>")
 _SLACK_BYTES = 39_000
 _SLACK_METADATA = "reactive_agents_message"
@@ -398,8 +419,23 @@ class SlackChannel:
             return Failure(ChannelRefused(400, "invalid-json", "The body is no JSON object.", _NO_RETRY))
         if document.get("type") == "url_verification":
             return Success(Received(reply={"challenge": _text(document, "challenge")}))
-        event = self._event(document, now)
-        return Success(Received(() if event is None else (event,), reply={}))
+        event, reaction = self._event(document, now), self._reaction(document)
+        return Success(
+            Received(() if event is None else (event,), () if reaction is None else (reaction,), reply={})
+        )
+
+    def _reaction(self, document: dict[str, Any]) -> Reaction | None:
+        """Return the reaction of a person; ``None`` for everything else."""
+        given, team = document.get("event"), _text(document, "team_id")
+        if document.get("type") != "event_callback" or _text(given, "type") != "reaction_added":
+            return None
+        channel, moment = _text(given, "item", "channel"), _text(given, "item", "ts")
+        user, name = _text(given, "user"), _text(given, "reaction").partition("::")[0]
+        named = all(map(_SLACK_ID.fullmatch, (team, channel, user))) and _SLACK_MOMENT.fullmatch(moment)
+        own = user == (self._config.user or _bot_of(document))
+        if not named or own or name not in _SLACK_OPINIONS or (self._tokens and team not in self._tokens):
+            return None
+        return Reaction(f"{channel}/{moment}", user, _SLACK_OPINIONS[name], f":{name}:", team)
 
     def _event(self, document: dict[str, Any], now: datetime) -> DomainEvent | None:
         """Return the message of a person; ``None`` for everything else."""
@@ -541,6 +577,7 @@ def _escaped(text: str) -> str:
 _MATRIX_USER = re.compile(r"@[^\x00-\x20\x7f:]{1,200}:[^\x00-\x20\x7f/]{1,200}")
 _MATRIX_ROOM = re.compile(r"![^\x00-\x20\x7f/]{1,255}")  # what follows a slash is a thread
 _MATRIX_EVENT = re.compile(r"\$[^\x00-\x20\x7f]{1,255}")
+_OPINIONS = {**dict.fromkeys("👍❤✅✔🎉💯", True), **dict.fromkeys("👎❌✖🚫", False)}
 _MATRIX_BYTES = 32_000
 _TYPING_MS = 30_000
 
@@ -586,8 +623,28 @@ class MatrixChannel:
                 if problem is not None:
                     return Failure(problem)
         now = self._clock.now()
-        events = (self._event(each, now) for each in listed if isinstance(each, dict))
-        return Success(Received(tuple(each for each in events if each is not None), reply={}))
+        found = [each for each in listed if isinstance(each, dict)]
+        events = (self._event(each, now) for each in found)
+        reactions = map(self._reaction, found)
+        return Success(
+            Received(
+                tuple(each for each in events if each is not None),
+                tuple(each for each in reactions if each is not None),
+                reply={},
+            )
+        )
+
+    def _reaction(self, given: dict[str, Any]) -> Reaction | None:
+        """Return the reaction of a person; ``None`` for everything else."""
+        relation, user = ("content", "m.relates_to"), _text(given, "sender")
+        sign = _text(given, *relation, "key").replace("\ufe0f", "")[:1]
+        annotates = _text(given, *relation, "rel_type") == "m.annotation"
+        if given.get("type") != "m.reaction" or not annotates or sign not in _OPINIONS:
+            return None
+        if user == self._config.user or not _MATRIX_USER.fullmatch(user):
+            return None
+        message = _text(given, *relation, "event_id")
+        return Reaction(message, user, _OPINIONS[sign], sign, self._config.tenant)
 
     def _event(self, given: dict[str, Any], now: datetime) -> DomainEvent | None:
         """Return the message of a person; ``None`` for everything else.

@@ -9,14 +9,15 @@ from attrs import field, frozen
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.personas import DomainEvent
+from reactive_agents.core.values import Value
 
 ChannelKind: TypeAlias = Literal["webhook", "slack", "matrix"]
 """``webhook``: events by POST to this program, answers by POST to an address. ``slack``: its Events API.
 ``matrix``: an application service of a homeserver."""
 
 
-@frozen
-class ChannelConfig:
+@frozen(eq=False, repr=False)
+class ChannelConfig(Value):
     """The channel of a domain.
 
     Secrets are named by the environment variables that hold them.
@@ -45,8 +46,8 @@ class ChannelConfig:
     typing: bool = True
 
 
-@frozen
-class ChannelRequest:
+@frozen(eq=False, repr=False)
+class ChannelRequest(Value):
     """A request that a platform sent, of which nothing was checked.
 
     Attributes:
@@ -60,21 +61,40 @@ class ChannelRequest:
     body: bytes = field(repr=False)
 
 
-@frozen
-class Received:
+@frozen(eq=False, repr=False)
+class Reaction(Value):
+    """A reaction of a user to a message of the persona.
+
+    Attributes:
+        message_id: of the message, as the port ``Channel`` returned it.
+        good: whether the user liked it.
+        sign: as the user gave it, for people.
+    """
+
+    message_id: str
+    user: str
+    good: bool
+    sign: str = ""
+    tenant: str = ""
+
+
+@frozen(eq=False, repr=False)
+class Received(Value):
     """The content of a request whose sender was verified.
 
     Attributes:
         events: to be answered; none where there is nothing to do.
+        reactions: to earlier answers.
         reply: the document that the platform expects; ``None`` for the ids of the events.
     """
 
     events: tuple[DomainEvent, ...] = ()
+    reactions: tuple[Reaction, ...] = ()
     reply: JsonObject | None = None
 
 
-@frozen
-class ChannelRefused:
+@frozen(eq=False, repr=False)
+class ChannelRefused(Value):
     """A request that a channel does not take.
 
     Attributes:

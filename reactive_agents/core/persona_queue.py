@@ -143,6 +143,7 @@ class WorkFilter(Value):
     """Chooses items of the queue; ``None`` for any.
 
     Attributes:
+        message_id: as the platform names a message.
         since: created at this time or later.
         until: created before this time.
         limit: maximum number, the newest.
@@ -156,6 +157,7 @@ class WorkFilter(Value):
     context_id: ContextId | None = None
     user: str | None = None
     event_id: EventId | None = None
+    message_id: str | None = None
     since: datetime | None = None
     until: datetime | None = None
     limit: int = 50

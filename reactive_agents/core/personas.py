@@ -15,7 +15,7 @@ from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.plans import Plan, PlanStep
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import OMITTED, Value
 
 ThoughtId = NewType("ThoughtId", str)
 
@@ -41,6 +41,18 @@ _fraction = and_(ge(0.0), le(1.0))
 
 
 @frozen(eq=False, repr=False)
+class Feedback(Value):
+    """The reaction of a user to the answer of a plan.
+
+    ``good``: whether it was liked; the latest reaction of each user counts.
+    """
+
+    plan_id: PlanId
+    user: str
+    good: bool
+
+
+@frozen(eq=False, repr=False)
 class DomainEvent(Value):
     """An event of a domain. Its content is untrusted text.
 
@@ -50,6 +62,7 @@ class DomainEvent(Value):
         priority: 0 to 1; of events that wait, those of a higher priority come first.
         user: the author's id at the platform; empty where the name is the id.
         tenant: the customer of the program whose room it is; nothing of one reaches another.
+        feedback: what the author thinks of an earlier answer; such an event is not answered.
     """
 
     id: EventId
@@ -61,6 +74,7 @@ class DomainEvent(Value):
     details: JsonObject = field(factory=dict)
     user: str = ""
     tenant: str = ""
+    feedback: Feedback | None = field(default=None, metadata=OMITTED)
 
     @property
     def user_id(self) -> str:
@@ -214,6 +228,7 @@ class PersonaPlan(Value):
         expansions: the large steps that were planned, oldest first; they count as completed.
         succeeded: whether it met its criteria; ``None`` until it was evaluated.
         derived_from: the plan that it reuses, or the name of its template.
+        feedback: the reactions of users to its answer, one each.
     """
 
     plan: Plan
@@ -232,6 +247,16 @@ class PersonaPlan(Value):
     expansions: tuple[Expansion, ...] = ()
     succeeded: bool | None = None
     derived_from: str = ""
+    feedback: tuple[Feedback, ...] = field(default=(), metadata=OMITTED)
+
+    @property
+    def liked(self) -> bool | None:
+        """Whether more users liked its answer than did not.
+
+        ``None`` for a tie and without reactions.
+        """
+        balance = sum(1 if each.good else -1 for each in self.feedback)
+        return None if balance == 0 else balance > 0
 
     @property
     def id(self) -> PlanId:

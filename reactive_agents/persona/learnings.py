@@ -212,18 +212,37 @@ def learn_from(
     return tuple(updates)
 
 
+def after_feedback(
+    plan: PersonaPlan, good: bool, known: Sequence[LearningEntry], now: datetime, policy: LearningPolicy
+) -> tuple[LearningUpdate, ...]:
+    """Return the changes of learnings after the users' reactions to an answer.
+
+    They are evidence for the learnings that the plan followed, and for the one that was learned from it.
+    """
+    affected = (each for each in known if each.id in plan.follows or plan.task.id in each.learned_from)
+    updates = [_with_outcome(each, plan, good, now) for each in affected if not each.rejected]
+    return tuple(
+        evolve(each, change="dropped") if _should_drop(each.learning, now, policy) else each
+        for each in updates
+    )
+
+
 def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -> LearningUpdate:
-    success = evaluation.meets_criteria
+    return _with_outcome(learning, plan, evaluation.meets_criteria, evaluation.evaluated_at)
+
+
+def _with_outcome(learning: LearningEntry, plan: PersonaPlan, success: bool, at: datetime) -> LearningUpdate:
     before = () if learning.doubted else outcomes_of(learning)
     outcomes = (*before, success)[-MOST_OUTCOMES:]
+    sources = tuple(each for each in learning.learned_from if each != plan.task.id)
     changed = evolve(
         learning,
         success_count=learning.success_count + success,
         failure_count=learning.failure_count + (not success),
         outcomes=outcomes,
         confidence=learning.confidence if learning.pinned else confidence_of(outcomes),
-        learned_from=(*learning.learned_from, plan.task.id)[-MOST_SOURCES:],
-        last_used_at=evaluation.evaluated_at,
+        learned_from=(*sources, plan.task.id)[-MOST_SOURCES:],
+        last_used_at=at,
         use_count=learning.use_count + 1,
         doubted=False,
     )

@@ -21,7 +21,7 @@ from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import persona_events
-from reactive_agents.core.channels import DeliveryDelayed
+from reactive_agents.core.channels import DeliveryDelayed, Reaction
 from reactive_agents.core.errors import (
     DeliveryFailed,
     InvalidEvent,
@@ -45,6 +45,7 @@ from reactive_agents.core.personas import (
     EngagementDecision,
     Evaluation,
     EventSchedule,
+    Feedback,
     OutcomeStatus,
     PersonaOutcome,
     PersonaPlan,
@@ -254,6 +255,44 @@ class Persona:
             await attempt(store.end_work(item))
         else:
             await attempt(store.release(item, due=following))
+
+    # --- reactions to answers -----------------------------------------------------------------------------
+
+    @effect
+    async def feedback_of(
+        self, domain: Domain, reaction: Reaction
+    ) -> Result[DomainEvent | None, MemoryErrors]:
+        """Return the event of a reaction; ``None`` where there is no such message.
+
+        A user has one event for each opinion of a message. Fails with ``MemoryUnavailable``.
+        """
+        chosen = WorkFilter(
+            self.settings.id,
+            ("delivery",),
+            tenant=reaction.tenant,
+            domain=domain,
+            message_id=reaction.message_id,
+            limit=1,
+        )
+        found = await attempt(self.services.store.find_work(chosen))
+        if isinstance(found, Failure):
+            return Failure(found.failure())
+        item = next(iter(found.unwrap()), None)
+        if item is None or item.plan_id is None or not reaction.message_id:
+            return Success(None)
+        opinion = "good" if reaction.good else "bad"
+        return Success(
+            DomainEvent(
+                EventId(f"reaction/{opinion}/{reaction.user}/{reaction.message_id}"),
+                item.room.context_id,
+                reaction.user,
+                f"[A reaction to the answer: {reaction.sign or opinion}]",
+                self.services.clock.now(),
+                user=reaction.user,
+                tenant=reaction.tenant,
+                feedback=Feedback(item.plan_id, reaction.user, reaction.good),
+            )
+        )
 
     # --- items of the queue -------------------------------------------------------------------------------
 
@@ -470,7 +509,11 @@ class Persona:
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
         try:
-            decision = await self._decide(event, cycle)
+            if event.feedback is None:
+                decision = await self._decide(event, cycle)
+            else:
+                noted = await self.reasoning.take_feedback(event.feedback, cycle)
+                decision = EngagementDecision(engage=False, reason=noted)
         except Exception as error:  # noqa: BLE001 - an engage function is the user's code
             reason = f"Whether to engage could not be decided: {type(error).__name__}: {error}"
             return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 from attrs import evolve
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import personas
@@ -19,6 +19,7 @@ from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought
 from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
 from reactive_agents.persona.learnings import (
     LearningUpdate,
+    after_feedback,
     choose_measure,
     confidence_of,
     learn_from,
@@ -47,6 +48,13 @@ async def evaluate_outcome(
     if isinstance(answered, Failure):
         return answered
     evaluation = evaluation_of(plan, answered.unwrap().value, cycle.services.clock.now())
+    current = (await cycle.attempt_or("recall", cycle.services.store.get_plan(plan.id), Nothing)).value_or(
+        plan
+    )
+    plan = evolve(plan, feedback=current.feedback)
+    if plan.liked is not None:  # the users know better than the model
+        meets = plan.liked and plan.plan.status == "completed"
+        evaluation = evolve(evaluation, meets_criteria=meets)
     evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
     await cycle.save(evaluated)
     await cycle.publish(PersonaOutcomeEvaluated, evaluation=evaluation)
@@ -78,12 +86,16 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
         policy=settings.learning,
         measure=measure,
     )
-    for update in (*updates, *await _shared(plan, known, updates, cycle)):
-        learning = update.learning
+    await _store((*updates, *await _shared(plan, known, updates, cycle)), cycle)
+
+
+async def _store(updates: Sequence[LearningUpdate], cycle: Cycle) -> None:
+    for update in updates:
+        learning, store = update.learning, cycle.services.store
         if update.change == "dropped":
-            await cycle.attempt_or("learn", services.store.delete_learning(learning.id), False)
+            await cycle.attempt_or("learn", store.delete_learning(learning.id), False)
         else:
-            await cycle.attempt_or("learn", services.store.save_learning(learning), None)
+            await cycle.attempt_or("learn", store.save_learning(learning), None)
         await cycle.publish(PersonaLearningChanged, learning=learning, change=update.change)
 
 
@@ -190,6 +202,32 @@ class PersonaReasoningSystem:
                 await update_learnings(plan, evaluation, cycle)
         await self.update_state(cycle, mistakes=evaluation.mistakes)
         return evaluated
+
+    async def take_feedback(self, feedback: personas.Feedback, cycle: Cycle) -> str:
+        """Store a reaction to the answer of a plan, and learn from it.
+
+        Returns a sentence about what was done.
+        """
+        store, now = self._services.store, self._services.clock.now()
+        async with self._changing:
+            found = await cycle.attempt_or("recall", store.get_plan(feedback.plan_id), Nothing)
+            plan = found.value_or(None)
+            if plan is None or plan.room != cycle.room:
+                return "The answer that it is about is not known any more."
+            others = tuple(each for each in plan.feedback if each.user != feedback.user)
+            changed = evolve(plan, feedback=(*others, feedback))
+            liked = changed.liked
+            if liked is not None and plan.succeeded is not None:
+                changed = evolve(changed, succeeded=liked and plan.plan.status == "completed")
+            await cycle.attempt_or("record", store.save_plan(changed), True)
+            if liked is None or liked == plan.liked or plan.succeeded is None:
+                return "It was noted; the users' opinion of the answer is the same."
+            if self.settings.learning.enabled:
+                listed = store.list_learnings(self.settings.id, domain=plan.domain, tenant=cycle.room.tenant)
+                known = await cycle.attempt_or("learn", listed, ())
+                known = tuple(each for each in known if each.room in (None, plan.context_id))
+                await _store(after_feedback(plan, liked, known, now, self.settings.learning), cycle)
+        return f"It was noted: the answer was {'good' if liked else 'bad'} for its users."
 
     async def update_state(
         self,

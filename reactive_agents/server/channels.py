@@ -114,7 +114,15 @@ async def _taken(request: Request, domain: Domain, channel: Channel, inbox: Pers
         raise Problem(refused.status, refused.code, refused.detail, headers=refused.headers)
     content = received.unwrap()
     events: list[JsonObject] = []
-    for event in content.events:
+    given = list(content.events)
+    for reaction in content.reactions:
+        found = await attempt(inbox.persona.feedback_of(domain, reaction))
+        if isinstance(found, Failure):
+            later = {"retry-after": str(RETRY_AFTER_S)}
+            raise Problem(503, "store-unavailable", "The reaction could not be stored.", headers=later)
+        about = found.unwrap()
+        given += [] if about is None else [about]
+    for event in given:
         submitted = await attempt(inbox.submit(domain, event))
         if isinstance(submitted, Failure):
             later = {"retry-after": str(RETRY_AFTER_S)}

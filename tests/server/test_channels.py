@@ -20,6 +20,7 @@ from reactive_agents import AgentError, Personas
 from reactive_agents.adapters.channels import is_signed, signature_of
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.channels import ChannelConfig
+from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem
 from reactive_agents.core.personas import DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
@@ -359,6 +360,34 @@ def test_a_domain_has_a_channel_or_a_function(tmp_path: Path) -> None:
         create_persona_app(plain.build())
 
 
+async def opinions(found: Service) -> list[tuple[str, bool]]:
+    """The reactions that are stored with the plan, once there are any."""
+    while True:
+        listed = await attempt(found.persona.persona.services.store.list_plans(PersonaId("Mira")))
+        for plan in listed.unwrap():
+            if plan.feedback:
+                return [(each.user, each.good) for each in plan.feedback]
+        await anyio.sleep(0.001)
+
+
+async def test_a_reaction_is_taken_from_the_tenant_that_has_the_answer(tmp_path: Path) -> None:
+    async with service(tmp_path) as found:
+        assert (await found.post(GOOD)).status_code == 202
+        await found.message(lambda item: item.message_id == "m1")
+        body = json.dumps({"message": "m1", "good": False, "user": "bob"}).encode()
+        other = await found.post(body, signed(body, secret=ACME), "/channels/chat/acme")
+        assert (other.status_code, other.json()) == (200, {"events": []})
+        assert (await found.post(body)).status_code == 202
+        assert (await found.post(body)).status_code == 200
+        assert await opinions(found) == [("bob", False)]
+        for wrong in (
+            {"message": "m1"},
+            {"message": "m1", "good": 1, "user": "b"},
+            {"message": 7, "good": True},
+        ):
+            assert (await found.post(json.dumps(wrong).encode())).status_code == 422
+
+
 # --- Slack --------------------------------------------------------------------------------------------------
 
 TOKEN = "xoxb-a-token-of-sixteen"
@@ -478,6 +507,21 @@ async def test_slack_says_when_to_send_and_why_it_does_not(tmp_path: Path) -> No
         await until(lambda: found.receiver.messages)
 
 
+async def test_reactions_of_slack_are_opinions_of_people(tmp_path: Path) -> None:
+    def reaction(name: str, user: str = "U8", channel: str = "C1") -> bytes:
+        item = {"type": "message", "channel": channel, "ts": "1700000000.000000"}
+        return from_slack(type="reaction_added", user=user, reaction=name, item=item)
+
+    async with slack(tmp_path) as found:
+        assert (await slack_post(found, from_slack())).status_code == 200
+        await found.message(lambda item: item.message_id == "C1/1700000000.000000")
+        for body in (reaction("eyes"), reaction("-1", "UMIRA"), reaction("-1", channel="C2")):
+            assert (await slack_post(found, body)).status_code == 200
+        assert await found.stored() == 1
+        assert (await slack_post(found, reaction("thumbsup::skin-tone-2"))).status_code == 200
+        assert await opinions(found) == [("U8", True)]
+
+
 # --- Matrix -------------------------------------------------------------------------------------------------
 
 MATRIX = {
@@ -591,3 +635,17 @@ async def test_it_is_shown_that_an_answer_is_being_made(tmp_path: Path) -> None:
         await until(lambda: found.receiver.statuses)
         [status] = found.receiver.statuses
         assert (status["channel_id"], status["thread_ts"]) == ("C1", "1700000000.000100")
+
+
+async def test_reactions_of_matrix_are_opinions_of_people(tmp_path: Path) -> None:
+    def reaction(key: object, name: str) -> dict[str, Any]:
+        relation = {"rel_type": "m.annotation", "event_id": "$sent0", "key": key}
+        return said(name=name, type="m.reaction", content={"m.relates_to": relation})
+
+    async with matrix(tmp_path) as found:
+        assert (await transaction(found, said())).status_code == 200
+        await found.message(lambda item: item.message_id == "$sent0")
+        sent = [reaction("👀", "$r1"), reaction(7, "$r2"), reaction("", "$r3"), reaction("👍🏽", "$r4")]
+        assert (await transaction(found, *sent, number=2)).status_code == 200
+        assert await opinions(found) == [("@bob:example.org", True)]
+        assert await found.stored() == 2

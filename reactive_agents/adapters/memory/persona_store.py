@@ -866,6 +866,7 @@ def _find(file: Transaction, *, chosen: queue.WorkFilter) -> tuple[queue.WorkIte
             "context_id = ?": chosen.context_id,
             '"user" = ?': chosen.user,
             "event_id = ?": chosen.event_id,
+            "message_id = ?": chosen.message_id,
             "created_at >= ?": None if chosen.since is None else microseconds(chosen.since),
             "created_at < ?": None if chosen.until is None else microseconds(chosen.until),
         }

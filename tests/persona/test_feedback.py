@@ -1,0 +1,118 @@
+"""Reactions of users to answers, as evidence for what was learned."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from attrs import evolve
+
+from reactive_agents.core.channels import Reaction
+from reactive_agents.core.ids import PlanId
+from reactive_agents.core.personas import DomainEvent, Feedback, LearningEntry, PersonaOutcome
+from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM, Turn, say
+from tests.support.personas import PersonaBench, assessed, persona_bench, planned
+
+pytestmark = pytest.mark.anyio
+
+LESSON = "Name the source."
+
+
+def turns(*, met: bool = True) -> tuple[Turn, ...]:
+    return planned("Say it.", goal="Bob knows it."), say("So."), assessed(LESSON, met=met)
+
+
+async def answered(*script: Turn, **settings: Any) -> PersonaBench:
+    """A persona whose answer to Bob has the platform's id ``m1``."""
+
+    async def deliver(event: DomainEvent, text: str) -> str:
+        return "m1"
+
+    bench = persona_bench(ScriptedLLM(*(script or turns())), deliver=deliver, **settings)
+    assert (await bench.process()).status == "completed"
+    return bench
+
+
+async def react(bench: PersonaBench, user: str, *, good: bool, message: str = "m1") -> PersonaOutcome | None:
+    """The outcome of a reaction; ``None`` where there is no such message."""
+    found = await attempt(bench.persona.feedback_of("chat", Reaction(message, user, good)))
+    event = found.unwrap()
+    if event is None:
+        return None
+    return (await attempt(bench.persona.process_event("chat", event))).unwrap()
+
+
+def outcomes(bench: PersonaBench) -> tuple[bool, ...]:
+    [learning] = bench.store.learnings.values()
+    assert isinstance(learning, LearningEntry)
+    return learning.outcomes
+
+
+async def test_a_thumb_down_weakens_what_the_model_praised_and_ends_the_reuse_of_its_plan() -> None:
+    bench = await answered()
+    [plan] = bench.store.plans.values()
+    assert (outcomes(bench), plan.succeeded) == ((True,), True)
+    before = next(iter(bench.store.learnings.values())).confidence
+    noted = await react(bench, "Bob", good=False)
+    assert noted is not None
+    assert (noted.status, noted.reason) == ("declined", "It was noted: the answer was bad for its users.")
+    assert outcomes(bench) == (True, False)
+    assert next(iter(bench.store.learnings.values())).confidence < before
+    [plan] = bench.store.plans.values()
+    assert plan.succeeded is False  # and so it is not reused
+    assert noted.tokens == 0
+
+
+async def test_many_reactions_to_one_answer_are_one_piece_of_evidence() -> None:
+    bench = await answered()
+    for number in range(5):
+        assert await react(bench, f"user{number}", good=True) is not None
+    assert outcomes(bench) == (True, True)
+    again = await react(bench, "user0", good=True)
+    assert again is not None
+    assert again.reason == "It was handled already."
+    for number in range(6):
+        await react(bench, f"other{number}", good=False)
+    assert outcomes(bench) == (True, True, False)
+
+
+async def test_the_latest_opinion_of_a_user_counts_and_is_given_once_each() -> None:
+    bench = await answered()
+    for good in (True, False, True, False):  # the last two are known
+        await react(bench, "Bob", good=good)
+    [plan] = bench.store.plans.values()
+    assert [(each.user, each.good) for each in plan.feedback] == [("Bob", False)]
+    assert outcomes(bench) == (True, True, False)
+
+
+async def test_an_evaluation_that_comes_after_the_reaction_respects_it() -> None:
+    bench = await answered(*turns(met=False)[:2], evaluation="off")
+    assert await react(bench, "Bob", good=True) is not None
+    [plan] = bench.store.plans.values()
+    assert (plan.liked, plan.succeeded) == (True, None)
+    bench.persona.settings = evolve(bench.persona.settings, evaluation="after")
+    judged = persona_bench(ScriptedLLM(assessed(LESSON, met=False)), store=bench.store)
+    claim = next(each for each in bench.store.work.values() if each.kind == "event")
+    bench.store._add("evaluation", claim.room, claim.key, claim.event, plan_id=plan.id, task_id=plan.task.id)
+    (await attempt(judged.persona.resume())).unwrap()
+    [plan] = bench.store.plans.values()
+    assert plan.succeeded is True
+    assert outcomes(bench) == (True,)
+
+
+@pytest.mark.parametrize("changes", [{"message_id": "m2"}, {"message_id": ""}, {"tenant": "acme"}], ids=str)
+async def test_what_is_no_message_of_the_tenant_has_no_event(changes: dict[str, str]) -> None:
+    bench = await answered()
+    reaction = evolve(Reaction("m1", "Bob", good=False), **changes)
+    assert (await attempt(bench.persona.feedback_of("chat", reaction))).unwrap() is None
+
+
+async def test_feedback_on_a_plan_of_another_room_is_not_taken() -> None:
+    bench = await answered()
+    [plan] = bench.store.plans.values()
+    for plan_id, tenant in ((plan.id, "acme"), (PlanId("none"), "")):
+        event = evolve(plan.event, id="r1", tenant=tenant, feedback=Feedback(plan_id, "Eve", good=False))
+        outcome = (await attempt(bench.persona.process_event("chat", event))).unwrap()
+        assert outcome.reason == "The answer that it is about is not known any more."
+    assert outcomes(bench) == (True,)
