@@ -31,6 +31,7 @@ from reactive_agents.containers.memory import (
 )
 from reactive_agents.core.config import CompactionConfig, GuardrailsConfig, ModelConfig, ReasoningConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.values import replaced
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
 from reactive_agents.kernel.context_window.window import profile_for
@@ -273,7 +274,7 @@ def _wrong_cache(path: str) -> InvalidConfig | None:
 
 
 def _with_reasoning(config: AgentConfig, reasoning: ReasoningConfig | None) -> AgentConfig:
-    return config if reasoning is config.reasoning else evolve(config, reasoning=reasoning)
+    return config if reasoning is config.reasoning else replaced(config, reasoning=reasoning)
 
 
 def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelConfig) -> AgentConfig:
@@ -291,7 +292,7 @@ def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelCon
     tier = profile.tier(named)
     if tier == named:
         return config
-    return evolve(config, context_profile=evolve(config.context_profile, tier=tier))
+    return replaced(config, context_profile=evolve(config.context_profile, tier=tier))
 
 
 def _check_tool_names(config: AgentConfig, settings: ToolSettings) -> Result[None, InvalidConfig]:
@@ -407,7 +408,7 @@ def _tool_settings(
             return Failure(found.failure())
         tool = found.unwrap()
         known = tools.setdefault(tool.definition.name, tool)
-        if not alike(known, tool):
+        if known is not tool and not alike(known, tool):
             return Failure(InvalidConfig("tools", repr(tool.definition.name), "each tool name once"))
         wrong = wrong_tool_deps(tool, components.deps)
         if wrong is not None:

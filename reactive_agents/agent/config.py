@@ -35,7 +35,7 @@ T = TypeVar("T")
 MODEL_EXPECTED = "a model such as 'openai/gpt-4o-mini', 'ollama/llama3.2' or 'offline'"
 
 
-@frozen
+@frozen(slots=False, eq=False, repr=False)
 class AgentConfig(RunSettings):
     """The configuration of an agent: settings of its runs, and services.
 

@@ -22,6 +22,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction, type_name
+from reactive_agents.core.values import replaced
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
@@ -62,7 +63,7 @@ class DeskOptions:
         )
 
 
-@frozen
+@frozen(slots=False)
 class AgentComponents:
     """Parts of an agent that cannot be serialised: callables, clients, keys.
 
@@ -137,7 +138,7 @@ class AgentDescription:
 
     def _with_config(self, **fields: object) -> Self:
         """Return the description with fields of its config that are checked already."""
-        return evolve(self, config=evolve(self.config, **cast(Any, fields)))
+        return evolve(self, config=replaced(self.config, **fields))
 
     def _evolve_within(self, option: str, **changes: object) -> Self:
         """Return the description with other fields of one of the config's options."""
@@ -145,7 +146,7 @@ class AgentDescription:
         return self._evolve(**{option: {**known, **changes}})
 
     def _with_components(self, **changes: object) -> Self:
-        return evolve(self, components=evolve(self.components, **cast(Any, changes)))
+        return evolve(self, components=replaced(self.components, **changes))
 
     def _with_problem(self, problem: ConfigErrors) -> Self:
         return evolve(self, problems=(*self.problems, problem))

@@ -116,7 +116,8 @@ class CoreLayer(Layer):
     """Provides ``clock``, ``ids``, ``redactor``, ``events`` and ``lifetimes``.
 
     ``patterns`` and ``secrets`` are what the redactor looks for besides what it knows by itself;
-    ``subscribers`` are handlers of the events of all runs, and ``run_log`` keeps them in a file.
+    ``subscribers`` are handlers of the events of all runs, and ``run_log`` keeps them in a file, by
+    ``run_log_config``.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:
@@ -130,9 +131,9 @@ class CoreLayer(Layer):
         )
         self.subscribers: Provider[tuple[EventHandler, ...]] = given.get("subscribers") or Object(())
         self.lifetimes: Provider[Lifetimes] = given.get("lifetimes") or Singleton(Lifetimes)
+        self.run_log_config: Provider[RunLogConfig | None] = given.get("run_log_config") or Object(None)
         self.run_log: Provider[Maybe[SqliteRunLog]] = OptionalService(
-            given.get("run_log")
-            or Singleton(open_run_log, given.get("run_log_config") or Object(None), self.lifetimes)
+            given.get("run_log") or Singleton(open_run_log, self.run_log_config, self.lifetimes)
         )
         self.events: Provider[EventBus] = given.get("events") or Singleton(
             build_events, self.redactor, self.subscribers, self.run_log

@@ -32,7 +32,7 @@ DEFAULT_MAX_ITERATIONS = 10
 """Maximum turns of a run without a limit."""
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class RunSettings(Value):
     """Settings of an agent's runs.
 
