@@ -501,6 +501,9 @@ def decode_fields(data: Mapping[str, object], kind: Any) -> Result[dict[str, Any
     """
     decoded: dict[str, Any] = {}
     problems: list[FieldProblem] = []
+    upgrade = upgrade_of(kind)
+    if upgrade is not None:  # it may change what is inside of the fields
+        data = upgrade(cast(JsonObject, dict(data)))
     known = attrs.fields_dict(attrs.resolve_types(kind))
     for name, value in data.items():
         try:
