@@ -6,6 +6,7 @@ import sqlite3
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -157,7 +158,7 @@ async def claimed(store: PersonaStore, kind: WorkKind = "event") -> WorkItem | N
     return (await attempt(store.claim(ADA, kind, domains=("chat",)))).unwrap()
 
 
-async def add(store: PersonaStore, name: str, context: str = "general", **fields: object) -> WorkItem | None:
+async def add(store: PersonaStore, name: str, context: str = "general", **fields: Any) -> WorkItem | None:
     event = an_event(name=name, context=context, **fields)
     room = Room(ADA, "chat", event.context_id, event.tenant)
     return (await attempt(store.add_event(room, event))).unwrap().item

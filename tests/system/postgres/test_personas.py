@@ -1,5 +1,10 @@
 """The records and the queue of personas in Postgres keep the contract of those in a file."""
 
+import psycopg
+import pytest
+
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.effects import attempt
 from tests.adapters.memory import test_personas
 from tests.cli import test_persona_work
 from tests.support.postgres import contract_of
@@ -16,3 +21,30 @@ test_a_dead_letter_is_listed_and_sent_after_a_retry = (
 test_a_plan_is_cancelled_while_it_is_executed_and_tried_again = (
     test_persona_work.test_a_plan_is_cancelled_while_it_is_executed_and_tried_again
 )
+
+
+@pytest.mark.anyio
+async def test_the_lease_of_another_machine_ends_by_the_clock_of_the_server(
+    place: str,
+) -> None:
+    store = SqlitePersonaStore(place)
+    await test_personas.add(store, "e1")
+    item = await test_personas.claimed(store)
+    assert item is not None
+
+    def held_elsewhere(seconds: int) -> None:
+        with psycopg.connect(place) as connection:
+            connection.execute(
+                "UPDATE reactive_agents.persona_work SET holder = 'h elsewhere 1 1', lease_until ="
+                " CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint) + %s",
+                (seconds * 1_000_000,),
+            )
+
+    held_elsewhere(10)
+    assert await test_personas.claimed(store) is None
+    assert not (await attempt(store.end_work(item))).unwrap(), "another machine has it"
+    held_elsewhere(-1)
+    again = await test_personas.claimed(store)
+    assert again is not None
+    assert (await attempt(store.end_work(again))).unwrap()
+    await store.aclose()
