@@ -34,7 +34,7 @@ class LeaseRenewal(Generic[_Held]):
 
     Args:
         name: of what is held, for the thread and the log.
-        renew: renews all that is held, by its key; run on an event loop of its own.
+        renew: renews all that is held, by its key; run on a separate event loop.
         beat_s: seconds between two renewals.
     """
 

@@ -175,7 +175,7 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
 def _proven(plans: Sequence[PersonaPlan], task: str, doubted: Container[TaskId]) -> list[PersonaPlan]:
     """Return the plans that may be reused for a task.
 
-    A plan whose latest reuse failed is none, and neither is one that has words of its own task, as the
+    A plan whose latest reuse failed is none, and neither is one that has words of the earlier task, as the
     number of another order, which the new task has not.
 
     Args:

@@ -306,3 +306,13 @@ async def test_the_whole_cycle_on_the_offline_model_over_real_documents(tmp_path
             assert (planned_for.source, planned_for.plan.status) == ("model", "completed")
     assert len(recorder.of(PersonaEventReceived)) == 4
     assert {event.tool_name for event in recorder.of(ToolCallCompleted)} >= {"file-search", "file-read"}
+
+
+def test_the_memory_can_be_an_address_that_is_shown_without_its_password() -> None:
+    url = "postgresql://agents:hunter2@db.example/agents"
+    described = Personas.create("Ada").with_memory(url)
+    assert described.config.memory == url
+    assert not described.problems
+    assert "hunter2" not in repr(described.config)
+    (problem,) = Personas.create("Ada").with_memory(Path(url)).problems
+    assert "an address as a str" in problem.message

@@ -45,16 +45,20 @@ class Server:
 
     def restart(self, mode: str) -> None:
         """Stop the server as ``pg_ctl`` does it in a mode, and start it again."""
+        self._control("-l", str(self._server.log), "-m", mode, "-w", "restart")
+
+    def stop(self) -> None:
+        """Stop the server; what it has not written yet is wanted by nobody."""
+        self._control("-m", "immediate", "-w", "stop")
+        self._server.cleanup()
+
+    def _control(self, *options: str) -> None:
         pgexec(
             "pg_ctl",
-            ("-D", str(self._server.pgdata), "-l", str(self._server.log), "-m", mode, "-w", "restart"),
+            ("-D", str(self._server.pgdata), *options),
             bin_path=self._server.bin_path,
             user=self._server.system_user,
         )
-
-    def stop(self) -> None:
-        """Stop the server and delete its files."""
-        self._server.cleanup()
 
 
 def _started(directory: Path) -> Any:
