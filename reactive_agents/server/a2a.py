@@ -32,6 +32,7 @@ from a2a.types.a2a_pb2 import (
     Part,
     SecurityRequirement,
     SecurityScheme,
+    SendMessageRequest,
     StringList,
     Task,
     TaskState,
@@ -382,8 +383,14 @@ def _wrong_request(given: Any) -> dict[str, Any] | None:
     form = JsonRpcDispatcher.METHOD_TO_MODEL.get(method)
     if form is None:
         return build_error_response(known, MethodNotFoundError())
+    if not isinstance(params, dict):
+        return build_error_response(known, InvalidParamsError(message="params: expected an object."))
     try:
-        ParseDict(params, form(), ignore_unknown_fields=True)
+        request = ParseDict(params, form(), ignore_unknown_fields=True)
+        if isinstance(request, SendMessageRequest):
+            _task_of(request.message.parts)
+    except InvalidParamsError as error:
+        return build_error_response(known, error)
     except Exception as error:  # noqa: BLE001 - of several types, by what is wrong
         detail = f"params: {one_line(str(error))[:500]}"
         return build_error_response(known, InvalidParamsError(message=detail))

@@ -83,7 +83,8 @@ Name: TypeAlias = Annotated[
     AfterValidator(_in_a_path),
 ]
 """The name of a session or user: it has a place in paths."""
-Text: TypeAlias = Annotated[str, Field(min_length=1)]
+Text: TypeAlias = Annotated[str, Field(pattern=r"\S")]
+"""A text that is not blank."""
 
 
 class NewRun(StrictBody):
@@ -115,7 +116,7 @@ class RunsQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    agent: str | None = None
+    agent: Name | None = None
     user: Name | None = None
     status: RunState | None = None
     limit: int = Field(50, ge=1, le=500)

@@ -15,9 +15,10 @@ from __future__ import annotations
 import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AsyncExitStack, contextmanager
 from typing import Annotated, Any, Literal, TypeAlias
 
+import anyio
 from attrs import define, evolve, frozen
 from pydantic import BaseModel, ConfigDict, Field
 from returns.result import Failure
@@ -51,6 +52,7 @@ from reactive_agents.server.web import (
     HEARTBEAT,
     EventStream,
     JsonText,
+    PartsRoute,
     Problem,
     as_problem,
     json_bytes,
@@ -258,9 +260,10 @@ def _failure(live: LiveRun) -> Problem | None:
 
 
 def _result(run: Run) -> AgentResult:
-    result = outcome_of(run)
-    assert isinstance(result, AgentResult)
-    return result
+    outcome = outcome_of(run)
+    assert outcome is not None
+    assert not isinstance(outcome, events.TaskFailed)
+    return outcome
 
 
 def _text_of(result: AgentResult) -> str:
@@ -330,6 +333,7 @@ class OpenAIProtocol:
     def __init__(self, service: AgentService) -> None:
         self._service = service
         self._busy: set[tuple[str, str]] = set()
+        self._keyed = anyio.Lock()
 
     def routes(self) -> list[BaseRoute]:
         """Return the routes."""
@@ -338,8 +342,8 @@ class OpenAIProtocol:
             Route("/v1/models/{model}", _in_form(self.model)),
             Route("/v1/chat/completions", _in_form(self.chat), methods=["POST"]),
             Route("/v1/responses", _in_form(self.respond), methods=["POST"]),
-            Route("/v1/responses/{response}", _in_form(self.retrieve), methods=["GET"]),
-            Route("/v1/responses/{response}", _in_form(self.delete), methods=["DELETE"]),
+            PartsRoute("/v1/responses/{response}", _in_form(self.retrieve), methods=["GET"]),
+            PartsRoute("/v1/responses/{response}", _in_form(self.delete), methods=["DELETE"]),
         ]
 
     async def models(self, request: Request) -> Response:
@@ -413,7 +417,10 @@ class OpenAIProtocol:
         )
         user, key = principal.acts_for(body.user), request.headers.get("idempotency-key")
         run_id = keyed_run_id(principal, user, name, key) if key else new_run_id()
-        with self._turn(name) as turns:
+        async with AsyncExitStack() as held:
+            if key:  # the same request may come twice at once
+                await held.enter_async_context(self._keyed)
+            turns = held.enter_context(self._turn(name))
             known = await self._stored(principal, run_id) if key else None
             if known is None:
                 response_id, session = await turns.next(agent, body, user, run_id)
@@ -811,7 +818,8 @@ class AgentResponse:
         match stored.get(_STORED):
             case {"id": str(known), "created_at": int(created), "request": dict(given)}:
                 try:
-                    return cls(known, created, model, ResponseRequest(model=model, input="-", **given))
+                    request = ResponseRequest.model_validate({**given, "model": model, "input": "-"})
+                    return cls(known, created, model, request)
                 except (TypeError, ValueError):  # a client of another protocol has written it
                     return None
         return None

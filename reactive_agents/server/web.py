@@ -206,13 +206,18 @@ async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
 
 
 def parse_json(data: bytes) -> Any:
-    """Return JSON data: no ``NaN``, no lone surrogates, nothing nested too deeply.
+    """Return JSON data: no ``NaN``, no lone surrogates, no member twice, not too deep.
 
     Raises:
         Problem: it is none.
     """
     try:
-        value = json.loads(data.decode("utf-8"), parse_constant=_no_constant, parse_float=_finite)
+        value = json.loads(
+            data.decode("utf-8"),
+            parse_constant=_no_constant,
+            parse_float=_finite,
+            object_pairs_hook=_once_each,
+        )
     except (ValueError, RecursionError) as error:
         detail = "it is nested too deeply" if isinstance(error, RecursionError) else _shown(str(error))
         raise Problem(400, "invalid-json", f"The body is no JSON: {detail}.") from None
@@ -222,6 +227,14 @@ def parse_json(data: bytes) -> Any:
 
 def _no_constant(name: str) -> Any:
     raise ValueError(f"{name} is no number")
+
+
+def _once_each(members: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Return an object; of two values a proxy may have read the other one."""
+    found = dict(members)
+    if len(found) < len(members):
+        raise ValueError("an object has a member twice")
+    return found
 
 
 def _finite(text: str) -> float:
@@ -314,9 +327,14 @@ class EventStream(StreamingResponse):
     media_type = "text/event-stream"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send the response."""
+        """Send the response; its head alone for a request of the method ``HEAD``."""
         try:
-            await super().__call__(scope, receive, send)
+            if scope.get("method") != "HEAD":
+                await super().__call__(scope, receive, send)
+                return
+            await send({"type": "http.response.start", "status": 200, "headers": self.raw_headers})
+            await send({"type": "http.response.body", "body": b""})
+            await self._source.aclose()
         finally:
             self._on_end()
 
@@ -438,7 +456,15 @@ def _has_body(scope: Scope) -> bool:
 
 _FRAMING = frozenset({b"content-length", b"transfer-encoding"})
 _SINGLE = frozenset(
-    {b"host", b"origin", b"authorization", b"content-length", b"content-type", b"last-event-id"}
+    {
+        b"host",
+        b"origin",
+        b"authorization",
+        b"content-length",
+        b"content-type",
+        b"idempotency-key",
+        b"last-event-id",
+    }
 )
 
 

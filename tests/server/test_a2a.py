@@ -70,7 +70,8 @@ async def client_of(app: Any, headers: Mapping[str, str] = NO_HEADERS) -> AsyncI
             yield client
 
 
-MESSAGE = {"message": {"role": "ROLE_USER", "messageId": "m1", "parts": [{"text": "Do it."}]}}
+MESSAGE: dict[str, Any] = {"message": {"role": "ROLE_USER", "messageId": "m1", "parts": [{"text": "Do it."}]}}
+UNKNOWN_FILE = {"message": {**MESSAGE["message"], "parts": [{"raw": "AAAA", "filename": "a.exe"}]}}
 NO_REQUESTS: list[tuple[Any, int | None, int]] = [
     ([{"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": MESSAGE}], None, -32600),
     ([], None, -32600),
@@ -84,6 +85,8 @@ NO_REQUESTS: list[tuple[Any, int | None, int]] = [
     ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": MESSAGE, "user": "ada"}, 1, -32600),
     ({"jsonrpc": "2.0", "id": 1, "method": "DropTables"}, 1, -32601),
     ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": [1]}, 1, -32602),
+    ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": "x"}, 1, -32602),
+    ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": UNKNOWN_FILE}, 1, -32602),
     ({"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": {"parts": "x"}}}, 1, -32602),
     (b"no json", None, -32700),
     (b"\xff", None, -32700),

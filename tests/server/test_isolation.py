@@ -78,6 +78,8 @@ async def everything(home: House, headers: dict[str, str], run: str, user: str =
         ("POST", f"/v1/runs/{run}/resume", None),
         ("POST", f"/v1/runs/{run}/stop", {"reason": ""}),
         ("POST", f"/v1/runs/{run}/requests/approval-1", {"kind": "approval", "approved": True}),
+        ("GET", f"/v1/responses/resp_a_1_{run}", None),
+        ("DELETE", f"/v1/responses/resp_a_1_{run}", None),
         ("GET", f"{base}/diary{whose}", None),
         ("GET", f"{base}/{quote('ada:diary', safe='')}{whose}", None),
         ("PATCH", f"{base}/diary{whose}", {"title": "mine"}),

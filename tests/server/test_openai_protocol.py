@@ -344,14 +344,20 @@ async def test_a_response_is_in_progress_until_its_run_has_ended_and_may_fail() 
 async def test_a_request_that_is_repeated_with_its_key_is_one_response(tmp_path: Path) -> None:
     once = {"idempotency-key": "order-7"}
     async with speaking(durable(tmp_path, say("Done."))) as client:
-        both = [
-            await client.responses.create(model="clerk", input="Do it.", extra_headers=once) for _ in range(2)
-        ]
+        both = []
+
+        async def ask() -> None:
+            both.append(await client.responses.create(model="clerk", input="Do it.", extra_headers=once))
+
+        async with anyio.create_task_group() as group:  # the first two at once
+            group.start_soon(ask)
+            group.start_soon(ask)
+        await ask()
     async with speaking(durable(tmp_path)) as client:
         late = await client.responses.create(model="clerk", input="Do it.", extra_headers=once)
         with pytest.raises(openai.BadRequestError):
             await client.responses.create(model="clerk", input="Another.", extra_headers=once)
-    assert both[0].model_dump() == both[1].model_dump() == late.model_dump()
+    assert [each.model_dump() for each in both] == [late.model_dump()] * 3
 
 
 async def test_a_response_is_streamed_in_events_that_the_client_understands() -> None:

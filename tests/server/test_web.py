@@ -76,6 +76,8 @@ WRONG_BODIES = {
     "nested too deeply": b'{"item": ' + b"[" * 400 + b"]" * 400 + b"}",
     "a bomb": BOMB[:900],
     "NaN": b'{"item": "tea", "count": NaN}',
+    "a member twice": b'{"item": "tea", "item": "ale"}',
+    "a member twice, spelled in another way": b'{"item": [{"a": 1, "\\u0061": 2}]}',
     "an infinite number": b'{"item": "tea", "count": 1e999}',
     "a number of 900 digits and a fraction": b'{"item": ' + b"9" * 900 + b".5}",
     "half of a surrogate pair": b'{"item": "\\ud800"}',
