@@ -44,6 +44,10 @@ REPLAY_WINDOW_S = 300.0
 """Seconds by which the time of a signature may differ from the clock."""
 MOST_TEXT = 100_000
 """Maximum characters of an event's content."""
+BODY_BYTES = 1_000_000
+"""Maximum length of a body that anyone may send."""
+TRANSACTION_BYTES = 10_000_000
+"""Maximum length of a body that a homeserver sends: a hundred events."""
 DEEPEST = 64
 """Levels of arrays and objects in a body."""
 _MOST_NAME = 200
@@ -154,6 +158,32 @@ def parsed_object(body: bytes) -> dict[str, Any] | None:
         return _cleaned(value, DEEPEST) if isinstance(value, dict) else None
     except (ValueError, RecursionError):
         return None
+
+
+def parsed_transaction(body: bytes) -> list[dict[str, Any]] | None:
+    """Return the events of a homeserver's transaction; ``None`` where there is no list.
+
+    An event that anyone made unreadable is left out: it must not hold up the others, which would come again
+    with it for ever.
+    """
+    try:
+        value = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_int=_short)
+    except (ValueError, RecursionError):
+        return None
+    listed = value.get("events") if isinstance(value, dict) else None
+    if not isinstance(listed, list):
+        return None
+    readable: list[dict[str, Any]] = []
+    for each in listed:
+        try:
+            readable += [_cleaned(each, DEEPEST)] if isinstance(each, dict) else []
+        except ValueError:
+            continue
+    return readable
+
+
+def _short(digits: str) -> int:
+    return int(digits[:_MOST_DIGITS])
 
 
 def _refuse(name: str) -> Any:
@@ -294,6 +324,10 @@ class WebhookChannel:
         self._clock = clock
         self._client = _Client()
 
+    def most_bytes(self, headers: Mapping[str, str]) -> int:
+        """Return the maximum length of a body."""
+        return BODY_BYTES
+
     @effect
     async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
         """Return the event of a request. Fails with ``ChannelRefused``."""
@@ -405,6 +439,10 @@ class SlackChannel:
         self._name = name
         self._clock = clock
         self._client = _Client()
+
+    def most_bytes(self, headers: Mapping[str, str]) -> int:
+        """Return the maximum length of a body."""
+        return BODY_BYTES
 
     @effect
     async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
@@ -600,11 +638,19 @@ class MatrixChannel:
         self._clock = clock
         self._client = _Client()
 
+    def most_bytes(self, headers: Mapping[str, str]) -> int:
+        """Return the maximum length of a body; that of a stranger is shorter."""
+        return TRANSACTION_BYTES if self._knows(headers) else BODY_BYTES
+
+    def _knows(self, headers: Mapping[str, str]) -> bool:
+        """Return whether the headers have the token of the homeserver."""
+        given = headers.get("authorization", "").encode("utf-8", "replace")
+        return hmac.compare_digest(b"Bearer " + self._secret, given)
+
     @effect
     async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
         """Return the events of a transaction. Fails with ``ChannelRefused``."""
-        given = request.headers.get("authorization", "").encode("utf-8", "replace")
-        if not hmac.compare_digest(b"Bearer " + self._secret, given):
+        if not self._knows(request.headers):
             return Failure(_FORGED)
         match request.method, request.path.split("/"):
             case "POST", ["_matrix", "app", "v1", "ping"]:
@@ -613,19 +659,17 @@ class MatrixChannel:
                 pass
             case _:
                 return Failure(ChannelRefused(404, "not-found", "There is no such user or room."))
-        document = parsed_object(request.body)
-        listed = None if document is None else document.get("events")
-        if not isinstance(listed, list):
+        listed = parsed_transaction(request.body)
+        if listed is None:
             return Failure(ChannelRefused(400, "invalid-json", "The body has no list of events."))
         for each in listed:
-            if isinstance(each, dict) and self._invites(each):
+            if self._invites(each):
                 problem = await self._join(_text(each, "room_id"))
                 if problem is not None:
                     return Failure(problem)
         now = self._clock.now()
-        found = [each for each in listed if isinstance(each, dict)]
-        events = (self._event(each, now) for each in found)
-        reactions = map(self._reaction, found)
+        events = (self._event(each, now) for each in listed)
+        reactions = map(self._reaction, listed)
         return Success(
             Received(
                 tuple(each for each in events if each is not None),

@@ -8,7 +8,7 @@ effects with typed errors; a new method here needs a fake in ``reactive_agents.t
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 
@@ -727,6 +727,10 @@ class TextComparison(Protocol):
 
 class Channel(Protocol):
     """A platform whose messages are events, and that takes the answers."""
+
+    def most_bytes(self, headers: Mapping[str, str]) -> int:
+        """Return the maximum length of a body, by the headers of its request."""
+        ...
 
     def receive(self, request: ChannelRequest) -> Effect[Received, ChannelRefused]:
         """Return the events of a request, once its sender is verified.

@@ -31,7 +31,6 @@ from reactive_agents.persona.inbox import OnOutcome
 from reactive_agents.ports import Channel
 from reactive_agents.server.web import Border, JsonText, Problem, read_bytes, report
 
-BODY_BYTES = 1_000_000
 BODY_S = 10.0
 RETRY_AFTER_S = 5
 """Seconds after which a platform may send again what a full inbox or a busy store refused."""
@@ -105,9 +104,9 @@ async def _healthy(request: Request) -> Response:
 
 async def _taken(request: Request, domain: Domain, channel: Channel, inbox: PersonaInbox) -> Response:
     """Answer a request of a platform, with its events in the queue."""
-    body = await read_bytes(request, most=BODY_BYTES, seconds=BODY_S)
     rest = request.path_params.get("rest", "")
     headers = {name.lower(): value for name, value in request.headers.items()}
+    body = await read_bytes(request, most=channel.most_bytes(headers), seconds=BODY_S)
     received = await attempt(channel.receive(ChannelRequest(request.method, rest, headers, body)))
     if isinstance(received, Failure):
         refused = received.failure()

@@ -17,14 +17,14 @@ from attrs import frozen
 from starlette.responses import Response
 
 from reactive_agents import AgentError, Personas
-from reactive_agents.adapters.channels import is_signed, signature_of
+from reactive_agents.adapters.channels import BODY_BYTES, is_signed, signature_of
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.channels import ChannelConfig
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem
 from reactive_agents.core.personas import DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
-from reactive_agents.server.channels import BODY_BYTES, create_persona_app
+from reactive_agents.server.channels import create_persona_app
 from reactive_agents.testing import ScriptedLLM, forever, say
 from reactive_agents.testing.core import START
 from tests.support.platforms import answer_receiver, homeserver, slack_server
@@ -591,6 +591,20 @@ async def test_what_is_no_message_of_a_person_does_not_hold_up_a_transaction(tmp
         assert (await transaction(found, *others, said("Half \ud800", name="$e9"))).status_code == 200
         await until(lambda: found.outcomes)
         assert await found.stored() == 1
+        unreadable = [
+            b'{"a": ' * 70 + b"1" + b"}" * 70,
+            b'{"a": NaN, "b": 1e999}',
+            b'{"a": ' + b"9" * 5_000 + b"}",
+            b'{"a": "\xff"}',
+        ]
+        readable = json.dumps(said(name="$e7")).encode()
+        body = b'{"events": [' + b", ".join([*unreadable, readable]) + b"]}"
+        sent = {"content": body, "headers": {"authorization": f"Bearer {SECRET}"}}
+        path = "/channels/chat/_matrix/app/v1/transactions/7"
+        assert (await found.client.put(path, **sent)).status_code == 200  # type: ignore[arg-type]
+        assert await found.stored() == 2
+        large = [said("x" * 50_000, name=f"$large{number}", sender="bob") for number in range(25)]
+        assert (await transaction(found, *large, number=8)).status_code == 200
         for secret in ("x", "a guess of sixteen.", ACME):
             assert (await transaction(found, said(name="$e8"), secret=secret)).status_code == 401
         headers = {"authorization": f"Bearer {SECRET}"}
