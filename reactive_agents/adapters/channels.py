@@ -161,10 +161,10 @@ def parsed_object(body: bytes) -> dict[str, Any] | None:
 
 
 def parsed_transaction(body: bytes) -> list[dict[str, Any]] | None:
-    """Return the events of a homeserver's transaction; ``None`` where there is no list.
+    """Return the events of a homeserver's transaction.
 
-    An event that anyone made unreadable is left out: it must not hold up the others, which would come again
-    with it for ever.
+    ``None`` where there is no list of them. An event that anyone made unreadable is left out: it must not
+    hold up the others, which would come again with it for ever.
     """
     try:
         value = json.loads(body.decode("utf-8", "replace"), parse_constant=str, parse_int=_short)

@@ -551,6 +551,8 @@ class Persona:
         )
         formulated = await self.reasoning.formulate_plan(task, event, cycle)
         plan = formulated.plan
+        if formulated.corrects:
+            await self._take_correction(event, cycle)
         await cycle.save(plan)
         await cycle.publish(
             persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
@@ -558,6 +560,18 @@ class Persona:
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
         return await self._execute(plan, cycle)
+
+    async def _take_correction(self, event: DomainEvent, cycle: Cycle) -> None:
+        """Take an event as the opinion that the last answer to its author was bad."""
+        room = cycle.room
+        listed = self.services.store.list_plans(
+            room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
+        )
+        for plan in await cycle.attempt_or("recall", listed, ()):
+            if plan.event.user_id == event.user_id and plan.event.id != event.id:
+                feedback = Feedback(plan.id, event.user_id, good=False)
+                await self.reasoning.take_feedback(feedback, cycle)
+                return
 
     async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
         policy, room = self.settings.engagement, cycle.room

@@ -241,6 +241,7 @@ class PlanDraft:
         follows: the numbers of the learned patterns that the plan follows.
         risks: what could go wrong.
         contingencies: what to do when something goes wrong.
+        corrects: whether the event says that your last answer to its author was wrong.
     """
 
     goal: str = field(validator=_text)
@@ -250,6 +251,7 @@ class PlanDraft:
     follows: tuple[int, ...] = field(default=(), validator=max_len(MOST_ITEMS))
     risks: tuple[str, ...] = field(default=(), validator=max_len(MOST_ITEMS))
     contingencies: tuple[ContingencyDraft, ...] = field(default=(), validator=max_len(MOST_ITEMS))
+    corrects: bool = False
 
     def actions(self) -> tuple[tuple[str, str], ...]:
         """Return each step's action and expected result."""

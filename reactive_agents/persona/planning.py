@@ -50,11 +50,13 @@ class FormulatedPlan:
     Attributes:
         reason: how the plan was made, in a sentence.
         shown: the learnings that the planner was shown.
+        corrects: whether the event says that the last answer to its author was wrong.
     """
 
     plan: PersonaPlan
     reason: str
     shown: tuple[LearningEntry, ...] = ()
+    corrects: bool = False
 
 
 async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan:
@@ -92,7 +94,7 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
     plan = _new_plan(task, event, cycle, goal=draft.goal, actions=draft.actions(), source="model")
     follows = followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above)
     reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
-    return FormulatedPlan(plan_changes.with_draft(plan, draft, follows), reason, shown)
+    return FormulatedPlan(plan_changes.with_draft(plan, draft, follows), reason, shown, draft.corrects)
 
 
 def followed_learnings(

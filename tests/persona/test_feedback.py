@@ -116,3 +116,15 @@ async def test_feedback_on_a_plan_of_another_room_is_not_taken() -> None:
         outcome = (await attempt(bench.persona.process_event("chat", event))).unwrap()
         assert outcome.reason == "The answer that it is about is not known any more."
     assert outcomes(bench) == (True,)
+
+
+async def test_an_author_who_corrects_the_last_answer_is_evidence_against_it() -> None:
+    script = (planned("Say it again.", corrects=True), say("It is 132."), assessed())
+    bench = await answered(*turns(), *script, *script)
+    assert outcomes(bench) == (True,)
+    await bench.process("Someone else is wrong.", "event-2", author="Eve")
+    assert outcomes(bench) == (True,)  # it is not the last answer to her
+    await bench.process("No, it is 132.", "event-3")
+    assert outcomes(bench) == (True, False)
+    first = next(iter(bench.store.plans.values()))
+    assert (first.succeeded, first.feedback) == (False, (Feedback(first.id, "Bob", good=False),))
