@@ -198,10 +198,6 @@ def list_plans(
     output.print_table(("id", "status", "room", "since", "goal"), rows)
 
 
-def _time(plan: PersonaPlan) -> str:
-    return f"{plan.plan.created_at:%Y-%m-%d %H:%M:%S}"
-
-
 @plans.command()
 def show(
     plan_id: PlanArgument,
