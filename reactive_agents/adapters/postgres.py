@@ -262,6 +262,7 @@ class PostgresDatabase(Generic[_E]):
     def _once(self, work: Work[_T], begin: str) -> _T | _Busy:
         errors = _library().errors
         self._pool.join(self)
+        reason = ""
         for _ in range(MOST_CONNECTIONS + 2):  # all that wait may have been lost with a server
             with self._pool.borrowed(self._patience_s) as lent:
                 try:
@@ -275,13 +276,14 @@ class PostgresDatabase(Generic[_E]):
                 except errors.UndefinedTable:
                     self._pool.ready.clear()  # the schema was dropped
                     raise
-                except errors.OperationalError:
+                except errors.OperationalError as error:
                     if not lent.connection.closed:
                         raise
                     self._pool.losses += 1
                     if lent.is_committing:
                         raise ConnectionError(_UNKNOWN_END) from None
-        raise OSError("its connections are lost again and again")
+                    reason = error.diag.message_primary or str(error)
+        raise OSError(f"its connections are lost again and again: {' '.join(reason.split())}")
 
     def _in_transaction(self, lent: _Lent, work: Work[_T], begin: str) -> _T:
         for store in self._stores:
