@@ -18,6 +18,7 @@ from playwright.sync_api import Browser, Page, expect
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.ids import RunId
 from reactive_agents.testing import ScriptedLLM, answer, call
+from tests.studio.test_app import asking_things
 from tests.support import studio_runs
 from tests.support.studio_server import buyer, run_apart, scripted, serving
 
@@ -40,6 +41,8 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, RunI
 def address(runs: tuple[Path, dict[str, RunId | None]]) -> Iterator[str]:
     log, _ = runs
     agents = [buyer(log, log.parent), *(scripted(log, name) for name in ("sales", "writer"))]
+    asks = call("ask-user", question="Which size?", options=["S", "L"])
+    agents.append(asking_things(log, asks, call("locate"), answer("It is sent."), answer("C'est fait.")))
     with serving(log, agents) as found:
         yield found
 
@@ -156,6 +159,32 @@ def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
     dialog.get_by_role("button", name="Fork and run").click()
     page.wait_for_url(lambda url: url.partition("#")[2][:30] != before.partition("#")[2][:30])
     expect(steps(page).locator(".row.tool", has_text="place_order")).to_be_visible()
+
+
+def test_a_question_is_answered_a_result_delivered_and_a_turn_forked(watched: Watched) -> None:
+    page = watched.open("runs")
+    page.keyboard.press("n")
+    form = page.get_by_role("dialog")
+    form.get_by_label("Agent").select_option("sums")
+    form.get_by_label("Task").fill("Send it.")
+    form.get_by_role("button", name="Start").click()
+    card = page.locator(".card")
+    expect(card).to_contain_text("Which size?")
+    card.get_by_role("button", name="L", exact=True).click()
+    expect(card).to_contain_text("locate waits for its result")
+    card.get_by_label("Result").fill('{"lat": 1}')
+    card.get_by_role("button", name="Deliver").click()
+    expect(page.locator(".run-head .status")).to_have_text("completed")
+    steps(page).locator(".row.turn").last.click()
+    page.get_by_role("region", name="Details of the step").get_by_role(
+        "button", name="Fork from here"
+    ).click()
+    dialog = page.get_by_role("dialog")
+    dialog.get_by_label("Message").fill("Say it in French.")
+    before = page.url
+    dialog.get_by_role("button", name="Fork and run").click()
+    page.wait_for_url(lambda url: url.partition("#")[2][:30] != before.partition("#")[2][:30])
+    expect(page.locator("#panel")).to_contain_text("C'est fait.")
 
 
 def test_a_saved_run_opens_again(watched: Watched, runs: Any, tmp_path: Path) -> None:
