@@ -382,6 +382,10 @@ class AgentService:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 await served.runs.submit(queued)
                 return await served.runs.find(run_id)
+            if asked.key is not None and run_id is not None and durable and elsewhere:
+                begun = await _begun(served, run_id, task)
+                if begun is not None:
+                    return begun
         except AgentError as error:
             raise _refused(error) from None
         known = None if asked.key is None or run_id is None else self._by_key.get(run_id)
@@ -793,6 +797,24 @@ def _began(run: LiveRun | RecordedRun) -> datetime:
     return began or datetime.fromtimestamp(0, UTC)
 
 
+async def _begun(agent: ReactiveAgent[Any, Any], run_id: RunId, task: Task) -> RecordedRun | None:
+    """Return a run of this task that another process has, or that has ended.
+
+    Raises:
+        AgentError: the record cannot be read.
+        Problem: the run has another task.
+    """
+    try:
+        found = await agent.runs.find(run_id)
+    except AgentError as error:
+        if isinstance(error.error, errors.RunRefused):
+            return None
+        raise
+    if (found.task.input, found.task.session) != (task.input, task.session):
+        raise _other_task()
+    return found if found.is_held or found.status not in ("open", "queued") else None
+
+
 def new_run_id() -> RunId:
     """Return an id that cannot be guessed."""
     return RunId(secrets.token_hex(16))
@@ -806,8 +828,12 @@ def keyed_run_id(principal: Principal, user: str | None, agent: str, key: str) -
 
 def _same_task(run: LiveRun, asked: RunRequest) -> LiveRun:
     if run.asked is None or (run.asked.text, run.asked.session) != (asked.text, asked.session):
-        raise Problem(422, "other-task", "The idempotency key was used for another task.")
+        raise _other_task()
     return run
+
+
+def _other_task() -> Problem:
+    return Problem(422, "other-task", "The idempotency key was used for another task.")
 
 
 def _refused(error: AgentError) -> Problem:

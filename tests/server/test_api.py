@@ -414,6 +414,32 @@ async def test_a_durable_run_is_found_by_the_next_server_and_settled_there(tmp_p
     assert json.loads(streamed[0]["data"]) == found
 
 
+async def test_a_repeated_request_finds_its_run_in_another_process(tmp_path: Path) -> None:
+    go, once = anyio.Event(), {"idempotency-key": "order-7"}
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await go.wait()
+        return "waited"
+
+    def served() -> Any:
+        turns = builder(call("wait"), answer("Done.")).with_tools(wait)
+        return create_app(turns.with_durability(tmp_path / "runs.db", recover=False).build())
+
+    async with asking(served()) as one, asking(served()) as other:
+        first = await one.post("/v1/runs", json={"task": "Order tea."}, headers=once)
+        again = await other.post("/v1/runs", json={"task": "Order tea."}, headers=once)
+        assert (again.status_code, again.json()["run_id"]) == (201, first.json()["run_id"])
+        assert again.json()["status"] == "running"
+        coffee = await other.post("/v1/runs", json={"task": "Order coffee."}, headers=once)
+        assert (coffee.status_code, coffee.json()["code"]) == (422, "other-task")
+        go.set()
+        assert (await ended(one, first.json()))["output"] == "Done."
+        late = await other.post("/v1/runs", json={"task": "Order tea."}, headers=once)
+        assert late.json()["output"] == "Done."
+
+
 async def test_an_interrupted_run_is_continued_by_an_order(tmp_path: Path) -> None:
     arrived = anyio.Event()
 

@@ -176,9 +176,8 @@ def test_a_question_is_answered_a_result_delivered_and_a_turn_forked(watched: Wa
     card.get_by_role("button", name="Deliver").click()
     expect(page.locator(".run-head .status")).to_have_text("completed")
     steps(page).locator(".row.turn").last.click()
-    page.get_by_role("region", name="Details of the step").get_by_role(
-        "button", name="Fork from here"
-    ).click()
+    inspector = page.get_by_role("region", name="Details of the step")
+    inspector.get_by_role("button", name="Fork from here").click()
     dialog = page.get_by_role("dialog")
     dialog.get_by_label("Message").fill("Say it in French.")
     before = page.url
