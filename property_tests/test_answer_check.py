@@ -224,7 +224,7 @@ def test_data_with_other_keys_is_an_answer(
     text = ALONE[spelling]("", {"id": "r979", **data})
     state = run_of(forever(call("final-answer", answer=text)), tool=tool_of(*tool))
     assert (state.outcome, state.output) == ("completed", text)
-    assert unmade_call(text, (tool_of(*tool),)) is None
+    assert unmade_call(text, spelled_calls(text, (tool_of(*tool),))) is None
 
 
 @given(st.sampled_from(sorted({*SPELLINGS, "alone"} - {"broken off", "positions", "list"})), st.booleans())

@@ -111,7 +111,7 @@ def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
     models: dict[str, list[RunUsage]] = {}
     for part in parts:
         models.setdefault(part.model, []).append(part)
-    return tuple(map(total_usage, models.values()))
+    return tuple(each[0] if len(each) == 1 else total_usage(each) for each in models.values())
 
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:

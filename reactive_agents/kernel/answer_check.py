@@ -21,7 +21,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.content import shows_content
-from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.kernel.announcements import (
     Sign,
     act_of,
@@ -41,7 +41,7 @@ from reactive_agents.kernel.announcements import (
     speaks_to_reader,
     subjects_in,
 )
-from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
+from reactive_agents.kernel.call_parsing.spelled_calls import SpelledCall
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
@@ -466,7 +466,7 @@ def _telling(text: str) -> set[str]:
 
 def unmade_call(
     text: str,
-    tools: Sequence[ToolDefinition] = (),
+    spelled: Sequence[SpelledCall] = (),
     seen: Seen = Seen(""),
     *,
     told: str = "",
@@ -480,7 +480,7 @@ def unmade_call(
     another way.
 
     Args:
-        tools: those that are offered.
+        spelled: what looks like calls of the offered tools, of :func:`spelled_calls`.
         told: the instructions; a form of the answer stands there.
         delivered: whether the text came with ``final-answer``, where a call is all of it.
     """
@@ -489,7 +489,7 @@ def unmade_call(
     asked = f"{seen.task}\n{told}"
     found = [
         each
-        for each in spelled_calls(text, tools)
+        for each in spelled
         if each.tool != FINAL_ANSWER and (each.named or not _is_asked_for(each.keys, asked))
     ]
     if not found:

@@ -18,7 +18,7 @@ from reactive_agents.kernel.answer_check import (
     unmade_call,
     unsupported_figures,
 )
-from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer
+from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
 
 PRICES = Seen(
     "What do A-10 and B-20 cost together?",
@@ -194,6 +194,11 @@ RESERVE = ToolDefinition(
 FOUND = Seen("Get a table for 6 people.", ('{"id": "r979"}',))
 
 
+def unmade(text: str, seen: Seen = FOUND, *, told: str = "", delivered: bool = False) -> str | None:
+    """Return the name in a text that is what looks like a call of ``reserve``."""
+    return unmade_call(text, spelled_calls(text, (RESERVE,)), seen, told=told, delivered=delivered)
+
+
 @pytest.mark.parametrize(
     "text",
     [
@@ -214,7 +219,7 @@ FOUND = Seen("Get a table for 6 people.", ('{"id": "r979"}',))
     ],
 )
 def test_a_call_in_any_spelling_is_no_answer(text: str) -> None:
-    assert unmade_call(text, (RESERVE,), FOUND) == "reserve"
+    assert unmade(text) == "reserve"
 
 
 @pytest.mark.parametrize(
@@ -232,20 +237,20 @@ def test_a_call_in_any_spelling_is_no_answer(text: str) -> None:
     ],
 )
 def test_data_signatures_and_examples_are_no_calls(text: str) -> None:
-    assert unmade_call(text, (RESERVE,), FOUND) is None
+    assert unmade(text) is None
 
 
 def test_json_that_was_asked_for_is_data() -> None:
     text = '{"restaurant_id": "r979", "guests": 6}'
     wanted = Seen("Give me restaurant_id and guests as JSON.", FOUND.results)
-    assert unmade_call(text, (RESERVE,), wanted) is None
-    assert unmade_call(text, (RESERVE,), FOUND, told='JSON of {"restaurant_id", "guests"}') is None
+    assert unmade(text, wanted) is None
+    assert unmade(text, told='JSON of {"restaurant_id", "guests"}') is None
 
 
 def test_an_answer_that_tells_of_a_call_is_delivered() -> None:
     told = 'Luigi has a table for you, which was reserved by reserve("r979", 6).'
-    assert unmade_call(told, (RESERVE,), FOUND, delivered=True) is None
-    assert unmade_call('I call reserve("r979", 6)', (RESERVE,), FOUND, delivered=True) == "reserve"
+    assert unmade(told, delivered=True) is None
+    assert unmade('I call reserve("r979", 6)', delivered=True) == "reserve"
 
 
 ANSWER = {"answer": "Alto costs 4."}

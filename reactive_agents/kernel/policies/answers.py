@@ -111,10 +111,11 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     if _fits_form(proposal.text, context):
         return None
     text, delivered, offered = proposal.text, proposal.call_id is not None, _offered(state, context)
+    spelled = spelled_calls(text, offered)
     name = proposal.unmade or answer_check.unmade_call(
         text,
-        offered,
-        _seen(state, context) if spelled_calls(text, offered) else answer_check.Seen(""),
+        spelled,
+        _seen(state, context) if spelled else answer_check.Seen(""),
         told=f"{context.input.settings.system_prompt}\n{context.input.instructions}",
         delivered=delivered,
     )
