@@ -14,7 +14,9 @@ import anyio
 import httpx
 import pytest
 from attrs import frozen
+from starlette.applications import Starlette
 from starlette.responses import Response
+from starlette.routing import Mount
 
 from reactive_agents import AgentError, Personas
 from reactive_agents.adapters.channels import BODY_BYTES, is_signed, signature_of
@@ -25,6 +27,7 @@ from reactive_agents.core.persona_queue import WorkFilter, WorkItem
 from reactive_agents.core.personas import DomainEvent, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.server.channels import create_persona_app
+from reactive_agents.server.process import bound_socket
 from reactive_agents.testing import ScriptedLLM, forever, say
 from reactive_agents.testing.core import START
 from tests.support.platforms import answer_receiver, homeserver, slack_server
@@ -100,7 +103,9 @@ async def service(
 ) -> AsyncIterator[Service]:
     """A persona with a channel, and the platform that its answers go to."""
     outcomes: list[PersonaOutcome] = []
-    async with platform() as (receiver, url):
+    other = platform()
+    with bound_socket("127.0.0.1", 0) as bound:
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}{other.path}"
         config = {"kind": "webhook", "secret_env": "SUPPORT_SECRET", "tenants": {"acme": "ACME_SECRET"}}
         domain = {"name": "chat", "channel": {"url": url, **(channel or config)}}
         settings = {"reasoning": False, "delivery": {"backoff_s": 0.01}, **options}
@@ -108,8 +113,10 @@ async def service(
         built = Personas.from_config(described).with_llm(llm or ScriptedLLM(forever(say(ANSWER))))
         persona = built.build()
         app = create_persona_app(persona, on_outcome=outcomes.append, drain_s=drain_s)
-        async with listening(app) as address, httpx.AsyncClient(base_url=address) as client:
-            yield Service(client, receiver, persona, outcomes)
+        both = Starlette(routes=[*other.routes, Mount("/", app)], lifespan=app.router.lifespan_context)
+        serving = listening(both, on=bound)
+        async with serving as address, httpx.AsyncClient(base_url=address) as client:
+            yield Service(client, other.server, persona, outcomes)
 
 
 # --- what strangers send ------------------------------------------------------------------------------------

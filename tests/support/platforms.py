@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 
-from attrs import define, field
-from starlette.applications import Starlette
+from attrs import define, field, frozen
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from tests.support.servers import listening
+
+@frozen(eq=False)
+class Platform:
+    """A platform with its routes, and the path that a channel is given."""
+
+    server: Any
+    routes: tuple[Route, ...]
+    path: str
 
 
 @define(eq=False)
@@ -40,13 +44,10 @@ class AnswerReceiver:
         return JSONResponse({"id": f"m{len(self.shown)}"})
 
 
-@asynccontextmanager
-async def answer_receiver() -> AsyncIterator[tuple[AnswerReceiver, str]]:
-    """A receiver of answers, and its address."""
+def answer_receiver() -> Platform:
+    """A receiver of answers."""
     receiver = AnswerReceiver()
-    app = Starlette(routes=[Route("/answers", receiver.take, methods=["POST"])])
-    async with listening(app) as address:
-        yield receiver, f"{address}/answers"
+    return Platform(receiver, (Route("/answers", receiver.take, methods=["POST"]),), "/answers")
 
 
 @define(eq=False)
@@ -99,13 +100,10 @@ class SlackServer:
         return failure or JSONResponse({"ok": True, "channel": document["channel"], "ts": posted["ts"]})
 
 
-@asynccontextmanager
-async def slack_server(token: str) -> AsyncIterator[tuple[SlackServer, str]]:
-    """A server of Slack's methods, and its address."""
+def slack_server(token: str) -> Platform:
+    """A server of Slack's methods."""
     server = SlackServer(token)
-    app = Starlette(routes=[Route("/api/{method}", server.call, methods=["GET", "POST"])])
-    async with listening(app) as address:
-        yield server, f"{address}/api"
+    return Platform(server, (Route("/api/{method}", server.call, methods=["GET", "POST"]),), "/api")
 
 
 @define(eq=False)
@@ -150,10 +148,8 @@ class Homeserver:
         return JSONResponse({"errcode": "M_UNRECOGNIZED"}, 404)
 
 
-@asynccontextmanager
-async def homeserver(token: str) -> AsyncIterator[tuple[Homeserver, str]]:
-    """A homeserver, and its address."""
+def homeserver(token: str) -> Platform:
+    """A homeserver of Matrix."""
     server = Homeserver(token)
     route = Route("/_matrix/client/v3/{rest:path}", server.call, methods=["POST", "PUT"])
-    async with listening(Starlette(routes=[route])) as address:
-        yield server, address
+    return Platform(server, (route,), "")

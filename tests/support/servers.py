@@ -14,6 +14,7 @@ import uvicorn
 from starlette.applications import Starlette
 
 from reactive_agents.server import ApiKeys, KeyLimits
+from reactive_agents.server.process import bound_socket
 from tests.support.waiting import until
 
 
@@ -29,9 +30,9 @@ async def asking(app: Starlette, headers: Mapping[str, str] = {}) -> AsyncIterat
 
 
 @asynccontextmanager
-async def listening(app: Any, **options: Any) -> AsyncIterator[str]:
+async def listening(app: Any, *, on: socket.socket | None = None, **options: Any) -> AsyncIterator[str]:
     """The address of a server of the application on 127.0.0.1, until the block ends."""
-    with socket.create_server(("127.0.0.1", 0)) as bound:
+    with on or bound_socket("127.0.0.1", 0) as bound:
         server = uvicorn.Server(uvicorn.Config(app, log_level="error", **options))
         serving = asyncio.create_task(server.serve([bound]))
         try:
