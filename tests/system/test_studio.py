@@ -163,7 +163,7 @@ def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
 
 def test_a_question_is_answered_a_result_delivered_and_a_turn_forked(watched: Watched) -> None:
     page = watched.open("runs")
-    page.keyboard.press("n")
+    page.get_by_role("button", name="New run").click()
     form = page.get_by_role("dialog")
     form.get_by_label("Agent").select_option("sums")
     form.get_by_label("Task").fill("Send it.")
