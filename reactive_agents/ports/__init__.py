@@ -894,7 +894,7 @@ class PersonaStore(PersonaQueue, Protocol):
 
         Args:
             claim: the event of the plan.
-            progress: whether the tries of the event are counted anew.
+            progress: whether the tries of the event are counted from zero.
 
         Returns ``False``, and stores nothing, when the event is not held any more.
         """
