@@ -25,7 +25,7 @@ from reactive_agents.adapters.memory.database import MEMORY, VECTORS
 from reactive_agents.adapters.memory.factory import open_memory
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
 from reactive_agents.adapters.postgres import MOST_CONNECTIONS, PostgresDatabase
-from reactive_agents.adapters.run_record import RUNS
+from reactive_agents.adapters.run_record import RUNS, SqliteRunRecord
 from reactive_agents.adapters.sql import shown_place
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG
@@ -36,7 +36,8 @@ from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import AssistantMessage, UserMessage
-from reactive_agents.core.run_record import LoggedRunFilter
+from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun, RunEntry
+from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
@@ -375,6 +376,43 @@ async def test_a_cancelled_write_leaves_no_transaction_and_no_lock(
     assert server.run("postgres", open_ones, database_of(place)) == [(0,)]
     assert isinstance(await attempt(budget.reserve(RunId("r"), 1.0)), Success)
     assert (await attempt(budget.state())).unwrap().day_usd == 2.0
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_entries_of_a_run_are_written_whole_once_and_in_order_whatever_happens(
+    place: str, server: Server
+) -> None:
+    record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
+    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
+    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+
+    async def append(key: str, body: str = "{}") -> None:
+        entry = RunEntry(key, "model", SystemClock.now(), body)
+        (await attempt(record.append(run_id, holder, entry))).unwrap()
+
+    await append("large", "é" * 2_000_000)  # more than the socket takes at once
+    for number, name in enumerate(HOSTILE):
+        await append(f"hostile-{number}", name)
+    lock = f"SELECT pg_advisory_xact_lock({record._file._lock_of(run_id)})"  # type: ignore[attr-defined]
+    with psycopg.connect(place) as other:
+        other.execute(lock)
+        with anyio.move_on_after(0.1) as scope:
+            await append("cancelled")
+    assert scope.cancelled_caught
+    async with anyio.create_task_group() as group:
+        for number in range(3 * MOST_CONNECTIONS):
+            group.start_soon(append, f"many-{number}")
+    ends = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity WHERE datname = %s"
+    server.run("postgres", ends, database_of(place))
+    await append("after a loss")
+    found = (await attempt(record.entries(run_id))).unwrap()
+    assert [each.number for each in found] == [*range(1, len(found) + 1)]
+    assert len({each.key for each in found}) == len(found) == 1 + len(HOSTILE) + 3 * MOST_CONNECTIONS + 1
+    assert [each.body for each in found[1 : 1 + len(HOSTILE)]] == HOSTILE
+    open_ones = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'"
+    assert server.run("postgres", open_ones, database_of(place)) == [(0,)]
+    await attempt(record.end(run_id, holder, "completed", ""))
+    await record.aclose()
 
 
 async def test_connections_that_the_server_ends_are_replaced(
