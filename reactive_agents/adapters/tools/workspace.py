@@ -105,7 +105,8 @@ def write_inside(
         protected: resolved paths that are not written, such as that of the agent's configuration.
 
     Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; when what is there is no regular file, is
-    executable or protected; and when the path or one of its directories is hidden.
+    executable or protected; when the path or one of its directories is hidden; and when a folder on the way
+    is a repository without a working tree, or would become one.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
@@ -120,6 +121,8 @@ def write_inside(
         return _refuse(path, "it configures the agent.")
     if any(part.startswith(".") for part in target.relative_to(root).parts):
         return _refuse(path, "hidden files and folders, such as those of a repository, are not written.")
+    if _is_of_repository(root, target):
+        return _refuse(path, "a file HEAD makes a folder a repository, whose settings run commands.")
     if printable(path) != path or "\n" in path or "\t" in path:
         return _refuse(path, "it holds characters that are not seen, or that break a line.")
     try:
@@ -131,6 +134,14 @@ def write_inside(
     except OSError as error:
         return Failure(refused_by_system(path, error))
     return written.map(lambda _: target)
+
+
+def _is_of_repository(root: Path, target: Path) -> bool:
+    """Return whether a path is, or lies beside or below, the ``HEAD`` of Git."""
+    names = target.relative_to(root).parts
+    if any(name.split(":")[0].rstrip(". ").casefold() == "head" for name in names):
+        return True
+    return any(os.path.lexists(root.joinpath(*names[:depth], "HEAD")) for depth in range(len(names)))
 
 
 @frozen

@@ -238,6 +238,21 @@ def test_hidden_files_are_not_written(workspace: Path, path: str, append: bool) 
 
 
 @pytest.mark.parametrize("append", [True, False])
+@pytest.mark.parametrize(
+    "path", ["HEAD", "docs/HEAD", "docs/head", "docs/Head.", "new/HEAD/x", "bare/config", "bare/hooks/deep/x"]
+)
+def test_repositories_without_a_working_tree_are_neither_made_nor_changed(
+    workspace: Path, path: str, append: bool
+) -> None:
+    bare = workspace / "bare"
+    bare.mkdir()
+    (bare / "HEAD").write_text("ref: refs/heads/main\n")
+    assert "repository" in write_inside(workspace, path, b"x", append=append).failure().message
+    assert [each.name for each in bare.iterdir()] == ["HEAD"]
+    write_inside(workspace, "docs/headlines.md", b"x", append=append).unwrap()
+
+
+@pytest.mark.parametrize("append", [True, False])
 def test_executable_and_protected_files_are_not_written(workspace: Path, append: bool) -> None:
     script, config = workspace / "run.sh", workspace / "agent.toml"
     script.write_text("echo")
