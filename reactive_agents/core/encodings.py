@@ -90,6 +90,7 @@ _BASE85 = tuple(
     (re.compile(rf"[{re.escape(digits)}]{{16,}}(?:\s{{1,2}}[{re.escape(digits)}]{{16,}})*"), digits)
     for digits in _BASE85_DIGITS
 )
+_MOST_SAMPLED = 2_000
 _MOST_DECOMPRESSED = 20_000
 _LEAST_READABLE = 0.9
 _LEAST_TEXT = 4
@@ -229,8 +230,9 @@ def _as_text(data: bytes) -> str:
         has_mark = data[:2] in (b"\xff\xfe", b"\xfe\xff")
         sign = "utf-16" if has_mark else "utf-16-le" if data[1::2].count(0) else "utf-16-be"
     read = data.decode(sign, "replace")
-    plain = sum(each.isprintable() or each.isspace() for each in read) - read.count("\ufffd")
-    return read if len(read) >= _LEAST_TEXT and plain >= _LEAST_READABLE * len(read) else ""
+    sample = read[:: len(read) // _MOST_SAMPLED + 1]
+    plain = sum(each.isprintable() or each.isspace() for each in sample) - sample.count("\ufffd")
+    return read if len(read) >= _LEAST_TEXT and plain >= _LEAST_READABLE * len(sample) else ""
 
 
 def _decompressed(data: bytes) -> bytes:

@@ -31,7 +31,7 @@ from reactive_agents.core.texts import folded
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
 _ESCAPE = re.compile(
-    r"\\+(?:[uU](?:(?P<u>[0-9a-fA-F]{4})|\{(?P<point>[0-9a-fA-F]{1,6})\})|[xX](?P<x>[0-9a-fA-F]{2})"
+    r"(?<!\\)\\++(?:[uU](?:(?P<u>[0-9a-fA-F]{4})|\{(?P<point>[0-9a-fA-F]{1,6})\})|[xX](?P<x>[0-9a-fA-F]{2})"
     r"|(?P<octal>[0-3][0-7]{2})|(?P<css>[0-9a-fA-F]{2,6}) |[nrtbfNRTBF])"
 )
 _PLACE_IN_ALPHABET = re.compile(r"(?<!\d)(?:1\d|2[0-6]|[1-9])(?!\d)")
@@ -46,7 +46,7 @@ _ALPHABET = string.ascii_lowercase
 _VISIBLE = "".join(map(chr, range(33, 127)))
 _UPSIDE_DOWN = str.maketrans("ɐɔǝɟƃɥıɾʞɯɹʇʌʍʎqpunbd", "acefghijkmrtvwybdnuqp")
 _SURROGATE = re.compile("[\ud800-\udfff]")
-_JOINTS = re.compile(r"[\"'`]\s*[+,.]?\s*[\"'`]|\s*\n[ \t>|*#]*")
+_JOINTS = re.compile(r"[\"'`]\s*+(?:[+,.]\s*+)?[\"'`]|(?<!\s)\s*\n[ \t>|*#]*")
 _LINE_NUMBER = re.compile(r"^[ \t>]*\d{1,7}[ \t]*[:|.)\t→-][ \t]?", re.M)
 _ROUNDS = 4
 _MOST_VALUES = 50
