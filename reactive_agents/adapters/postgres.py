@@ -213,7 +213,7 @@ class PostgresDatabase(Generic[_E]):
 
         It ends before a cancellation of its task is noticed, as it does in a thread.
         """
-        library = _library()
+        library, failed = _library(), None
         try:
             with anyio.CancelScope(shield=True):
                 sent = library.ClientCursor(lent.connection).mogrify(only.within(begin), only.values)

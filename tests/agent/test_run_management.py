@@ -27,7 +27,7 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import RecordedRun
@@ -106,8 +106,12 @@ class Clerk(ScriptedLLM):
         texts = [each.content for each in request.messages if isinstance(each, UserMessage | ToolMessage)]
         await anyio.lowlevel.checkpoint()
         if "ask" in texts[0] and len(texts) == 1:
-            return Success(ModelResponse("", "m", (ToolCall("c1", "ask-user", {"question": "Which?"}),)))
-        return Success(ModelResponse("", "m", (ToolCall("c2", "final-answer", {"answer": "It is done."}),)))
+            return Success(
+                ModelResponse("", "m", (ToolCall(CallId("c1"), "ask-user", {"question": "Which?"}),))
+            )
+        return Success(
+            ModelResponse("", "m", (ToolCall(CallId("c2"), "final-answer", {"answer": "It is done."}),))
+        )
 
 
 async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_path: Path) -> None:

@@ -12,8 +12,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import anyio
-import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.testing import ScriptedLLM, answer, call
@@ -53,7 +53,7 @@ def pooled(place: str, server: Server) -> Iterator[Callable[[str], str]]:
         folder = Path(name)
 
         def start(mode: str) -> str:
-            parts = psycopg.conninfo.conninfo_to_dict(place)
+            parts = conninfo_to_dict(place)
             with socket.socket() as free:
                 free.bind(("127.0.0.1", 0))
                 port = free.getsockname()[1]

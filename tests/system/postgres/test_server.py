@@ -393,9 +393,9 @@ async def test_entries_of_a_run_are_written_whole_once_and_in_order_whatever_hap
     await append("large", "é" * 2_000_000)  # more than the socket takes at once
     for number, name in enumerate(HOSTILE):
         await append(f"hostile-{number}", name)
-    lock = f"SELECT pg_advisory_xact_lock({record._file._lock_of(run_id)})"  # type: ignore[attr-defined]
+    lock = record._file._lock_of(run_id)  # type: ignore[attr-defined]
     with psycopg.connect(place) as other:
-        other.execute(lock)
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
         with anyio.move_on_after(0.1) as scope:
             await append("cancelled")
     assert scope.cancelled_caught
