@@ -137,7 +137,7 @@ def is_there(place: sqlite.DatabasePath) -> bool:
 def is_made(place: sqlite.DatabasePath, store: sqlite.Store) -> bool:
     """Return whether there is such a file, or the store in the database of an address.
 
-    Blocks. A database that cannot be asked has it: who reads it is told why.
+    Blocks. ``True`` for a database that cannot be asked: reading it fails with the reason.
     """
     if is_postgres(place):
         from reactive_agents.adapters import postgres  # by those with an address
