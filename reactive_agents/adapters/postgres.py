@@ -397,7 +397,7 @@ def _beginning(mode: str, lock: int | None, first: str, *, alone: bool = False) 
     """Return the statements that begin a transaction, which are sent together.
 
     Args:
-        alone: whether the whole transaction is sent with them, so that nobody can stand still within it.
+        alone: whether the whole transaction is sent with them, so that no process stands still within it.
     """
     settings = (
         f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = {_LOCK_SLICE_MS};"
