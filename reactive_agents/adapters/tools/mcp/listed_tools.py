@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
 
 from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
@@ -257,9 +258,11 @@ class ArgumentCheck:
     def __init__(self, schema: JsonObject) -> None:
         import jsonschema_rs
 
-        self._schema = {key: value for key, value in schema.items() if key != "$schema"}
-        self._cost = SchemaCost(self._schema)
         kind = jsonschema_rs.validator_cls_for(schema)
+        by_id = kind is jsonschema_rs.Draft4Validator
+        of_whole = ("$schema", "$id", "id") if by_id else ("$schema", "$id")
+        self._schema = {key: value for key, value in schema.items() if key not in of_whole}
+        self._cost = SchemaCost(self._schema, named_by_id=by_id)
         self._validator = kind(self._schema, offline=True)
 
     def __call__(self, tool_name: str, arguments: JsonObject) -> Result[None, InvalidToolArguments]:
@@ -360,7 +363,8 @@ MOST_LEVELS = 64
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
-_REFERENCES = ("$ref", "$dynamicRef", "$recursiveRef")
+_NAMES = ("$id", "$schema", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$dynamicRef", "$recursiveRef")
+"""Keywords that decide to which part of a schema a reference leads."""
 _OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
 _OF_NAMES = ("additionalProperties", "propertyNames", "unevaluatedProperties")
 
@@ -369,17 +373,27 @@ _OF_NAMES = ("additionalProperties", "propertyNames", "unevaluatedProperties")
 class SchemaCost:
     """The cost of one schema, by the depth of the value.
 
+    A reference is followed when it is a path from the root, ``#/…``, and nothing in the schema could give it
+    another meaning: one that the validator reads otherwise would not be counted.
+
+    Args:
+        schema: without the name and the draft of the whole.
+        named_by_id: whether ``id`` names a part, as in draft 4.
+
     Raises:
-        ValueError: the schema is too large or too deep, or a reference leads back to itself.
+        ValueError: the schema is too large or too deep, or a reference leads back to itself, or maybe
+            elsewhere than its path says.
     """
 
     schema: JsonObject
+    named_by_id: bool = field(default=False, kw_only=True)
     _known: dict[tuple[int, int], int] = field(factory=dict, init=False)
-    _anchors: dict[str, JsonObject] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
         """Check the schema itself."""
         nodes = 0
+        names = (*_NAMES, "id") if self.named_by_id else _NAMES
+        refers, renamed = False, set[str]()
         waiting: list[tuple[Json, int]] = [(self.schema, 0)]
         while waiting:
             value, level = waiting.pop()
@@ -387,14 +401,18 @@ class SchemaCost:
             if nodes > MOST_NODES or level > MOST_LEVELS:
                 raise ValueError(f"its schema has more than {MOST_NODES} values or {MOST_LEVELS} levels")
             if isinstance(value, dict):
-                for key in ("$anchor", "$dynamicAnchor"):
-                    anchor = value.get(key)
-                    if isinstance(anchor, str):
-                        self._anchors[f"#{anchor}"] = value
+                refers = refers or isinstance(value.get("$ref"), str)
+                renamed.update(key for key in names if isinstance(value.get(key), str | bool))
                 waiting += [(item, level + 1) for item in value.values()]
             elif isinstance(value, list):
                 waiting += [(item, level + 1) for item in value]
-        self._checks(self.schema, MOST_LEVELS, frozenset())
+        if renamed and (refers or renamed & {"$dynamicRef", "$recursiveRef"}):
+            found = ", ".join(sorted(renamed))
+            raise ValueError(f"its schema has {found}, by which references may lead elsewhere")
+        try:
+            self._checks(self.schema, MOST_LEVELS, frozenset())
+        except RecursionError:
+            raise ValueError("its schema has too many references to one another") from None
 
     def of_value(self, value: Json) -> int:
         """Return how many checks a value takes at most."""
@@ -436,25 +454,25 @@ class SchemaCost:
         for keyword in ("dependentSchemas", "dependencies"):
             dependent = schema.get(keyword)
             yield from dependent.values() if isinstance(dependent, dict) else ()
-        for keyword in _REFERENCES:
-            reference = schema.get(keyword)
-            if isinstance(reference, str):
-                yield self._resolved(reference)
+        reference = schema.get("$ref")
+        if isinstance(reference, str):
+            yield self._resolved(reference)
 
     def _resolved(self, reference: str) -> Json:
-        """Return the part that a reference means; the whole schema if that is not clear."""
-        if reference in self._anchors:
-            return self._anchors[reference]
+        """Return the part that a reference means."""
+        root, *steps = unquote(reference, errors="strict").split("/")
+        if root != "#":
+            raise ValueError(f"a reference in its schema is no path from its root: {shorten(reference)}")
         here: Any = self.schema
-        for step in reference.partition("#")[2].split("/")[1:]:
+        for step in steps:
             step = step.replace("~1", "/").replace("~0", "~")
-            if isinstance(here, dict):
-                here = here.get(step)
+            if isinstance(here, dict) and step in here:
+                here = here[step]
             elif isinstance(here, list) and step.isdecimal() and int(step) < len(here):
                 here = here[int(step)]
             else:
-                return self.schema
-        return self.schema if here is None else here
+                raise ValueError(f"a reference in its schema leads nowhere: {shorten(reference)}")
+        return here  # type: ignore[no-any-return]
 
 
 def _items(schema: JsonObject) -> Iterator[Json]:

@@ -120,6 +120,60 @@ def test_references_that_double_are_not_followed(keyword: str, times: int) -> No
     assert "fewer or flatter values" in error.message
 
 
+def renamed(kind: str, levels: int) -> JsonObject:
+    """A schema whose definitions refer twice to the next, in another way than by a path from the root."""
+    after = {
+        "percent": "#/%24defs/d{}",
+        "anchor": "#d{}",
+        "id": "y#/$defs/d{}",
+        "base": "#/$defs/d{}",
+        "dynamic": "#d{}",
+        "draft-04": "#d{}",
+        "draft-07": "#d{}",
+    }[kind]
+    keyword = "$dynamicRef" if kind == "dynamic" else "$ref"
+    names = {"anchor": "$anchor", "dynamic": "$dynamicAnchor", "draft-04": "id", "draft-07": "$id"}
+    sign = "#" if kind.startswith("draft") else ""
+    steps: dict[str, Any] = {
+        f"d{level}": {"allOf": [{keyword: after.format(level + 1)}] * 2} for level in range(levels)
+    }
+    steps[f"d{levels}"] = {"type": "string"}
+    if kind in names:
+        steps = {name: {**step, names[kind]: sign + name} for name, step in steps.items()}
+    first, definitions = {keyword: after.format(0)}, steps
+    if kind in ("id", "base"):
+        first = {"$ref": "#/$defs/o/$defs/d0"}
+        definitions = {"o": {"$id": "http://x/y", "$defs": steps}, "d1": {"type": "string"}}
+    found: JsonObject = {"type": "object", "properties": {"q": first}, "$defs": definitions}
+    return {**found, **({"$schema": f"http://json-schema.org/{kind}/schema#"} if sign else {})}
+
+
+@pytest.mark.parametrize("kind", ["anchor", "id", "base", "dynamic", "draft-04", "draft-07"])
+def test_references_that_are_no_paths_from_the_root_are_refused(kind: str) -> None:
+    with pytest.raises(ValueError, match=r"by which references|no path from its root"):
+        ArgumentCheck(renamed(kind, 3))
+
+
+def test_references_that_are_encoded_are_counted() -> None:
+    assert (
+        "fewer or flatter values" in ArgumentCheck(renamed("percent", 60))("slow", {"q": 5}).failure().message
+    )
+    assert ArgumentCheck(renamed("percent", 3))("quick", {"q": "a"}) == Success(None)
+
+
+def test_names_without_references_are_read_over() -> None:
+    schema: JsonObject = {"$id": "http://x/y", "properties": {"q": {"$ref": "#/$defs/id"}}}
+    check = ArgumentCheck({**schema, "$defs": {"id": {"type": "string", "examples": [{"id": "a"}]}}})
+    assert check("named", {"q": "a"}) == Success(None)
+    assert ArgumentCheck({"properties": {"q": {"$id": "q", "type": "string"}}})("named", {"q": 5}).failure()
+
+
+def test_a_long_chain_of_references_is_refused() -> None:
+    chain: JsonObject = {f"d{number}": {"$ref": f"#/$defs/d{number + 1}"} for number in range(5_000)}
+    with pytest.raises(ValueError, match="too many references"):
+        ArgumentCheck({"properties": {"q": {"$ref": "#/$defs/d0"}}, "$defs": {**chain, "d5000": {}}})
+
+
 def test_a_definition_that_refers_twice_to_itself_takes_flat_values_only() -> None:
     node = {"properties": {"a": {"$ref": "#/$defs/n"}}}
     twice: JsonObject = {"type": "object", "properties": {"q": {"$ref": "#/$defs/n"}}}
