@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Iterable, Mapping
-from functools import partial
+import sys
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,6 +14,7 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model
+from reactive_agents.adapters.system import state_directory
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model
@@ -29,8 +32,16 @@ from reactive_agents.containers.memory import (
     sessions_service,
     tier_problem,
 )
-from reactive_agents.core.config import CompactionConfig, GuardrailsConfig, ModelConfig, ReasoningConfig
+from reactive_agents.core.config import (
+    IN_PROCESS,
+    CompactionConfig,
+    GuardrailsConfig,
+    ModelConfig,
+    ReasoningConfig,
+    is_postgres,
+)
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
+from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
@@ -42,6 +53,7 @@ from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.telemetry.console import RunConsole
+    from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.agent.multi_agent import Handoff  # imported by agents that hand over
     from reactive_agents.engine.handoffs import HandoffTarget
 
@@ -422,17 +434,79 @@ def _tool_settings(
     if not exists:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
+    has_tools = bool(tools or components.toolsets)
+    protected = _protected_paths(config, components, tools.values()) if has_tools else frozenset[Path]()
     return Success(
         ToolSettings(
             tuple(tools.values()),
             servers,
             workspace,
             timeout_s,
-            components.config_files,
+            protected,
             config.timeouts.answer_s,
             components.toolsets,
         )
     )
+
+
+# --- files that tools do not write -----------------------------------------------------------------------
+
+
+def _protected_paths(
+    config: AgentConfig, components: AgentComponents, tools: Iterable[Tool]
+) -> frozenset[Path]:
+    """Return the files and folders that configure, record or make up the agent."""
+    stores = (config.memory, config.sessions, config.cost, config.audit, config.durability, config.run_log)
+    places = [each.path for each in stores if each is not None]
+    places += [config.model.profiles or IN_PROCESS, config.model.response_cache or IN_PROCESS]
+    places += [each.known_tools or IN_PROCESS for each in config.mcp_servers]
+    places += [name for each in config.mcp_servers for name in _files_of(each)]
+    sources = [group.source for group in components.toolsets]
+    functions = [each.function for source in (tuple(tools), *sources) for each in _several(source)]
+    named = (*config.tools, *config.handoffs, *components.handoffs)
+    modules = {each.partition(":")[0] for each in named if isinstance(each, str)}
+    modules.update(getattr(each, "__module__", None) or "" for each in functions)
+    own = _kept_paths(os.fspath(state_directory(os.environ)))
+    return frozenset((*components.config_files, *own, *stored_paths(*places), *code_paths(*modules)))
+
+
+def _several(source: tuple[Tool, ...] | ContextFunction) -> tuple[Tool, ...] | tuple[ContextFunction]:
+    return (source,) if isinstance(source, ContextFunction) else source
+
+
+def stored_paths(*places: str) -> Iterator[Path]:
+    """Yield where files are, and where the links that name them are."""
+    for place in places:
+        if place == IN_PROCESS or is_postgres(place):
+            continue
+        folder, name = os.path.split(os.path.expanduser(place))
+        path = os.path.join(os.path.realpath(folder), name)
+        yield Path(path)
+        if os.path.islink(path):
+            yield Path(os.path.realpath(path))
+
+
+def code_paths(*modules: str) -> Iterator[Path]:
+    """Yield the files of imported modules, and of the program itself."""
+    for name in ("__main__", *modules):
+        file = getattr(sys.modules.get(name), "__file__", None)
+        if file is not None:
+            yield from _kept_paths(file)
+
+
+@cache
+def _kept_paths(place: str) -> tuple[Path, ...]:
+    return tuple(stored_paths(place))
+
+
+def _files_of(server: McpServer) -> Iterator[str]:
+    """Yield the files that the command of a server names, as scripts and modules."""
+    for word in (server.command or "", *server.args):
+        module = word.replace(".", "/")
+        for name in (word, word.partition("=")[2], f"{module}.py", f"{module}/__main__.py"):
+            path = os.path.join(server.cwd or "", name)
+            if os.path.isfile(path):
+                yield path
 
 
 # --- options of compaction: default models, and functions by name ----------------------------------------

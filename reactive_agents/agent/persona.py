@@ -21,7 +21,13 @@ from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.system import SystemClock, checked_redactor
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.assembly import ResolvedAgent, compose_agent, resolve_agent
+from reactive_agents.agent.assembly import (
+    ResolvedAgent,
+    code_paths,
+    compose_agent,
+    resolve_agent,
+    stored_paths,
+)
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
@@ -196,7 +202,10 @@ def _resolve_domain(
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
-    own = evolve(own, config_files=(*own.config_files, *config_files))
+    functions = filter(None, (domain.describe, domain.deliver, domain.engage))
+    modules = (each.function.partition(":")[0] for each in functions)
+    files = (*stored_paths(config.memory), *code_paths(*modules))
+    own = evolve(own, config_files=(*own.config_files, *config_files, *files))
     if domain.reminders:
         own = evolve(own, tools=(*own.tools, remind))
     if agent.name == AgentConfig().name:

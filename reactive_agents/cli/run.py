@@ -317,7 +317,7 @@ def durable(config: AgentConfig, runs: str | None) -> AgentConfig:
 
 
 def build_agent(
-    config: AgentConfig, view: View, file: Path | None, desk: DeskOptions | None = None
+    config: AgentConfig, view: View, *files: Path | None, desk: DeskOptions | None = None
 ) -> Result[ReactiveAgent, ConfigErrors]:
     """Return the agent; on a terminal, its user is asked for approvals and answers.
 
@@ -327,7 +327,7 @@ def build_agent(
     Args:
         config: of the agent.
         view: asks the user.
-        file: the one of the configuration, which no tool of the agent may write.
+        files: that of the configuration and others that no tool of the agent may write.
         desk: where requests to people go; by default to the terminal, if there is one.
     """
     if config.run_log is None and os.environ.get("REACTIVE_AGENTS_RUN_LOG") != "off":
@@ -340,8 +340,8 @@ def build_agent(
         desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
         if config.durability is not None and not there:  # ``runs approve`` and ``runs answer`` may come
             desk = DeskOptions(True, approval_timeout_s=LONGEST_WAIT_S)
-    files = () if file is None else (file.resolve(),)
-    return assemble_agent(config, AgentComponents(tools=config.tools, desk=desk, config_files=files))
+    protected = tuple(file.resolve() for file in files if file is not None)
+    return assemble_agent(config, AgentComponents(tools=config.tools, desk=desk, config_files=protected))
 
 
 def run_task(

@@ -123,7 +123,7 @@ def mcp(
     if http:
         _listen(configs, host, port, keys_file, runs, allow_tools_from, protocols=("mcp",))
         return
-    agents = [_agent(each, runs, allow_tools_from, as_json=False) for each in configs]
+    agents = [_agent(each, runs, allow_tools_from, *configs, as_json=False) for each in configs]
     try:
         anyio.run(_serve_streams, agents)
     except ValueError as error:
@@ -163,7 +163,7 @@ def _listen(
         raise typer.BadParameter(
             "the file cannot be read; 'reactive-agents keys create' makes one.", param_hint="--keys"
         )
-    agents = [_agent(each, runs, allow_tools_from, as_json=as_json) for each in configs]
+    agents = [_agent(each, runs, allow_tools_from, *configs, keys_file, as_json=as_json) for each in configs]
     anyio.run(_check_records, agents)
     try:
         app = create_app(agents, keys=keys, drain_s=0.0, **options)
@@ -192,14 +192,16 @@ async def _check_records(agents: Sequence[ReactiveAgent]) -> None:
                 raise output.fail(error.error, output.ExitCode.FAILED, as_json=False) from None
 
 
-def _agent(path: Path, runs: str | None, allow_tools_from: str | None, *, as_json: bool) -> ReactiveAgent:
+def _agent(
+    path: Path, runs: str | None, allow_tools_from: str | None, *protected: Path | None, as_json: bool
+) -> ReactiveAgent:
     read = running.read_config_file(path, allow_tools_from)
     config = output.value_or_exit(read, output.ExitCode.BAD_USAGE, as_json=as_json)
     adjusted = running.durable(running.adjusted(config), runs)
     if adjusted.durability is not None:  # a server goes on with what it was doing
         adjusted = evolve(adjusted, durability=evolve(adjusted.durability, recover=True))
     desk = DeskOptions(True, approval_timeout_s=running.LONGEST_WAIT_S)
-    built = running.build_agent(adjusted, SilentView(), path, desk)
+    built = running.build_agent(adjusted, SilentView(), path, *protected, desk=desk)
     return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
 
 

@@ -233,14 +233,14 @@ class ToolSettings:
         answer_s: how long a call that another program executes waits, in seconds.
         servers: MCP servers, whose tools come after the others.
         toolsets: tools that are chosen for each run.
-        protected: resolved paths of files that the tools do not write.
+        protected: resolved paths of files and folders that the tools do not write.
     """
 
     tools: tuple[Tool, ...] = ()
     servers: tuple[McpServer, ...] = ()
     workspace: Path = field(factory=Path.cwd)
     timeout_s: float = 60.0
-    protected: tuple[Path, ...] = ()
+    protected: frozenset[Path] = frozenset()
     answer_s: float = 300.0
     toolsets: tuple[ToolGroup, ...] = ()
 

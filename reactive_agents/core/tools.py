@@ -139,7 +139,7 @@ class ToolContext(Value):
         call_id: stable across replays of the run, usable as an idempotency key.
         workspace: the directory that file tools may not leave, absolute and without symlinks.
         deadline: the latest end of the call, in seconds of the monotonic clock; ``None`` for no limit.
-        protected: resolved paths that tools do not write, such as that of the agent's configuration.
+        protected: resolved paths that tools do not write: configuration, code and records of the agent.
     """
 
     run_id: RunId
@@ -148,7 +148,7 @@ class ToolContext(Value):
     call_id: str
     workspace: Path
     deadline: float | None = None
-    protected: tuple[Path, ...] = ()
+    protected: frozenset[Path] = frozenset()
 
 
 @frozen(eq=False, repr=False)

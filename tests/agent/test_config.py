@@ -15,6 +15,8 @@ from returns.result import Failure
 
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
 from reactive_agents.adapters.governance.guardrails.checks import length_limit
+from reactive_agents.adapters.tools.workspace import write_inside
+from reactive_agents.containers import ToolSettings
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.effects import attempt
@@ -323,11 +325,35 @@ def test_a_refused_module_is_not_imported(tmp_path: Path) -> None:
     assert "antigravity" not in sys.modules
 
 
-@pytest.mark.anyio
-async def test_the_file_that_configures_an_agent_is_not_written_by_it(tmp_path: Path) -> None:
-    path = tmp_path / "agent.toml"
-    path.write_text(f'tools = ["file-write"]\nworkspace = "{tmp_path}"\n[reasoning]\n')
-    llm = ScriptedLLM(call("file-write", path="agent.toml", content="x"), forever(answer("Done.")))
-    result = await ReactiveAgents.from_config(path).with_llm(llm).build().run("Write it.")
+def test_configuration_code_and_records_of_an_agent_are_not_written_by_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = ("memory", "sessions", "cost", "audit", "durability", "run_log")
+    files = {f"{each}.db{end}" for each in stores for end in ("", "-wal", "-shm", "-journal")}
+    files |= {"audit.db-head", "cost.db-cost", "cost.db-budget", "Audit.DB", "profiles.json", "answers.db"}
+    files |= {"known.db", "known.db-wal", "server.py", "fleet/crm.py", "clerk_tools.py", "agent.toml"}
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    Path("clerk_tools.py").write_text("def price(item: str) -> int:\n    'Price.'\n    return 1\n")
+    Path("fleet").mkdir()
+    Path("fleet/crm.py").touch()
+    Path("server.py").touch()
+    Path("agent.toml").write_text(
+        'tools = ["file-write", "clerk_tools:price"]\n[reasoning]\n'
+        + "".join(f'[{each}]\npath = "{each}.db"\n' for each in stores)
+        + '[model]\nmodel = "offline"\nprofiles = "profiles.json"\nresponse_cache = "answers.db"\n'
+        '[[mcp_servers]]\nname = "one"\ncommand = "python"\nargs = ["server.py"]\nknown_tools = "known.db"\n'
+        '[[mcp_servers]]\nname = "two"\ncommand = "python"\nargs = ["-m", "fleet.crm"]\n'
+    )
+    builder = ReactiveAgents.from_config("agent.toml", allow_tools_from=["clerk_tools"])
+    settings = builder.build().container.tool_settings()
+    written = {each for each in files if _writes(settings, each)}
+    assert (written, _writes(settings, "audit.md")) == (set(), True)
+    llm = ScriptedLLM(call("file-write", path="audit.db-head", content="x"), forever(answer("Done.")))
+    kept = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools("file-write")
+    result = kept.with_audit("audit.db").build().run_sync("Write it.")
     assert "configures the agent" in " ".join(step.content for step in result.steps)
-    assert path.read_text().startswith("tools")
+
+
+def _writes(settings: ToolSettings, path: str) -> bool:
+    return bool(write_inside(settings.workspace, path, b"x", protected=settings.protected).value_or(None))

@@ -39,21 +39,20 @@ def weather(place: str) -> str:
     return f"It rains in {place}."
 
 
-async def test_the_file_that_configures_a_persona_is_not_written_by_it(tmp_path: Path) -> None:
+async def test_the_configuration_and_memory_of_a_persona_are_not_written_by_it(tmp_path: Path) -> None:
     path, memory = tmp_path / "ada.json", str(tmp_path / "ada.db")
     agent = {"tools": ["file-write"], "workspace": str(tmp_path), "reasoning": {}}
     described = {"name": "Ada", "memory": memory, "reasoning": False, "evaluation": "off"}
     path.write_text(json.dumps({**described, "domains": [{"name": "chat", "agent": agent}]}))
-    write = call("file-write", path="ada.json", content="x")
+    writes = [call("file-write", path=each, content="x") for each in ("ada.json", "ada.db", "ada.db-wal")]
     events = EventRecorder()
     async with (
-        Personas.from_config(path).with_llm(ScriptedLLM(write, forever(answer("Done.")))).build() as ada
+        Personas.from_config(path).with_llm(ScriptedLLM(*writes, forever(answer("Done.")))).build() as ada
     ):
         ada.subscribe(events)
         await ada.send("Ada, write it.")
     called = [event for event in events.of(ToolCallCompleted) if event.tool_name == "file-write"]
-    assert called
-    assert not any(event.success for event in called)
+    assert [event.success for event in called] == [False] * 3
     assert json.loads(path.read_text())["name"] == "Ada"
 
 

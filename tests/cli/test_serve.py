@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
+from reactive_agents import ReactiveAgent
 from reactive_agents.server import ApiKeys
 from tests.support.command_line import command
 
@@ -68,3 +70,21 @@ def test_a_record_that_cannot_be_used_ends_the_command_before_anybody_is_answere
     assert refused.exit_code == 1
     assert "is not a database" in refused.stderr
     assert "Serving" not in refused.stderr
+
+
+def test_agents_of_a_server_write_neither_its_keys_nor_each_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    files = [tmp_path / name for name in ("one.toml", "two.toml", "keys.json")]
+    for file in files[:2]:
+        file.write_text(f'name = "{file.stem}"\ntools = ["file-write"]\n[model]\nmodel = "offline"\n')
+    command("keys", "create", "x", "--any-user", "--keys", files[2])
+    protected = []
+
+    def note(agents: Sequence[ReactiveAgent], **_: object) -> None:
+        protected.extend(each.container.tool_settings().protected for each in agents)
+        raise ValueError("enough")
+
+    monkeypatch.setattr("reactive_agents.cli.serve.create_app", note)
+    assert command("serve", *files[:2], "--keys", files[2]).exit_code == 2
+    assert [each.issuperset(files) for each in protected] == [True, True]

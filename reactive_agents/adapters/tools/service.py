@@ -11,7 +11,7 @@ import json
 import logging
 import math
 from asyncio import CancelledError
-from collections.abc import AsyncIterator, Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from copy import deepcopy
 from functools import cached_property, partial
 from math import inf
@@ -300,12 +300,12 @@ class LocalToolService:
         clock: Clock,
         default_timeout_s: float = DEFAULT_TIMEOUT_S,
         answer_timeout_s: float = ANSWER_TIMEOUT_S,
-        protected: Collection[Path] = (),
+        protected: frozenset[Path] = frozenset(),
     ) -> None:
         if not (default_timeout_s > 0 and math.isfinite(default_timeout_s)):
             raise ValueError(f"default_timeout_s: got {default_timeout_s!r}, expected seconds above 0.")
         self._given_workspace = workspace
-        self._protected = tuple(protected)
+        self._protected = protected
         self._clock = clock
         self._entries: dict[str, _Entry] = {}
         for tool in tools:

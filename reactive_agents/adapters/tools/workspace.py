@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import secrets
 import stat
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from itertools import islice
@@ -93,7 +93,12 @@ def open_to_read(workspace: Path, path: str) -> Result[BinaryIO, WorkspaceViolat
 
 
 def write_inside(
-    workspace: Path, path: str, content: bytes, *, append: bool = False, protected: Collection[Path] = ()
+    workspace: Path,
+    path: str,
+    content: bytes,
+    *,
+    append: bool = False,
+    protected: frozenset[Path] = frozenset(),
 ) -> Result[Path, WorkspaceViolation]:
     """Write a file of the workspace with its directories; return its resolved path.
 
@@ -102,7 +107,8 @@ def write_inside(
 
     Args:
         content: at most ``LARGEST_WRITE`` bytes.
-        protected: resolved paths that are not written, such as that of the agent's configuration.
+        protected: resolved paths that are not written, as the agent's configuration and records; nor is what
+            lies below one, or beside it with a name that goes on with ``-``, as ``audit.db-head``.
 
     Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; when what is there is no regular file, is
     executable or protected; when the path or one of its directories is hidden; and when a folder on the way
@@ -117,8 +123,8 @@ def write_inside(
     root = workspace.resolve()
     if target == root:
         return _refuse(path, "it is not a regular file.")
-    if target in protected:
-        return _refuse(path, "it configures the agent.")
+    if _is_protected(target, protected):
+        return _refuse(path, "it configures the agent, or is a part of its code or records.")
     if any(part.startswith(".") for part in target.relative_to(root).parts):
         return _refuse(path, "hidden files and folders, such as those of a repository, are not written.")
     if _is_of_repository(root, target):
@@ -134,6 +140,16 @@ def write_inside(
     except OSError as error:
         return Failure(refused_by_system(path, error))
     return written.map(lambda _: target)
+
+
+def _is_protected(target: Path, protected: frozenset[Path]) -> bool:
+    """Return whether one is the path, a folder of it, or a file that it accompanies.
+
+    In whatever case: some file systems take the two for one.
+    """
+    wanted = str(target).casefold()
+    known = (str(each).casefold() for each in protected)
+    return any(wanted == each or wanted.startswith((each + "-", each + os.sep)) for each in known)
 
 
 def _is_of_repository(root: Path, target: Path) -> bool:
