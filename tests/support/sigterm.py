@@ -2,7 +2,8 @@
 
 ``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0, for
 -1 within a running event loop, and for -2 in a worker thread, whose runs a handler of the main thread
-cancels. It says ``ready`` on standard output when all of them are in a model call.
+cancels. It says ``ready`` on standard output when all of them are in a model call, and which phases of their
+ends failed.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import anyio
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.system import cancel_on_sigterm
-from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration
+from reactive_agents.core.events import AgentEvent, ExecutionLoopIteration, ExecutionPhaseFailed
 from reactive_agents.testing import ScriptedLLM, forever, say
 
 
@@ -32,6 +33,8 @@ def main() -> None:
             asked += 1
             if asked == max(count, 1):
                 print("ready", flush=True)
+        elif isinstance(event, ExecutionPhaseFailed):
+            print(event.phase, "not recorded", flush=True)
 
     model = ScriptedLLM(forever(say("never", delay=3_600)))
     builder = ReactiveAgents.create().with_llm(model)

@@ -32,6 +32,7 @@ class Terminal:
     """A process whose standard streams are a terminal of so many columns."""
 
     def __init__(self, *arguments: object, directory: Path, columns: int = 80) -> None:
+        self._rest = ""
         self.process, self._file = pty.fork()
         if self.process == 0:
             os.chdir(directory)
@@ -52,16 +53,16 @@ class Terminal:
         """Have another window size."""
         fcntl.ioctl(self._file, termios.TIOCSWINSZ, struct.pack("HHHH", 24, columns, 0, 0))
 
-    def type(self, text: str, until: str) -> str:
-        """Type a text; return what is shown until another one is."""
+    def type(self, text: str, until: str) -> None:
+        """Type a text, and wait until another one is shown."""
         os.write(self._file, text.encode())
-        shown = ""
+        shown = self._rest
         while until not in shown:
             readable, _, _ = select.select([self._file], [], [], PATIENCE_S)
             read = os.read(self._file, 65_536) if readable else b""
             assert read, f"{until!r} is not shown after {text[:80]!r}: {shown[-2_000:]!r}"
             shown += read.decode(errors="replace")
-        return shown
+        self._rest = shown.partition(until)[2]
 
     def exit_code(self) -> int:
         """Return the exit code of the process that has ended."""

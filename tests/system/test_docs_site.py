@@ -33,7 +33,7 @@ def address() -> Iterator[str]:
 @pytest.fixture
 def page(browser: Browser) -> Iterator[Page]:
     page = browser.new_page()
-    page.set_default_timeout(30_000)
+    page.set_default_timeout(120_000)
     yield page
     page.close()
 

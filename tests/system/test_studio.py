@@ -67,7 +67,7 @@ class Watched:
 @pytest.fixture
 def watched(browser: Browser, address: str) -> Iterator[Watched]:
     context = browser.new_context(viewport={"width": 1280, "height": 800})
-    context.set_default_timeout(30_000)
+    context.set_default_timeout(120_000)
     found = Watched(context.new_page(), address)
     yield found
     assert found.problems == []
