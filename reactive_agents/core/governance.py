@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import unicodedata
 from copy import deepcopy
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
@@ -14,6 +13,7 @@ from reactive_agents.core.errors import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import escaped
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
 from reactive_agents.core.values import Value
@@ -27,9 +27,6 @@ AuditAction: TypeAlias = Literal[
     "start", "run", "request", "approval", "denial", "answer", "handoff", "guardrail-block"
 ]
 Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
-
-
-_UNSEEN = frozenset({"Cc", "Cf", "Co", "Cs", "Zl", "Zp"})
 
 
 def _own_copy(arguments: JsonObject) -> JsonObject:
@@ -66,8 +63,7 @@ class ApprovalRequest(Value):
         Characters that are not seen, or that turn the direction of a text, are written as escapes.
         """
         text = f"{self.tool_name} {json.dumps(self.arguments, ensure_ascii=False)} ({self.risk} risk)"
-        line = " ".join((text, *self.copied, self.notice)).strip()
-        return "".join(f"\\u{ord(c):04x}" if unicodedata.category(c) in _UNSEEN else c for c in line)
+        return escaped(" ".join((text, *self.copied, self.notice)).strip())
 
 
 @frozen(eq=False, repr=False)

@@ -111,9 +111,11 @@ def count_invisible(text: str) -> int:
 
 LINE_CHARACTERS = 160
 
+_FILLERS = r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
+"""Letters, marks and unassigned signs that Unicode shows as nothing (``Default_Ignorable_Code_Point``)."""
 _CONTROL = re.compile(
-    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u180e\u200b\u200e\u200f"
-    r"\u2028-\u202e\u2060-\u206f\u3164\ufeff\uffa0\ufff9-\ufffb\U000e0000-\U000e007f]"
+    r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e"
+    rf"\u2060-\u206f\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a{_FILLERS}]"
 )
 """Signs that steer a terminal, turn or break lines, or look like nothing; not the joiners of letters."""
 
@@ -131,6 +133,26 @@ def printable(text: str) -> str:
     stay.
     """
     return _CONTROL.sub("", text)
+
+
+_UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
+_BLANK = re.compile(rf"[{_FILLERS}\ufe00-\ufe0f\u2800\U0001d159]")
+
+
+def escaped(text: str) -> str:
+    r"""Return the text with each character that is not seen written as ``\u{202e}``.
+
+    Such are controls, those that turn the direction of a text, fillers, variation selectors, and blanks other
+    than the space; and characters that are not assigned yet. Nothing is left out, and nothing hides.
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(f"\\u{{{ord(each):x}}}" if _is_unseen(each) else each for each in text)
+
+
+def _is_unseen(character: str) -> bool:
+    unseen = unicodedata.category(character) in _UNSEEN or _BLANK.match(character) is not None
+    return unseen and character != " "
 
 
 # --- results of runs: one line, and HTML for notebooks, in which all texts are escaped ---------------------

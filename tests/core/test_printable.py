@@ -5,11 +5,12 @@ from __future__ import annotations
 from html.parser import HTMLParser
 
 import pytest
+import regex
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.core.texts import printable
+from reactive_agents.core.texts import escaped, printable
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 
 HOSTILE = "<script>alert('x')</script><img src=x onerror=alert(1)>\"&\x1b[2J"
@@ -102,3 +103,13 @@ def test_an_error_of_an_agent_is_safe_to_print() -> None:
         ReactiveAgents.create().with_llm(llm).build().run_sync("Look.")
     assert "down" in str(raised.value)
     assert "\x1b" not in str(raised.value)
+
+
+def test_no_character_that_unicode_ignores_is_left_as_it_is() -> None:
+    every = "".join(map(chr, [*range(0xD800), *range(0xE000, 0x110000)]))
+    ignored = regex.findall(r"\p{DI}|\p{Cc}|\p{Cf}|\p{Co}|\p{Z}", every)
+    assert len(ignored) > 140_000
+    assert {each for each in ignored if escaped(each) == each} == {" "}
+    assert escaped("Grüße, 世界 👍 naïve न") == "Grüße, 世界 👍 naïve न"
+    kept = [each for each in regex.findall(r"\p{DI}", every) if printable(each)]
+    assert "".join(kept) == "\u200c\u200d" + "".join(map(chr, range(0xFE00, 0xFE10)))

@@ -22,7 +22,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import WorkspaceViolation
-from reactive_agents.core.texts import printable
+from reactive_agents.core.texts import escaped
 
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
@@ -129,7 +129,7 @@ def write_inside(
         return _refuse(path, "hidden files and folders, such as those of a repository, are not written.")
     if _is_of_repository(root, target):
         return _refuse(path, "a file HEAD makes a folder a repository, whose settings run commands.")
-    if printable(path) != path or "\n" in path or "\t" in path:
+    if escaped(path) != path:
         return _refuse(path, "it holds characters that are not seen, or that break a line.")
     try:
         with _folder_of(workspace, target, create=True) as folder:

@@ -267,7 +267,9 @@ def test_executable_and_protected_files_are_not_written(workspace: Path, append:
 
 
 @pytest.mark.parametrize(
-    "name", ["a\nb.txt", "a\tb", "\u200b.env", "bill\u202egpj.sh", "a\x1b[2J.txt", "a\U000e0041", "\ufeffa"]
+    "name",
+    ["a\nb.txt", "a\tb", "\u200b.env", "bill\u202egpj.sh", "a\x1b[2J.txt", "a\U000e0041", "\ufeffa"]
+    + [f"a{hidden}b" for hidden in "\ufe0f\U000e0100\u00a0\u2800\u034f\u3164\uffa0\u2065"],
 )
 def test_names_that_are_not_seen_as_they_are_are_not_written(workspace: Path, name: str) -> None:
     assert "not seen" in write_inside(workspace, name, b"x").failure().message
