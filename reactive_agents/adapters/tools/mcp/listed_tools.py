@@ -2,7 +2,7 @@
 
 Why so careful: a listing is written by a stranger. A tool that no client could read, or whose schema is not
 valid, is left out with a warning, and the other tools of its server remain. Arguments are checked here, by
-jsonschema-rs: its patterns run in linear time, and it never fetches a reference.
+jsonschema-rs, which never fetches a reference; what its work may come to is counted before.
 """
 
 from __future__ import annotations
@@ -180,16 +180,17 @@ class ListingFilter:
             self._version = version
         tools = result.get("tools")
         if isinstance(tools, list):
-            result["tools"] = [entry for entry in tools if self._is_readable(result, entry)]
+            result["tools"] = [entry for entry in tools if self._is_readable(entry)]
 
-    def _is_readable(self, page: JsonObject, entry: Any) -> bool:
+    def _is_readable(self, entry: Any) -> bool:
         from mcp_types.methods import validate_server_result
 
         schema = entry.get("inputSchema") if isinstance(entry, dict) else None
         if isinstance(schema, dict):
             schema.setdefault("type", "object")
+        page = {"tools": [entry], "resultType": "complete", "ttlMs": 0, "cacheScope": "private"}
         try:
-            validate_server_result("tools/list", self._version, {**page, "tools": [entry]})
+            validate_server_result("tools/list", self._version, page)
         except KeyError:  # the library does not check listings of this version
             return True
         except ValueError as error:
@@ -243,7 +244,7 @@ def _parameters(tool: Tool) -> JsonObject:
 # --- the check of arguments -----------------------------------------------------------------------------
 
 _SHOWN_PROBLEMS = 10
-_MOST_PROBLEMS = 100
+_MOST_PROBLEMS = 20
 
 
 class ArgumentCheck:
@@ -263,14 +264,21 @@ class ArgumentCheck:
         of_whole = ("$schema", "$id", "id") if by_id else ("$schema", "$id")
         self._schema = {key: value for key, value in schema.items() if key not in of_whole}
         self._cost = SchemaCost(self._schema, named_by_id=by_id)
-        self._validator = kind(self._schema, offline=True)
+        try:
+            linear = jsonschema_rs.RegexOptions()
+            self._validator = kind(self._schema, offline=True, pattern_options=linear)
+        except ValueError:  # maybe just patterns that look ahead or back
+            self._validator = kind(self._schema, offline=True)
+            self._cost.looks_around = True
 
     def __call__(self, tool_name: str, arguments: JsonObject) -> Result[None, InvalidToolArguments]:
         """Fail with ``InvalidToolArguments``, which names each invalid argument.
 
-        Never raises. Arguments that would take too long to check are invalid.
+        Never raises. Arguments that would take too long to check are invalid; of those that take long, one
+        that is invalid is named, since the library looks for all before it tells of the first.
         """
-        if self.checks(arguments) > MOST_CHECKS:
+        checks = self.checks(arguments)
+        if checks > MOST_CHECKS:
             problem = ArgumentProblem(
                 "arguments", shorten(arguments), "fewer or flatter values for its schema"
             )
@@ -278,7 +286,7 @@ class ArgumentCheck:
         try:
             if self._validator.is_valid(arguments):
                 return Success(None)
-            errors = list(islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS))
+            errors = self._errors(arguments, of_all=checks <= CHECKS_ON_LOOP)
         except Exception as error:  # noqa: BLE001 - what cannot be checked does not run
             problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
             return Failure(InvalidToolArguments(tool_name, (problem,)))
@@ -292,6 +300,17 @@ class ArgumentCheck:
             last = ArgumentProblem("further arguments", more, "valid values")
             problems = (*problems[:_SHOWN_PROBLEMS], last)
         return Failure(InvalidToolArguments(tool_name, problems))
+
+    def _errors(self, arguments: JsonObject, *, of_all: bool) -> list[ValidationError]:
+        import jsonschema_rs
+
+        if of_all:
+            return list(islice(self._validator.iter_errors(arguments), _MOST_PROBLEMS))
+        try:
+            self._validator.validate(arguments)
+        except jsonschema_rs.ValidationError as error:
+            return [error]
+        return []
 
     def checks(self, arguments: JsonObject) -> int:
         """Return how many checks of subschemas the arguments take at most."""
@@ -360,12 +379,22 @@ CHECKS_ON_LOOP = 5_000
 MOST_NODES = 20_000
 """Values of a schema, objects and lists with what they hold."""
 MOST_LEVELS = 64
+_VALUES_A_CHECK = 16
+"""Values of an enumeration that are compared, or copied into an error, in the time of one check."""
+_NAMES_A_CHECK = 4
+"""Names that are required, with an error for each that is missing."""
+_CHARS_OF_A_VALUE = 32
+_MATCHED_A_CHECK = 200
+"""Characters that a pattern is matched with in the time of one check."""
+_SQUARES_A_CHECK = 5_000
+"""The same of a pattern that looks ahead or back, which may begin anew at each character."""
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")
 _NAMES = ("$id", "$schema", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$dynamicRef", "$recursiveRef")
 """Keywords that decide to which part of a schema a reference leads."""
 _OF_ITEMS = ("items", "additionalItems", "contains", "unevaluatedItems")
+_OF_PRESENCE = ("required", "dependentRequired", "dependencies")
 _OF_NAMES = ("additionalProperties", "propertyNames", "unevaluatedProperties")
 
 
@@ -380,6 +409,9 @@ class SchemaCost:
         schema: without the name and the draft of the whole.
         named_by_id: whether ``id`` names a part, as in draft 4.
 
+    Attributes:
+        looks_around: whether a pattern of it may look ahead or back.
+
     Raises:
         ValueError: the schema is too large or too deep, or a reference leads back to itself, or maybe
             elsewhere than its path says.
@@ -387,6 +419,9 @@ class SchemaCost:
 
     schema: JsonObject
     named_by_id: bool = field(default=False, kw_only=True)
+    looks_around: bool = field(default=False, init=False)
+    _has_patterns: bool = field(default=False, init=False)
+    _own: dict[int, int] = field(factory=dict, init=False)
     _known: dict[tuple[int, int], int] = field(factory=dict, init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -401,6 +436,7 @@ class SchemaCost:
             if nodes > MOST_NODES or level > MOST_LEVELS:
                 raise ValueError(f"its schema has more than {MOST_NODES} values or {MOST_LEVELS} levels")
             if isinstance(value, dict):
+                self._has_patterns = self._has_patterns or "pattern" in value or "patternProperties" in value
                 refers = refers or isinstance(value.get("$ref"), str)
                 renamed.update(key for key in names if isinstance(value.get(key), str | bool))
                 waiting += [(item, level + 1) for item in value.values()]
@@ -416,7 +452,12 @@ class SchemaCost:
 
     def of_value(self, value: Json) -> int:
         """Return how many checks a value takes at most."""
-        return self.of(*_extent(value))
+        depth, nodes, texts = _extent(value)
+        if self.looks_around:
+            nodes += sum(chars * chars for chars in texts) // _SQUARES_A_CHECK
+        elif self._has_patterns:
+            nodes += sum(texts) // _MATCHED_A_CHECK
+        return self.of(depth, nodes)
 
     def of(self, depth: int, nodes: int) -> int:
         """Return how many checks a value of this depth with so many parts takes at most."""
@@ -434,7 +475,11 @@ class SchemaCost:
         if id(schema) in within:
             raise ValueError("a reference in its schema leads back to itself")
         inside = within | {id(schema)}
-        total = 1 + sum(self._checks(each, depth, inside) for each in self._in_place(schema))
+        if id(schema) not in self._own:
+            self._own[id(schema)] = _own_cost(schema)
+        total = self._own[id(schema)] + sum(
+            self._checks(each, depth, inside) for each in self._in_place(schema)
+        )
         if depth:
             items = sum(self._checks(each, depth - 1, frozenset()) for each in _items(schema))
             named = _properties(schema)
@@ -475,6 +520,18 @@ class SchemaCost:
         return here  # type: ignore[no-any-return]
 
 
+def _own_cost(schema: JsonObject) -> int:
+    """Return what a schema costs without its parts."""
+    compared = sum(_size(schema[keyword]) for keyword in ("enum", "const") if keyword in schema)
+    demanded = sum(_size(schema[keyword]) for keyword in _OF_PRESENCE if keyword in schema)
+    return 1 + compared // _VALUES_A_CHECK + demanded // _NAMES_A_CHECK
+
+
+def _size(value: Json) -> int:
+    _, nodes, texts = _extent(value)
+    return nodes + sum(texts) // _CHARS_OF_A_VALUE
+
+
 def _items(schema: JsonObject) -> Iterator[Json]:
     for keyword in (*_OF_ITEMS, "prefixItems"):
         value = schema.get(keyword)
@@ -494,18 +551,22 @@ def _other_names(schema: JsonObject) -> Iterator[Json]:
             yield schema[keyword]
 
 
-def _extent(value: Json) -> tuple[int, int]:
-    """Return the depth of a value, and how many values it has."""
+def _extent(value: Json) -> tuple[int, int, list[int]]:
+    """Return the depth of a value, the number of its values and the lengths of texts."""
     depth = nodes = 0
+    texts: list[int] = []
     level: list[Json] = [value]
     while level:
         nodes += len(level)
         following: list[Json] = []
         for item in level:
             if isinstance(item, dict):
+                texts += map(len, item)
                 following += item.values()
             elif isinstance(item, list):
                 following += item
+            elif isinstance(item, str):
+                texts.append(len(item))
         depth += bool(following)
         level = following
-    return depth, nodes
+    return depth, nodes, texts

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from returns.result import Success
 
-from reactive_agents.adapters.tools.mcp.listed_tools import ArgumentCheck
+from reactive_agents.adapters.tools.mcp.listed_tools import CHECKS_ON_LOOP, MOST_CHECKS, ArgumentCheck
 from reactive_agents.core.json import Json, JsonObject
 
 SCHEMA: dict[str, Any] = {
@@ -215,6 +215,44 @@ def nested(levels: int) -> JsonObject:
 def test_schemas_in_circles_or_too_large_are_not_valid(schema: JsonObject) -> None:
     with pytest.raises(ValueError, match=r"its schema|leads back"):
         ArgumentCheck(schema)
+
+
+LONG: list[Json] = ["a" * 30 + str(number) for number in range(9_000)]
+
+
+@pytest.mark.parametrize(
+    ("items", "value"),
+    [
+        ({"enum": LONG}, "a" * 30),
+        ({"enum": ["a" * 300_000, "b"]}, "c"),
+        ({"const": LONG}, LONG[:5]),
+        ({"required": LONG}, {}),
+        ({"dependentRequired": {"a": LONG}}, {"a": 1}),
+        ({"patternProperties": {"a+$": {}}}, {"a" * 100_000: 1}),
+        ({"propertyNames": {"pattern": "a+$"}}, {"a" * 100_000: 1}),
+        ({"pattern": "a+$"}, "a" * 100_000),
+        ({"pattern": "(?=(a+)+$)a*!"}, "a" * 10_000),
+    ],
+)
+def test_values_that_are_compared_and_texts_that_are_matched_are_counted(items: Any, value: Any) -> None:
+    check = ArgumentCheck({"properties": {"q": {"type": "array", "items": items}}})
+    assert check.checks({"q": [value] * 800}) > MOST_CHECKS
+    assert "fewer or flatter values" in check("slow", {"q": [value] * 800}).failure().message
+
+
+def test_long_texts_are_counted_only_where_a_pattern_reads_them() -> None:
+    fields: dict[str, Json] = {f"f{number}": {"enum": ["a", "b"]} for number in range(20)}
+    check = ArgumentCheck({"properties": {**fields, "text": {"type": "string"}}})
+    assert check.checks({"text": "a" * 10_000_000}) < 100
+    assert check("write", {"text": "a" * 10_000_000}) == Success(None)
+
+
+def test_of_many_errors_in_a_large_value_the_first_alone_is_looked_for() -> None:
+    check = ArgumentCheck({"properties": {"q": {"items": {"enum": LONG[:800]}}}})
+    assert len(check("few", {"q": ["x"] * 5}).failure().problems) == 5
+    assert check.checks({"q": ["x"] * 200}) > CHECKS_ON_LOOP
+    (problem,) = check("many", {"q": ["x"] * 200}).failure().problems
+    assert problem.argument == "q[0]"
 
 
 @pytest.mark.parametrize("pattern", ["^(a+)+$", r"^(?=(a+)+$)a*$", r"^(a|aa)+\\1?$"])

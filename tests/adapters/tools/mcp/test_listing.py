@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
 from mcp.types import Tool, ToolAnnotations
+from mcp_types import methods
 
 from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.adapters.tools.mcp.listed_tools import define_tools
+from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter, define_tools
 from reactive_agents.adapters.tools.mcp.server import Approval
+from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolDefinition
 
 FILES = McpServer("files", command="a")
@@ -165,3 +168,24 @@ def test_hints_are_believed_of_a_trusted_server_only() -> None:
     definition = define(harmless, trust_hints=False)
     assert (definition.risk, definition.requires_approval, definition.idempotent) == ("high", True, False)
     assert not McpServer("files", command="a").trust_hints
+
+
+@pytest.mark.parametrize("version", ["2024-11-05", "2025-11-25", "2026-07-28"])
+def test_each_tool_of_a_listing_is_looked_at_without_the_rest(
+    version: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looked_at: list[str] = []
+    check = methods.validate_server_result
+
+    def counted(method: str, version: str, data: Any) -> None:
+        looked_at.append(json.dumps(data))
+        check(method, version, data)
+
+    monkeypatch.setattr(methods, "validate_server_result", counted)
+    good: list[Json] = [{"name": f"t{number}", "inputSchema": {}} for number in range(50)]
+    page: dict[str, Any] = {"tools": [*good, {"name": 5}], "_meta": {"a": ["b" * 100_000]}}
+    tools = ListingFilter(WEB)
+    tools({"protocolVersion": version})
+    tools(page)
+    assert [each["name"] for each in page["tools"]] == [f"t{number}" for number in range(50)]
+    assert max(map(len, looked_at)) < 300
