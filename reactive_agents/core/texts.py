@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Sequence
 from itertools import accumulate
 from typing import Any, Final
 
@@ -153,6 +154,38 @@ def escaped(text: str) -> str:
 def _is_unseen(character: str) -> bool:
     unseen = unicodedata.category(character) in _UNSEEN or _BLANK.match(character) is not None
     return unseen and character != " "
+
+
+_ESCAPE = re.compile(
+    r"(?<!\\)\\++(?:u([dD][89abAB][0-9a-fA-F]{2})\\++u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|([/nrt]))"
+)
+_SHORT_ESCAPES = {"/": "/", "n": "\n", "r": "\r", "t": "\t"}
+
+
+def unescaped(text: str) -> tuple[str, Sequence[int]]:
+    r"""Return the text with JSON's escapes as the characters that they stand for.
+
+    Also those within texts in texts, with several backslashes. Second is where in the original each of its
+    characters begins, and the length of the original.
+
+    >>> unescaped(r"\u0061da")
+    ('ada', [0, 6, 7, 8])
+    """
+    parts: list[str] = []
+    places: list[int] = []
+    done = 0
+    for match in _ESCAPE.finditer(text):
+        high, low, code, short = match.groups()
+        parts.append(text[done : match.start()])
+        if high is not None:
+            parts.append(chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00))
+        else:
+            parts.append(_SHORT_ESCAPES[short] if code is None else chr(int(code, 16)))
+        places += (*range(done, match.start()), match.start())
+        done = match.end()
+    if not parts:
+        return text, range(len(text) + 1)
+    return "".join((*parts, text[done:])), [*places, *range(done, len(text) + 1)]
 
 
 # --- results of runs: one line, and HTML for notebooks, in which all texts are escaped ---------------------

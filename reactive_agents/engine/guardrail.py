@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TypeAlias
 
 from attrs import evolve
@@ -16,8 +16,9 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.plans import PlanStep
-from reactive_agents.core.redaction import replacing
+from reactive_agents.core.redaction import redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
+from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
@@ -25,6 +26,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.ports import Guardrail
 from reactive_agents.reasoning import structured_output
 
 
@@ -34,7 +36,7 @@ async def check_text(
     """Return the guardrail's report on a text; without a guardrail every text passes.
 
     Every finding is an event, and a blocked text is an audit entry too. Model calls of the guardrail count as
-    usage of the run.
+    usage of the run. A text with JSON's escapes is checked as it is and as it reads without them.
 
     Args:
         call_id: the tool call whose result is checked.
@@ -42,9 +44,12 @@ async def check_text(
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
         return Success(GuardrailReport(allowed=True))
-    checked = await call_service(
-        "guardrail.check", guardrail.check, GuardrailReport, text, stage, services.llm
-    )
+    plain, places = unescaped(text)
+    checked = await _checked(guardrail, text, stage, services)
+    if plain != text and isinstance(checked, Success):
+        first = checked.unwrap()
+        again = await _checked(guardrail, plain, stage, services)
+        checked = again.map(lambda found: _combined(text, first, _in_original(found, places)))
     if not isinstance(checked, Success):
         return checked
     report = checked.unwrap()
@@ -72,6 +77,33 @@ async def check_text(
             call_id=call_id,
         )
     return checked
+
+
+async def _checked(
+    guardrail: Guardrail, text: str, stage: GuardrailStage, services: EngineServices
+) -> Result[GuardrailReport, ServiceFailed]:
+    return await call_service("guardrail.check", guardrail.check, GuardrailReport, text, stage, services.llm)
+
+
+def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailReport:
+    """Return a report on an unescaped text with the spans of the text itself."""
+    last = len(places) - 1
+    findings = tuple(
+        evolve(each, start=places[min(max(each.start, 0), last)], end=places[min(max(each.end, 0), last)])
+        for each in report.findings
+    )
+    return evolve(report, findings=findings)
+
+
+def _combined(text: str, one: GuardrailReport, other: GuardrailReport) -> GuardrailReport:
+    """Return a report on a text with all that two reports found in it."""
+    new = tuple(each for each in other.findings if each not in one.findings)
+    findings = (*one.findings, *new)
+    worst = other if one.allowed else one
+    redacted = other.redacted if one.redacted is None else one.redacted
+    if any(each.action == "redact" for each in new):
+        redacted = redact(text, [each for each in findings if each.action == "redact"])
+    return GuardrailReport(worst.allowed, worst.violation, worst.detail, findings, redacted)
 
 
 # --- Phase 2: the input ---
@@ -225,7 +257,8 @@ def _redaction_like(output: str, report: GuardrailReport) -> _Redact:
     for finding in report.findings:
         span = output[finding.start : finding.end]
         if finding.action != "warn" and len(span.strip()) >= _SHORTEST_SPAN:
-            spans.append((span, WITHHELD if finding.action == "block" else f"[{finding.category}]"))
+            instead = WITHHELD if finding.action == "block" else f"[{finding.category}]"
+            spans += ((span, instead), (unescaped(span)[0], instead))
     replace_spans = replacing((*spans, *map(_both_in_json, spans)))
 
     def redact(text: str) -> str:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -218,6 +220,38 @@ async def test_nothing_that_outlives_a_run_holds_what_was_taken_out_of_its_answe
     assert b"ada@example.org" not in stored
     if strategy == "plan-execute-reflect":
         assert (b"[email]" if action == "redact" else b"[withheld]") in stored
+
+
+@dataclass
+class Person:
+    name: str
+
+
+def escaped_json(text: str) -> str:
+    return "".join(f"\\u{ord(each):04x}" for each in text)
+
+
+@pytest.mark.parametrize("write", [escaped_json, lambda text: text.replace("@", "\\u0040")])
+async def test_escapes_of_json_hide_nothing_from_guardrails(write: Callable[[str], str]) -> None:
+    def page() -> str:
+        """Read a page."""
+        return f'{{"mail": "{write("bob@example.org")}"}}'
+
+    said = write("ada@example.org")
+    guarded = ReactiveAgents.create().with_reasoning().with_guardrails("toxicity", "personal-data")
+    typed = guarded.with_output_type(Person)
+    told = await typed.with_llm(ScriptedLLM(say(f'{{"name": "{said}"}}'))).build().run("Who?")
+    assert told.output == Person("[email]")
+    assert said not in "".join(step.content for step in told.steps)
+    insult = write("you are a stupid idiot, I will kill you @once")
+    with pytest.raises(AgentError, match="toxicity"):
+        await typed.with_llm(ScriptedLLM(forever(say(f'{{"name": "{insult}"}}')))).build().run("Who?")
+    text = guarded.with_tools(page).with_llm(
+        ScriptedLLM(call("page"), forever(answer(f"It is {said}, or so.")))
+    )
+    result = await text.build().run("Who?")
+    assert result.output == "It is [email], or so."
+    assert list(result.tool_results.values()) == ['{"mail": "[email]"}']
 
 
 async def test_plans_that_cannot_be_rewritten_are_an_event() -> None:
