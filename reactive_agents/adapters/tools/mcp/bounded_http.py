@@ -1,4 +1,4 @@
-"""HTTP responses of MCP servers, with a limit of their size."""
+"""HTTP responses of MCP servers, with limits of their bytes and values."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ from collections.abc import AsyncIterator
 
 import httpx2
 
-LARGEST_BODY = 32 * 1024 * 1024
-"""Bytes of a body, or of one event of a stream of events."""
+from reactive_agents.adapters.tools.mcp.stdio import LARGEST_MESSAGE, MOST_SIGNS, SignCount
+
 _EVENT_ENDS = (b"\n\n", b"\r\n\r\n")
 
 
 class BoundedTransport(httpx2.AsyncHTTPTransport):
-    """Cuts off a response that is too large, and refuses a compressed one."""
+    """Cuts off a response with too many bytes or values; refuses a compressed one."""
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Send a request; the body of its response is bounded while it is read."""
@@ -32,12 +32,15 @@ class _BoundedStream(httpx2.AsyncByteStream):
         self._of_events = of_events
 
     async def __aiter__(self) -> AsyncIterator[bytes]:
-        size = 0
+        size, signs = 0, SignCount()
         async for chunk in self._stream:
             end = max(chunk.rfind(sign) for sign in _EVENT_ENDS) if self._of_events else -1
             size = len(chunk) - end if end >= 0 else size + len(chunk)
-            if size > LARGEST_BODY:
-                raise httpx2.ReadError("the server sent more than 32 MB in one response")
+            if size > LARGEST_MESSAGE:
+                raise httpx2.ReadError("the server sent more than 8 MB in one response")
+            signs = SignCount() if end >= 0 else signs
+            if signs.add(chunk[max(end, 0) :]) > MOST_SIGNS:
+                raise httpx2.ReadError("the server sent a response with too many values")
             yield chunk
 
     async def aclose(self) -> None:

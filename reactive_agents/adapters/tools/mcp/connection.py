@@ -22,7 +22,7 @@ from reactive_agents.adapters.background_loop import BackgroundLoop
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter
 from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
-from reactive_agents.adapters.tools.mcp.stdio import ServerOutput, stdio_streams
+from reactive_agents.adapters.tools.mcp.stdio import LARGEST_MESSAGE, ServerOutput, stdio_streams
 from reactive_agents.core.content import Audio, Content, Document, Image, kind_of, media_type_of
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
@@ -174,7 +174,7 @@ async def _live(server: McpServer, session: Session) -> None:
     try:
         with session.scope:
             async with connected_client(server, session.output, session.ending.set) as client:
-                session.tools = await _list_tools(client)
+                session.tools = await list_tools(server, client)
                 session.client = client
                 session.settled.set()
                 await session.ending.wait()
@@ -186,13 +186,21 @@ async def _live(server: McpServer, session: Session) -> None:
             event.set()
 
 
-async def _list_tools(client: Client) -> tuple[Tool, ...]:
+async def list_tools(server: McpServer, client: Client) -> tuple[Tool, ...]:
+    """Return the tools of all pages, as many as make 8 MB together."""
     if client.server_capabilities.tools is None:
         return ()
     tools: list[Tool] = []
     cursor: str | None = None
+    size = 0
     for _ in range(_MOST_PAGES):  # a listing without an end must not keep the agent from starting
         page = await client.list_tools(cursor=cursor)
+        size += sum(len(tool.model_dump_json(by_alias=True)) for tool in page.tools)
+        if size > LARGEST_MESSAGE:
+            _log.warning(
+                "The MCP server %r lists more than 8 MB of tools; the rest is left out.", server.name
+            )
+            break
         tools += page.tools
         cursor = page.next_cursor
         if cursor is None:

@@ -8,6 +8,7 @@ child holds its pipes is noticed, and its children end with it.
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
@@ -26,7 +27,12 @@ if TYPE_CHECKING:
     from mcp.shared.message import SessionMessage
     from mcp.types import JSONRPCMessage
 
-_LONGEST_LINE = 32 * 1024 * 1024
+LARGEST_MESSAGE = 8 * 1024 * 1024
+"""Bytes of a message of a server: a line, a body, or one event of a stream of events."""
+MOST_SIGNS = 300_000
+"""Texts, commas and opening brackets in a message: a value of two bytes takes hundreds in memory."""
+_SIGN = re.compile(rb'[{\[,]|"[^"\\]*+(?:\\.[^"\\]*+)*+("|\\?\Z)', re.DOTALL)
+"""Of structure in JSON; a text may be open at the end."""
 _KEPT_BYTES = 8_192
 _WAITING_MESSAGES = 64
 _WATCH_S = 0.5
@@ -82,6 +88,31 @@ class LineBuffer:
     def waiting(self) -> int:
         """Bytes of the line that has not ended."""
         return len(self._rest)
+
+
+class SignCount:
+    """The signs of structure, outside of texts, in JSON that arrives in pieces.
+
+    >>> SignCount().add(b'{"a": [1, "b, [c"]}')
+    5
+    """
+
+    def __init__(self) -> None:
+        self._signs = 0
+        self._open = b""
+
+    def add(self, data: bytes) -> int:
+        """Return how many signs there are; counting ends when there are too many."""
+        signs, text = self._signs, self._open
+        self._open = b""
+        for found in _SIGN.finditer(text + data):
+            signs += 1
+            if found[1] is not None and found[1] != b'"':
+                self._open, signs = b'"' + found[1], signs - 1
+            if signs > MOST_SIGNS:
+                break
+        self._signs = signs
+        return signs + bool(self._open)
 
 
 @asynccontextmanager
@@ -144,8 +175,11 @@ async def _read_messages(
     assert process.stdout is not None
     buffer, listening = LineBuffer(), True
     try:
-        while buffer.waiting <= _LONGEST_LINE:
+        while buffer.waiting <= LARGEST_MESSAGE:
             for line in buffer.feed(await process.stdout.receive()):
+                if SignCount().add(line) > MOST_SIGNS:
+                    output.add(b"It wrote a message with too many values.\n")
+                    return
                 message = _parse(line)
                 if message is None:
                     output.add(line + b"\n")

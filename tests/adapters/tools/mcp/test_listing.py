@@ -7,11 +7,12 @@ import re
 from typing import Any
 
 import pytest
-from mcp.types import Tool, ToolAnnotations
+from mcp.types import ListToolsResult, ServerCapabilities, Tool, ToolAnnotations, ToolsCapability
 from mcp_types import methods
 
 from reactive_agents.adapters.tools.combined import prefixed_name, valid_name
 from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.adapters.tools.mcp.connection import list_tools
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter, define_tools
 from reactive_agents.adapters.tools.mcp.server import Approval
 from reactive_agents.core.json import Json
@@ -189,3 +190,23 @@ def test_each_tool_of_a_listing_is_looked_at_without_the_rest(
     tools(page)
     assert [each["name"] for each in page["tools"]] == [f"t{number}" for number in range(50)]
     assert max(map(len, looked_at)) < 300
+
+
+class _Pages:
+    """Lists one long tool a page, without end."""
+
+    server_capabilities = ServerCapabilities(tools=ToolsCapability())
+    asked = 0
+
+    async def list_tools(self, *, cursor: str | None) -> ListToolsResult:
+        self.asked += 1
+        tool = listed(f"t{cursor}", description="x" * 3_000_000)
+        return ListToolsResult(tools=[tool], next_cursor=str(self.asked))
+
+
+@pytest.mark.anyio
+async def test_the_pages_of_a_listing_have_a_limit_together(caplog: pytest.LogCaptureFixture) -> None:
+    client: Any = _Pages()
+    assert [tool.name for tool in await list_tools(WEB, client)] == ["tNone", "t1"]
+    assert client.asked == 3
+    assert "'web' lists more than 8 MB of tools" in caplog.text

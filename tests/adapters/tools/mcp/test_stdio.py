@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.adapters.tools.mcp import McpServer, McpTools
 from reactive_agents.adapters.tools.mcp.stdio import (
+    MOST_SIGNS,
     LineBuffer,
     ServerOutput,
+    SignCount,
     close_pipes,
     end_server,
     release_pipes,
     start_server,
 )
-from tests.adapters.tools.mcp.servers import is_running
+from reactive_agents.core.json import Json
+from tests.adapters.tools.mcp.servers import CLOCK, is_running
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -42,6 +48,46 @@ def test_the_end_of_the_output_is_kept() -> None:
     output.add(b"the end \xff\n")
     assert output.text().endswith("xxx\nthe end �")
     assert len(output.text()) < 10_000
+
+
+@given(st.text('a"\\\\[]{},:\n', max_size=40), st.integers(1, 5))
+def test_signs_are_counted_in_any_pieces(text: str, length: int) -> None:
+    data, count, found = text.encode(), SignCount(), 0
+    for start in range(0, len(data), length):
+        found = count.add(data[start : start + length])
+    assert found == SignCount().add(data)
+
+
+@given(
+    st.recursive(st.text() | st.integers(), lambda each: st.lists(each) | st.dictionaries(st.text(), each))
+)
+def test_no_value_is_overlooked(value: Json) -> None:
+    values, waiting = 0, [value]
+    while waiting:
+        each = waiting.pop()
+        values += 1
+        waiting += each.values() if isinstance(each, dict) else each if isinstance(each, list) else ()
+    assert SignCount().add(json.dumps(value, ensure_ascii=False).encode()) >= values // 2
+
+
+def test_signs_in_texts_do_not_count_and_too_many_end_the_count() -> None:
+    assert SignCount().add(b'["' + b'a,\\"[{' * 1_000_000 + b'"]') == 2
+    assert SignCount().add(b"{}," * 2_000_000) == MOST_SIGNS + 1
+    assert SignCount().add(b'"' * 2_000_000) == MOST_SIGNS + 1
+
+
+@pytest.mark.parametrize(
+    ("written", "problem"),
+    [
+        ("'['+'{},'*400_000+']'", "a message with too many values"),
+        ("'x'*9_000_000", "a line that is too long"),
+    ],
+)
+async def test_a_message_that_would_fill_the_memory_ends_the_server(written: str, problem: str) -> None:
+    script = f"print({written}, flush=True); input()"
+    server = McpServer("big", command=sys.executable, args=("-c", script))
+    message = (await McpTools([server], clock=CLOCK).open()).failure().message
+    assert f"It wrote {problem}" in message
 
 
 def shell(script: str) -> McpServer:
