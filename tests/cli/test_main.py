@@ -119,7 +119,7 @@ def test_an_interrupt_while_the_command_is_imported_is_one_word(imported: str) -
             if line.rstrip().endswith(f" {imported}"):
                 break
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=300)
     assert (process.returncode, output) == (130, "")
     assert "Traceback" not in errors
     assert errors.count("Interrupted.\n") == 1  # among lines about imports, also in the middle of one

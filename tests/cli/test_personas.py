@@ -230,7 +230,7 @@ def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) ->
         process.stdin.flush()
         assert "Quotations" in process.stdout.readline()
         process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=30) == 130
+        assert process.wait(timeout=300) == 130
 
 
 def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> None:

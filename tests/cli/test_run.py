@@ -212,7 +212,7 @@ def test_an_interrupted_command_does_not_wait_for_a_tool_that_cannot_be_stopped(
         while process.stderr.readline() != "called\n":
             assert process.poll() is None, "the tool is called before the command ends"
         process.send_signal(signal.SIGINT)
-        output, errors = process.communicate(timeout=30)
+        output, errors = process.communicate(timeout=300)
     assert (process.returncode, output) == (130, "")
     assert errors.endswith("Interrupted.\n")
 

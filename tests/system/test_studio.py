@@ -76,7 +76,7 @@ def watched(browser: Browser, address: str) -> Iterator[Watched]:
     context.close()
 
 
-expect.set_options(timeout=30_000)
+expect.set_options(timeout=120_000)
 
 
 def steps(page: Page) -> Any:

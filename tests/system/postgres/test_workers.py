@@ -22,7 +22,7 @@ from tests.support.command_line import ENVIRONMENT
 
 ROOT = Path(__file__).parents[3]
 LEASE_S = 2
-PATIENCE_S = 120
+PATIENCE_S = 300
 CONFIG = """
 tools = ["paying:calculator"]
 [model]
