@@ -318,10 +318,25 @@ _ANY_FENCE = re.compile(r"^[ \t>]*(?:```|~~~)", re.M)
 _TAG = re.compile(r"<(?P<end>/?)(?P<name>[A-Za-z][\w:-]{0,40})(?:\s[^<>\n]{0,200})?>")
 _CALL_TAG = re.compile(r"tool|func|call|invoke", re.I)
 _WITHOUT_END = frozenset({"br", "hr", "img", "input", "li", "link", "meta", "p", "think", "thinking"})
-_COMMENTS = (("<!--", "-->"), ("/*", "*/"))
+_QUOTING = (
+    *(("<!--", "-->"), ("/*", "*/"), ("<![CDATA[", "]]>"), ("=begin", "=end"), ("#+begin", "#+end")),
+    *(
+        ("[quote", "[/quote]"),
+        ("[code", "[/code]"),
+        ("{{{", "}}}"),
+        ("{% raw", "{% endraw"),
+        (r"\begin{", r"\end{"),
+    ),
+    *(("「", "」"), ("『", "』"), ("《", "》"), ("〈", "〉"), ("〝", "〞")),
+)
+"""Signs behind which all is a comment or a quotation, with the signs that end it."""
 _MARGIN = re.compile(r"\s*(?:[>#%|;*]|//|--|rem\b)", re.I)
 _LABEL = re.compile(r"(?:\S+[ \t]+)?\S+:", re.ASCII)
-_QUOTES = re.compile('["“”„«»]')
+_QUOTES = re.compile('["“”„«»‟＂❝❞″]')
+_OF_OTHERS = re.compile(
+    r".*(?:::|\bwrote:)|\.\. code(?:-block)?::.*|(?:.*\|>)?\W*(?:user|human|system|observation)\W*", re.I
+)
+"""A line that says whose words follow: of a mail, of another role, of a literal block."""
 _ENDS_SENTENCE = ".!?…。！？"
 _WIDEST_PROSE_INDENT = 3
 _NOTHING = " \t\r\n.;"
@@ -349,9 +364,10 @@ def makes_call(lead: str, rest: str) -> bool:
 def _is_quoting(lead: str) -> bool:
     if len(_ANY_FENCE.findall(lead)) % 2 or len(_QUOTES.findall(lead)) % 2:
         return True
-    if any(lead.rfind(start) > lead.rfind(end) for start, end in _COMMENTS):
+    if any(lead.rfind(start) > lead.rfind(end) for start, end in _QUOTING):
         return True
-    if lead.count("「") > lead.count("」") or lead.rstrip()[-1:] in "'`‘‚":
+    said = lead.rstrip()
+    if said[-1:] in "'`‘‚" or _OF_OTHERS.fullmatch(said.rpartition("\n")[2]):
         return True
     tags = [(tag["name"].lower(), -1 if tag["end"] else 1) for tag in _TAG.finditer(lead)]
     depth = Counter[str]()
