@@ -7,6 +7,7 @@ jsonschema-rs, which never fetches a reference; what its work may come to is cou
 
 from __future__ import annotations
 
+import json
 import logging
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
@@ -42,12 +43,17 @@ Listing: TypeAlias = tuple[McpServer, "Sequence[Tool]"]
 
 @frozen
 class ListedTool:
-    """A tool of a server; ``name`` is the server's, which the definition may change."""
+    """A tool of a server; ``name`` is the server's, which the definition may change.
+
+    Attributes:
+        hints: what the server says that the tool does and does not do, as JSON.
+    """
 
     server: McpServer
     name: str
     definition: ToolDefinition
     check: ArgumentCheck
+    hints: str
 
 
 InspectText: TypeAlias = Callable[[str], str]
@@ -115,7 +121,8 @@ def define_tools(
         if name not in plain:
             name = prefixed_name(server.name, wanted, used)
             used.add(name)
-        listed.append(ListedTool(server, tool.name, _definition(server, tool, name, parameters), check))
+        definition = _definition(server, tool, name, parameters)
+        listed.append(ListedTool(server, tool.name, definition, check, _hints(tool)))
     return tuple(listed)
 
 
@@ -233,6 +240,11 @@ def _definition(server: McpServer, tool: Tool, name: str, parameters: JsonObject
         risk=risk,
         idempotent=reads_only or (hints is not None and hints.idempotent_hint is True),
     )
+
+
+def _hints(tool: Tool) -> str:
+    given = tool.annotations.model_dump(exclude={"title"}, exclude_none=True) if tool.annotations else {}
+    return json.dumps(to_json_value(given), sort_keys=True)
 
 
 def _parameters(tool: Tool) -> JsonObject:

@@ -179,7 +179,7 @@ class _Fleet:
 
 
 def _seen(tool: ListedTool) -> SeenTool:
-    return SeenTool(tool.server, tool.name, tool.definition)
+    return SeenTool(tool.server, tool.name, tool.definition, tool.hints)
 
 
 class McpTools:
@@ -395,14 +395,17 @@ KNOWN_TOOLS = Store(
             "CREATE TABLE IF NOT EXISTS mcp_tools (server TEXT NOT NULL, tool TEXT NOT NULL,"
             " description TEXT NOT NULL, parameters TEXT NOT NULL, PRIMARY KEY (server, tool)) WITHOUT ROWID",
         ),
+        ("ALTER TABLE mcp_tools ADD COLUMN hints TEXT",),  # NULL where they were not looked at
     ),
 )
-"""Descriptions and schemas by server, which is a hash of its name and place, and tool."""
+"""Descriptions, schemas and hints by server, which is a hash of its name and place, and tool."""
 
 FILE_NAME = "mcp-tools.db"
 _SHOWN_CHARS = 600
-_SELECT = "SELECT description, parameters FROM mcp_tools WHERE server = ? AND tool = ?"
-_KEEP = "INSERT OR REPLACE INTO mcp_tools VALUES (?, ?, ?, ?)"
+_SELECT = "SELECT description, parameters, hints FROM mcp_tools WHERE server = ? AND tool = ?"
+_KNOWN = "SELECT 1 FROM mcp_tools WHERE server = ? LIMIT 1"
+_KEEP = "INSERT OR REPLACE INTO mcp_tools VALUES (?, ?, ?, ?, ?)"
+_NEW = "The tool is new: its server did not list it when it was first seen."
 
 
 @frozen
@@ -412,6 +415,7 @@ class SeenTool:
     server: McpServer
     name: str
     definition: ToolDefinition
+    hints: str
 
     @property
     def key(self) -> tuple[str, str]:
@@ -421,10 +425,11 @@ class SeenTool:
         return hashlib.sha256(place.encode(errors="replace")).hexdigest(), _storable(self.name)
 
     @property
-    def texts(self) -> tuple[str, str]:
-        """The description and the schema, as they are stored."""
+    def texts(self) -> tuple[str, str, str]:
+        """The description, the schema and the hints, as they are stored."""
         definition = self.definition
-        return _storable(definition.description), json.dumps(definition.parameters, sort_keys=True)
+        schema = json.dumps(definition.parameters, sort_keys=True)
+        return _storable(definition.description), schema, self.hints
 
 
 class KnownTools:
@@ -441,17 +446,22 @@ class KnownTools:
     async def changes(self, tools: Sequence[SeenTool]) -> Result[tuple[str, ...], ServiceFailed]:
         """Return the change of each tool as text; empty for none.
 
-        It is compared with the definition that was seen first, or approved last. A tool that was
-        never seen is stored.
+        It is compared with the definition that was seen first, or approved last. The tools of a server
+        that was never seen are stored, and so are those that its configuration names. Another tool of a
+        known server is a change: it may be an earlier one under a new name.
         """
 
         def work(connection: sqlite3.Connection) -> tuple[str, ...]:
+            servers = {tool.key[0] for tool in tools}
+            seen = {server for server in servers if connection.execute(_KNOWN, (server,)).fetchone()}
             found = []
             for tool in tools:
                 known = connection.execute(_SELECT, tool.key).fetchone()
-                if known is None:
+                is_new = known is None and tool.key[0] in seen and tool.server.only is None
+                change = _NEW if is_new else "" if known is None else _change(known, tool.texts)
+                if not change and known != tool.texts:
                     connection.execute(_KEEP, (*tool.key, *tool.texts))
-                found.append("" if known is None else _change(known, tool.texts))
+                found.append(change)
             return tuple(found)
 
         return await self._file.write("compare", work)
@@ -470,11 +480,11 @@ class KnownTools:
         await self._file.aclose()
 
 
-def _change(before: tuple[str, str], now: tuple[str, str]) -> str:
+def _change(before: tuple[str, str, str | None], now: tuple[str, str, str]) -> str:
     parts = [
         f"The {name} changed since the tool was approved, from {_shown(old, new)} to {_shown(new, old)}."
-        for name, old, new in zip(("description", "schema"), before, now, strict=True)
-        if old != new
+        for name, old, new in zip(("description", "schema", "list of hints"), before, now, strict=True)
+        if old is not None and old != new
     ]
     return " ".join(parts)
 

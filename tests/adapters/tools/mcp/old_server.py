@@ -49,7 +49,8 @@ def listing(cursor: str | None) -> dict[str, Any]:
         return {"tools": [tool("fine")], "nextCursor": "more"}
     if "--described" in sys.argv:
         schema = {"type": "object", "properties": {"text": {"type": "string"}}}
-        described = {"name": "described", "inputSchema": schema}
+        described = {"name": os.environ.get("TEST_TOOL", "described"), "inputSchema": schema}
+        described["annotations"] = json.loads(os.environ.get("TEST_HINTS", "{}"))
         return {"tools": [tool("fine"), {**described, "description": os.environ["TEST_DESCRIPTION"]}]}
     if cursor is None:
         return {"tools": [tool("fine"), tool("refused")], "nextCursor": "2"}

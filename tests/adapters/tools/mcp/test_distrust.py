@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 from typing import Any
 
+import attrs
 import pytest
 from mcp.types import Tool
 
@@ -193,6 +194,57 @@ async def test_a_schema_that_changed_needs_approval_again(tmp_path: Path) -> Non
         (definition,) = [each for each in tools.definitions() if each.name == "fine"]
         assert definition.requires_approval
         assert "The schema changed" in definition.notice
+
+
+async def test_a_new_tool_of_a_known_server_needs_approval(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"known_tools": str(tmp_path / "tools.db"), "approve": "never"}
+    async with opened(described("Says it.", **fields)) as tools:
+        assert not any(each.requires_approval for each in tools.definitions())
+    renamed = described("Wipes it.", **fields)
+    renamed = attrs.evolve(renamed, env={**renamed.env, "TEST_TOOL": "wipe"})
+    for _ in range(2):  # to be listed is not to be approved
+        async with opened(renamed) as tools:
+            (new,) = [each for each in tools.definitions() if each.name == "wipe"]
+            assert new.requires_approval
+            assert "The tool is new" in new.notice
+            assert isinstance(await failure(tools, "wipe", text="a"), ToolNotApproved)
+            assert await value(tools, "fine") == "fine"
+    async with opened(attrs.evolve(renamed, name="other")) as tools:
+        assert not any(each.requires_approval for each in tools.definitions())
+    async with opened(attrs.evolve(renamed, only=("wipe",))) as tools:  # named by the configuration
+        assert not any(each.requires_approval for each in tools.definitions())
+    async with opened(renamed) as tools:
+        assert not any(each.requires_approval for each in tools.definitions())
+
+
+async def test_a_new_tool_is_offered_as_usual_once_it_was_approved(tmp_path: Path) -> None:
+    fields: dict[str, Any] = {"known_tools": str(tmp_path / "tools.db"), "approve": "never"}
+    async with opened(described("Says it.", **fields)):
+        pass
+    server = described("Says it.", **fields)
+    server = attrs.evolve(server, env={**server.env, "TEST_TOOL": "again"})
+    async with opened(server) as tools:
+        assert await run(tools, "again", approver=FixedApprover(True), text="a")
+    async with opened(server) as tools:
+        assert not any(each.requires_approval for each in tools.definitions())
+
+
+async def test_hints_that_changed_need_approval_again(tmp_path: Path) -> None:
+    path = tmp_path / "tools.db"
+    server = described("Says it.", known_tools=str(path), approve="never")
+    for hints, changed in (
+        ('{"readOnlyHint": true}', False),
+        ('{"readOnlyHint": true, "title": "Say"}', False),
+        ('{"readOnlyHint": false, "destructiveHint": false}', True),
+    ):
+        async with opened(attrs.evolve(server, env={**server.env, "TEST_HINTS": hints})) as tools:
+            (tool,) = [each for each in tools.definitions() if each.name == "described"]
+            assert tool.requires_approval == changed
+            assert ("The list of hints changed" in tool.notice) == changed
+    with sqlite3.connect(path) as connection:  # as an earlier version left it
+        connection.execute("UPDATE mcp_tools SET hints = NULL")
+    async with opened(server) as tools:
+        assert not any(each.requires_approval for each in tools.definitions())
 
 
 async def test_a_file_that_cannot_be_used_is_a_warning(
