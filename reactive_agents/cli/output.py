@@ -143,7 +143,7 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
     """
     if not sys.stdout.isatty():
         for row in rows:
-            typer.echo("\t".join(" ".join(printable(cell).split()) for cell in row))
+            typer.echo("\t".join(printable(cell).replace("\t", " ").replace("\n", " ") for cell in row))
         return
     from rich.console import Console
     from rich.table import Table

@@ -5,6 +5,7 @@ The commands belong to the group of ``cli/runs.py``, which tells what runs did.
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable, Coroutine
@@ -30,9 +31,11 @@ from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, RecordFailed, RunRefused
+from reactive_agents.core.governance import described_request
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import RunOrder
+from reactive_agents.core.texts import escaped
 from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
@@ -71,7 +74,7 @@ def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
             each.key,
             each.kind,
             f"{each.asked_at:%Y-%m-%d %H:%M}",
-            output.one_line(_asked(each.request)),
+            _asked(each.request),
         )
         for each in found
     ]
@@ -441,8 +444,25 @@ def _settle(
 
 
 def _asked(request: JsonObject) -> str:
-    text = request.get("text")
-    return text if isinstance(text, str) else f"{request.get('tool_name')}({request.get('arguments')})"
+    """Return all of what is asked: who decides sees what is decided."""
+    if "text" in request:
+        question = (request["text"], *_texts(request.get("options")))
+        return escaped(" / ".join(" ".join(str(each).split()) for each in question))
+    if "risk" not in request:  # a call that another program executes
+        return escaped(
+            f"{request.get('tool_name')} {json.dumps(request.get('arguments'), ensure_ascii=False)}"
+        )
+    return described_request(
+        str(request.get("tool_name")),
+        request.get("arguments"),
+        str(request["risk"]),
+        _texts(request.get("copied")),
+        str(request.get("notice") or ""),
+    )
+
+
+def _texts(given: Json) -> list[str]:
+    return [str(each) for each in given] if isinstance(given, list) else []
 
 
 def _report(document: Json, text: str, *, as_json: bool) -> None:

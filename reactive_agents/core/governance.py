@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from copy import deepcopy
 from datetime import datetime
 from typing import Final, Literal, TypeAlias
@@ -31,6 +32,20 @@ Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 def _own_copy(arguments: JsonObject) -> JsonObject:
     return deepcopy(arguments)
+
+
+def described_request(
+    tool_name: str, arguments: Json, risk: str, copied: Iterable[str], notice: str, *, also: str = ""
+) -> str:
+    """Return a call in one line, whole, for the person who decides.
+
+    Characters that are not seen, or that turn the direction of a text, are written as escapes.
+
+    Args:
+        also: said after the call itself.
+    """
+    call = f"{tool_name} {json.dumps(arguments, ensure_ascii=False)} ({risk} risk){also}"
+    return escaped(" ".join((call, *copied, notice)).strip())
 
 
 @frozen(eq=False, repr=False)
@@ -62,8 +77,7 @@ class ApprovalRequest(Value):
 
         Characters that are not seen, or that turn the direction of a text, are written as escapes.
         """
-        text = f"{self.tool_name} {json.dumps(self.arguments, ensure_ascii=False)} ({self.risk} risk)"
-        return escaped(" ".join((text, *self.copied, self.notice)).strip())
+        return described_request(self.tool_name, self.arguments, self.risk, self.copied, self.notice)
 
 
 @frozen(eq=False, repr=False)

@@ -180,12 +180,16 @@ def unescaped(text: str) -> tuple[str, Sequence[int]]:
         if high is not None:
             parts.append(chr(0x10000 + ((int(high, 16) - 0xD800) << 10) + int(low, 16) - 0xDC00))
         else:
-            parts.append(_SHORT_ESCAPES[short] if code is None else chr(int(code, 16)))
+            parts.append(_SHORT_ESCAPES[short] if code is None else _character(int(code, 16)))
         places += (*range(done, match.start()), match.start())
         done = match.end()
     if not parts:
         return text, range(len(text) + 1)
     return "".join((*parts, text[done:])), [*places, *range(done, len(text) + 1)]
+
+
+def _character(code: int) -> str:
+    return "\ufffd" if 0xD800 <= code < 0xE000 else chr(code)
 
 
 # --- results of runs: one line, and HTML for notebooks, in which all texts are escaped ---------------------

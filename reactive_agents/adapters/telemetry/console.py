@@ -19,11 +19,11 @@ from attrs import frozen
 
 from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
+from reactive_agents.core.governance import ApprovalRequest, QuestionRequest, described_request
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
-from reactive_agents.core.texts import one_line, printable
+from reactive_agents.core.texts import escaped, one_line, printable
 from reactive_agents.core.usage import RunUsage, Usage
 
 LOOP_PHASES = ("think", "act", "observe")
@@ -113,11 +113,13 @@ def describe(event: events.AgentEvent) -> Line | None:
             done = "" if part is None else f" {part:.0%}"
             return Line("tool", f"{name}{done}{f': {message}' if message else ''}")
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
-            waiting = f"{name} {_json(arguments)} ({risk} risk) waits for approval"
-            return Line("approval", ". ".join((waiting, *copied)))
+            waits = " waits for approval."
+            return Line(
+                "approval", described_request(name, arguments, risk, copied, event.notice, also=waits)
+            )
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
-            return Line("approval", f"{name} {verdict}")
+            return Line("approval", escaped(f"{name} {verdict}"))
         case events.HandedOff(to_agent=to_agent, reason=reason):
             return Line("handoff", f"to {to_agent}{f': {reason}' if reason else ''}")
         case events.QuestionAsked(text=question):
@@ -357,7 +359,8 @@ class PlainView(SilentView):
 
 def text_of(line: Line, agent: str) -> str:
     """Return the printable text of a line, with the name of a sub-agent."""
-    return one_line(f"[{agent}] {line.text}" if agent else line.text)
+    text = f"[{agent}] {line.text}" if agent else line.text
+    return text if line.kind == "approval" else one_line(text)
 
 
 def agent_of(event: events.AgentEvent) -> str:
