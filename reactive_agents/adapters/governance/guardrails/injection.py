@@ -335,10 +335,25 @@ _OF_OTHER_TOOLS = re.compile(
     r"\b(?:us(?:e|es|ing)|call(?:s|ed|ing)?|invok(?:e|es|ing)|run(?:ning)?|available|present|asks?|requests?|wants?)\b"
     r".{0,80}\b(?:read|open|fetch|load|pass|include|send|add|append|forward|copy|attach|put|bcc|upload)\b"
 )
+_PRIVATE_FILE = r"~/\.|\.ssh\b|id_(?:rsa|ed25519|ecdsa)|\.aws\b|\.env\b|/etc/(?:passwd|shadow)|mcp\.json"
+_CONVERSATION = r"(?:full|whole|entire|complete) (?:conversation|chat)|system prompt"
 _PRIVATE = re.compile(
-    r"~/\.|\.ssh\b|id_(?:rsa|ed25519|ecdsa)|\.aws\b|\.env\b|/etc/(?:passwd|shadow)|mcp\.json|credentials?\b|"
-    r"api[ _-]?keys?\b|\bpasswords?\b|private keys?\b|(?:full|whole|entire|complete) (?:conversation|chat)|"
-    r"system prompt|\bbcc\b|other tools?\b|\w+ tool\b.{0,40}\b(?:recipient|address|to)\b"
+    rf"{_PRIVATE_FILE}|{_CONVERSATION}|credentials?\b|api[ _-]?keys?\b|\bpasswords?\b|private keys?\b|"
+    r"\bbcc\b|other tools?\b|\w+ tool\b.{0,40}\b(?:recipient|address|to)\b"
+)
+_HANDED_OVER = re.compile(
+    r"\b(?:pass|include|send|provide|supply|attach|forward|put|append|copy)\b.{0,40}\bcontents?\b.{0,30}"
+    rf"(?:{_PRIVATE_FILE})|"
+    r"<\s*(?:important|critical|system|instructions?|hidden|secret)\s*>.{0,200}"
+    rf"(?:{_PRIVATE_FILE}|{_CONVERSATION})|"
+    r"\bbefore (?:any|all|each|every) (?:of the )?(?:other )?(?:tools?|calls?)\b.{0,40}"
+    rf"\b(?:call|use|invoke|run)\b.{{0,60}}(?:{_PRIVATE_FILE}|{_CONVERSATION})"
+)
+_DIVERTED = re.compile(
+    r"\b(?:whenever|when|if|each time|every time|before|after)\b.{0,60}"
+    r"\b(?:recipient|bcc|cc|address|account|iban|payee|destination|receiver)\b.{0,30}"
+    r"\b(?:changed|replaced|redirected|rewritten|swapped|rerouted|change|replace|redirect)\b.{0,20}"
+    r"\b(?:to|by|with)\b.{0,20}(?:\S@\S+\.\w|https?://)"
 )
 _FIRST = re.compile(
     r"\b(?:must|always|have to|need to|be sure to)\b.{0,40}\b(?:call|use|invoke|run)\b"
@@ -347,8 +362,19 @@ _FIRST = re.compile(
 _HIDDEN = re.compile(
     r"\b(?:do not|don't|never|without)\b.{0,30}"
     r"\b(?:mention(?:ing)?|tell(?:ing)?|inform(?:ing)?|reveal(?:ing)?|notify(?:ing)?|show(?:ing)?)\b"
-    r".{0,30}\b(?:user|anyone|this|it)\b"
+    r".{0,30}\b(?:user|anyone|this|it)\b|"
+    # German, Dutch; French, Spanish and Portuguese, Italian
+    r"\b(?:sage?|erwahne?|erwaehne?|verrate?|erzahle?|zeige?|teile|informiere?|vertel|zeg|meld|toon)\b.{0,30}"
+    r"\b(?:nutzer\w*|benutzer\w*|anwender\w*|niemand\w*|gebruiker)\b.{0,20}\b(?:nichts?|niets?)\b\s*(?:[^\w\s]|$|davon)|"
+    r"\bohne\b.{0,20}\b(?:be)?nutzer\w*\b.{0,20}\b(?:zu (?:sagen|informieren|erwahnen)|mitzuteilen)|"
+    r"\bn(?:e|')\W?.{0,12}\b(?:di[st]|dites|parle[zsr]?|mentionne[zsr]?|revele[zsr]?|montre[zsr]?|informe[zsr]?)\b"
+    r".{0,20}\b(?:pas|rien|jamais)\b.{0,20}\butilisateur|"
+    r"\bn(?:o|ao)\b.{0,12}\b(?:di(?:g|le)\w*|cont\w+|cuent\w+|mencion\w+|inform\w+|revel\w+|muestr\w+|mostr\w+)\b"
+    r".{0,30}\busuari[oa]|"
+    r"\bnon\b.{0,12}\b(?:dir\w*|menzion\w+|rivel\w+|mostr\w+|inform\w+)\b.{0,30}\butente"
 )
+_UNSEEN = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{2}|[A-Za-z][\ufe00-\ufe0f\U000e0100-\U000e01ef]")
+"""Variation selectors, of which a sign has one at the most, and a letter none."""
 
 
 def orders_of_description(text: str) -> str:
@@ -356,11 +382,17 @@ def orders_of_description(text: str) -> str:
 
     A description says what its own tool does. One that asks for private files or whole conversations, has
     something added to the calls of other tools, wants to be called before them, or wants to be kept from the
-    user, is an attack that has no need to override anything.
+    user, is an attack that has no need to override anything. So is one with text that nobody sees.
     """
+    if _UNSEEN.search(text):
+        return "It has text in signs that are not seen."
     looks = fold(" ".join(text.split())).text
     if _OF_OTHER_TOOLS.search(looks) and _PRIVATE.search(looks):
         return "It asks for private data, or for changes of other calls."
     if _FIRST.search(looks) and _PRIVATE.search(looks):
         return "It wants to be called first, with private data."
+    if _HANDED_OVER.search(looks):
+        return "It asks for private data."
+    if _DIVERTED.search(looks):
+        return "It asks for changes of other calls."
     return "It wants to be kept from the user." if _HIDDEN.search(looks) else ""
