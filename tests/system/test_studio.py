@@ -146,6 +146,7 @@ def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
     card = page.locator(".card")
     expect(card).to_contain_text("place_order waits for approval")
     expect(card).to_contain_text('"cartons": 2')
+    expect(card).to_contain_text("high risk")
     card.get_by_role("button", name="Approve").click()
     expect(page.locator(".run-head .status")).to_have_text("completed")
     steps(page).locator(".row.tool", has_text="place_order").click()
@@ -159,6 +160,18 @@ def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
     dialog.get_by_role("button", name="Fork and run").click()
     page.wait_for_url(lambda url: url.partition("#")[2][:30] != before.partition("#")[2][:30])
     expect(steps(page).locator(".row.tool", has_text="place_order")).to_be_visible()
+
+
+def test_characters_that_are_not_seen_are_shown_as_escapes(watched: Watched) -> None:
+    page = watched.open("runs")
+    hidden = "\u202e\u200b\u2066\u200d\ufe0f\U000e0100\u3164\u034f\u2065\u00a0\u2800"
+    shown = page.evaluate(
+        "async (given) => { const { text } = await import('./static/dom.js');"
+        " return [text({ to: given }).textContent, text(given).textContent]; }",
+        f"a{hidden}b",
+    )
+    assert shown[0] == '{\n  "to": "a' + "".join(f"\\u{{{ord(each):x}}}" for each in hidden) + 'b"\n}'
+    assert not {*"\u202e\u200b\u2066\U000e0100\u3164"} & {*shown[1]}
 
 
 def test_a_question_is_answered_a_result_delivered_and_a_turn_forked(watched: Watched) -> None:

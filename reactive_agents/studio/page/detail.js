@@ -1,6 +1,6 @@
 // What is known of one row of a run.
 
-import { button, choice, count, dialog, duration, facts, field, folded, h, link, money, notice, section, status, text, whole } from "./dom.js";
+import { button, choice, count, dialog, duration, facts, field, folded, h, link, money, notice, section, status, text, visible, whole } from "./dom.js";
 import { part, post } from "./api.js";
 
 const PROSE = { class: "text prose" };
@@ -84,7 +84,7 @@ function tool(known) {
     approval && section("Approval", facts([
       ["Decision", approval.approved === null ? "waits" : approval.approved ? "approved" : "denied"],
       ["Risk", approval.risk], ["Reason", approval.reason],
-    ]), approval.notice && h("p", {}, approval.notice), (approval.copied ?? []).map((each) => h("p", { class: "hint" }, each))),
+    ]), approval.notice && h("p", {}, visible(approval.notice)), (approval.copied ?? []).map((each) => h("p", { class: "hint" }, visible(each)))),
     section("Arguments", text(known.arguments ?? {})),
     known.repairs?.length ? section("Repairs of the call", known.repairs.map((each) => h("p", {}, each))) : null,
     known.error ? section("Error", text(known.error)) : section("Result",

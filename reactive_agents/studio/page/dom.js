@@ -106,10 +106,18 @@ export function failure(error, again) {
 }
 
 const LONGEST = 4000;
+const UNSEEN = /(?![ \n\t])[\p{C}\p{Z}\p{DI}\u2800\u{1d159}]/gu;
+// Prose has blanks of several widths, joined letters and emojis, and characters that this browser does not know.
+const UNSEEN_IN_PROSE = /(?![\n\t\r\u200c\u200d\ufe00-\ufe0f])[\p{Cc}\p{Cf}\p{Co}\p{Cs}\p{Zl}\p{Zp}\p{DI}]/gu;
 
-// A text as it is; a long one is cut until somebody wants all of it.
+// A text with each character that is not seen, or that turns its direction, as \u{202e}.
+export function visible(value, unseen = UNSEEN) {
+  return String(value).replace(unseen, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
+}
+
+// A text or other value; a long one is cut until somebody wants all of it.
 export function text(value, properties) {
-  const shown = typeof value === "string" ? value : JSON.stringify(value, null, 2) ?? "";
+  const shown = typeof value === "string" ? visible(value, UNSEEN_IN_PROSE) : visible(JSON.stringify(value, null, 2) ?? "");
   const block = h("pre", { class: "text", tabindex: "0", role: "group", "aria-label": "Text", ...properties });
   if (shown.length <= LONGEST) {
     block.textContent = shown;

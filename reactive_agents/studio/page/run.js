@@ -1,6 +1,6 @@
 // One run: its timeline as it happens, the details of a row, its plan, tree and attempts, and what can be done.
 
-import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, replace, section, status, text, tone, when, whole } from "./dom.js";
+import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, replace, section, status, text, tone, visible, when, whole } from "./dom.js";
 import { follow, get, part, post } from "./api.js";
 import { detail } from "./detail.js";
 import { diagram } from "./diagram.js";
@@ -256,15 +256,18 @@ class RunView {
     const seen = button("Show the call", () => this.choose(this.rows.get(row), true), { class: "quiet" });
     let title, content, controls;
     if (kind === "approval") {
-      title = `${request.tool_name} waits for approval`;
+      title = `${visible(request.tool_name)} waits for approval`;
       const reason = h("input", { type: "text", "aria-label": "Reason, for the model", placeholder: "Reason, for the model", autocomplete: "off" });
       const approve = button("Approve", () => send({ approved: true }, [approve, deny]), { class: "primary" });
       const deny = button("Deny", () => send({ approved: false, reason: reason.value }, [approve, deny]), { class: "danger" });
-      content = [request.notice && h("p", {}, request.notice), (request.copied ?? []).map((each) => h("p", { class: "hint" }, each)), text(request.arguments ?? {})];
+      content = [
+        h("p", {}, `${request.risk} risk`), request.notice && h("p", {}, visible(request.notice)),
+        (request.copied ?? []).map((each) => h("p", { class: "hint" }, visible(each))), text(request.arguments ?? {}),
+      ];
       controls = [approve, deny, reason];
     } else {
       const isCall = kind === "call";
-      title = isCall ? `${request.tool_name} waits for its result` : "The model asks";
+      title = isCall ? `${visible(request.tool_name)} waits for its result` : "The model asks";
       const given = h("textarea", { rows: "2", "aria-label": isCall ? "Result" : "Answer" });
       const submit = button(isCall ? "Deliver" : "Answer", () => send({ value: isCall ? parsed(given.value) : given.value }, [submit]), { class: "primary" });
       const options = (request.options ?? []).map((each) => button(each, () => send({ value: each }, [submit])));
