@@ -382,7 +382,7 @@ def orders_of_description(text: str) -> str:
 
     A description says what its own tool does. One that asks for private files or whole conversations, has
     something added to the calls of other tools, wants to be called before them, or wants to be kept from the
-    user, is an attack that has no need to override anything. So is one with text that nobody sees.
+    user, is an attack that has no need to override anything. So is one with text that is not seen.
     """
     if _UNSEEN.search(text):
         return "It has text in signs that are not seen."

@@ -2,7 +2,7 @@
 
 Why so careful: a listing is written by a stranger. A tool that no client could read, or whose schema is not
 valid, is left out with a warning, and the other tools of its server remain. Arguments are checked here, by
-jsonschema-rs, which never fetches a reference; what its work may come to is counted before.
+jsonschema-rs, which never fetches a reference; its work is counted before it begins.
 """
 
 from __future__ import annotations
@@ -399,7 +399,7 @@ _CHARS_OF_A_VALUE = 32
 _MATCHED_A_CHECK = 200
 """Characters that a pattern is matched with in the time of one check."""
 _SQUARES_A_CHECK = 5_000
-"""The same of a pattern that looks ahead or back, which may begin anew at each character."""
+"""The same of a pattern that looks ahead or back, which may begin again at each character."""
 
 _IN_PLACE_LISTS = ("allOf", "anyOf", "oneOf")
 _IN_PLACE = ("not", "if", "then", "else")

@@ -144,7 +144,7 @@ def renamed(kind: str, levels: int) -> JsonObject:
     if kind in ("id", "base"):
         first = {"$ref": "#/$defs/o/$defs/d0"}
         definitions = {"o": {"$id": "http://x/y", "$defs": steps}, "d1": {"type": "string"}}
-    found: JsonObject = {"type": "object", "properties": {"q": first}, "$defs": definitions}
+    found: dict[str, Any] = {"type": "object", "properties": {"q": first}, "$defs": definitions}
     return {**found, **({"$schema": f"http://json-schema.org/{kind}/schema#"} if sign else {})}
 
 
@@ -250,8 +250,9 @@ def test_long_texts_are_counted_only_where_a_pattern_reads_them() -> None:
 def test_of_many_errors_in_a_large_value_the_first_alone_is_looked_for() -> None:
     check = ArgumentCheck({"properties": {"q": {"items": {"enum": LONG[:800]}}}})
     assert len(check("few", {"q": ["x"] * 5}).failure().problems) == 5
-    assert check.checks({"q": ["x"] * 200}) > CHECKS_ON_LOOP
-    (problem,) = check("many", {"q": ["x"] * 200}).failure().problems
+    many: JsonObject = {"q": ["x" for _ in range(200)]}
+    assert check.checks(many) > CHECKS_ON_LOOP
+    (problem,) = check("many", many).failure().problems
     assert problem.argument == "q[0]"
 
 
