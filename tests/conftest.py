@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 from collections.abc import Iterator
 
 import pytest
@@ -11,6 +12,8 @@ import stamina
 
 import tests.support.profiles  # noqa: F401 - sets how hypothesis looks for examples
 
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as a shell lets its background jobs do
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 os.environ["XDG_STATE_HOME"] = os.devnull  # what a user has found out about models is no part of a test
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"  # litellm reaches for the network at import without it
 
