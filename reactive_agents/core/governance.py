@@ -55,7 +55,8 @@ class ApprovalRequest(Value):
     Attributes:
         approval_id: names this request, and no other of its run: what is approved or denied.
         call_id: as in the other events of the call; steps of a plan that run side by side may share one.
-        arguments: what the tool would be called with; a copy that nothing else holds.
+        arguments: what the tool would be called with, converted and with its defaults; a copy that nothing
+            else holds. Of tools of MCP servers and other programs those that are sent.
         copied: which arguments were copied from a tool result or a recalled note, one sentence each.
         notice: what is to be known of the tool, as how its definition changed; empty for nothing.
     """

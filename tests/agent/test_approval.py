@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from datetime import date
+from typing import Annotated
+
 import anyio
 import pytest
 from dependency_injector import providers
+from pydantic import BeforeValidator
 from returns.maybe import Some
 from returns.result import Failure, Success
 
@@ -51,6 +55,41 @@ def build(
 
 def script() -> ScriptedLLM:
     return ScriptedLLM(call("wipe", disk="sda"), answer("Done."))
+
+
+def first_of(given: object) -> object:
+    return given[0] if isinstance(given, list) else given
+
+
+async def test_who_approves_is_shown_what_runs() -> None:
+    shown: list[object] = []
+    ran: list[object] = []
+
+    @tool(requires_approval=True)
+    def pay(
+        amount: int,
+        real: bool = True,
+        to: Annotated[str, BeforeValidator(first_of)] = "eve",
+        due: date | None = None,
+    ) -> str:
+        """Pay."""
+        ran.append({"amount": amount, "real": real, "to": to, "due": due and due.isoformat()})
+        return "Paid."
+
+    def approve(request: ApprovalRequest) -> bool:
+        shown.append(request.arguments)
+        return True
+
+    llm = ScriptedLLM(
+        call("pay", amount="0009_0"),
+        call("pay", amount="7", real="no", to=["ann", "eve"], due="2030-01-02"),
+        forever(answer("Done.")),
+    )
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+    await builder.with_approval(approve).build().run("Pay.")
+    assert shown == ran
+    assert shown[0] == {"amount": 90, "real": True, "to": "eve", "due": None}
+    assert len(shown) == 2
 
 
 async def test_a_handler_lets_a_call_run() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import anyio
 from returns.result import Failure, Result, Success
@@ -14,7 +14,7 @@ from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments, ToolNotApproved
 from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId
-from reactive_agents.core.json import JsonObject
+from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolScope
 from reactive_agents.effects import attempt
@@ -48,6 +48,18 @@ def convert_arguments(
             return Failure(InvalidToolArguments(tool_name, _problems(details, schema, arguments)))
         problem = ArgumentProblem("arguments", shorten(arguments), f"valid values ({as_text(error)})")
         return Failure(InvalidToolArguments(tool_name, (problem,)))
+
+
+def arguments_of_run(schema: ArgumentSchema, converted: Mapping[str, Any]) -> JsonObject:
+    """Return what a tool is called with as JSON: converted, and with defaults."""
+    fields = cast(Mapping[str, JsonObject], schema.json_schema.get("properties", {}))
+    defaults = {name: field["default"] for name, field in fields.items() if "default" in field}
+    known = {**defaults, **{name: _as_it_is(value) for name, value in converted.items()}}
+    return {name: known[name] for name in (*schema.names, *known) if name in known}
+
+
+def _as_it_is(value: object) -> Json:
+    return value if type(value) is str else to_json_value(value)  # text stays as it is, also half a character
 
 
 def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:

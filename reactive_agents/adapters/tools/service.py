@@ -29,7 +29,12 @@ from returns.io import IOResult
 from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.call_checks import convert_arguments, malformed_arguments, seek_approval
+from reactive_agents.adapters.tools.call_checks import (
+    arguments_of_run,
+    convert_arguments,
+    malformed_arguments,
+    seek_approval,
+)
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool, WasDone
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.schema import ArgumentSchema
@@ -357,8 +362,11 @@ class LocalToolService:
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         if needs_approval:
+            asked = call
+            if not entry.definition.external:  # what is approved is what runs
+                asked = attrs.evolve(call, arguments=arguments_of_run(entry.schema, converted.unwrap()))
             approval = await seek_approval(
-                approver, call, entry.definition, scope, patience_s=self._remaining_s(scope)
+                approver, asked, entry.definition, scope, patience_s=self._remaining_s(scope)
             )
             if not isinstance(approval, Success):
                 return Failure(approval.failure())
