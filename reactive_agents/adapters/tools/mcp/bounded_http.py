@@ -22,11 +22,13 @@ class BoundedTransport(httpx2.AsyncHTTPTransport):
             raise httpx2.DecodingError("the server sent a compressed body, which was not asked for")
         of_events = response.headers.get("Content-Type", "").startswith("text/event-stream")
         if isinstance(response.stream, httpx2.AsyncByteStream):
-            response.stream = _BoundedStream(response.stream, of_events=of_events)
+            response.stream = BoundedStream(response.stream, of_events=of_events)
         return response
 
 
-class _BoundedStream(httpx2.AsyncByteStream):
+class BoundedStream(httpx2.AsyncByteStream):
+    """A body, or a stream of events of which each is bounded."""
+
     def __init__(self, stream: httpx2.AsyncByteStream, *, of_events: bool) -> None:
         self._stream = stream
         self._of_events = of_events
@@ -44,4 +46,5 @@ class _BoundedStream(httpx2.AsyncByteStream):
             yield chunk
 
     async def aclose(self) -> None:
+        """Close the body."""
         await self._stream.aclose()

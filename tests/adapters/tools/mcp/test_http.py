@@ -7,7 +7,7 @@ import os
 import signal
 import socket
 import threading
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -16,9 +16,11 @@ from urllib.parse import urlsplit
 
 import anyio
 import attrs
+import httpx2
 import pytest
 
 from reactive_agents.adapters.tools.mcp import McpServer, McpTools
+from reactive_agents.adapters.tools.mcp.bounded_http import BoundedStream
 from reactive_agents.core.errors import ToolFailed, ToolTimedOut
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import http_server
@@ -156,7 +158,40 @@ async def test_a_body_without_end_is_cut_off(kind: str, piece: bytes, problem: s
             server.shutdown()
             thread.join()
     assert problem in message or "ended before" in message
-    assert handler.sent < 60_000_000
+    assert handler.sent < 30_000_000
+
+
+class _Pieces(httpx2.AsyncByteStream):
+    taken = 0
+
+    def __init__(self, piece: bytes) -> None:
+        self._piece = piece
+
+    def __aiter__(self) -> AsyncIterator[bytes]:
+        return self
+
+    async def __anext__(self) -> bytes:
+        if self.taken == 500:
+            raise StopAsyncIteration
+        self.taken += 1
+        return self._piece
+
+
+@pytest.mark.parametrize("of_events", [True, False])
+@pytest.mark.parametrize(
+    ("piece", "taken"), [(b"{}," * 20_000, 8), (b'"a,{[",' * 10_000, 16), (b"1" * 1_000_000, 9)]
+)
+async def test_a_response_is_cut_off_at_its_limits(piece: bytes, taken: int, *, of_events: bool) -> None:
+    pieces = _Pieces(piece)
+    with pytest.raises(httpx2.ReadError, match="the server sent"):
+        _ = [each async for each in BoundedStream(pieces, of_events=of_events)]
+    assert pieces.taken == taken
+
+
+async def test_each_event_of_a_stream_has_the_limits_for_itself() -> None:
+    event = b"data: [" + b"{}," * 20_000 + b"{}]\n\n"
+    passed = [each async for each in BoundedStream(_Pieces(event), of_events=True)]
+    assert len(passed) == 500
 
 
 class _Compressed(BaseHTTPRequestHandler):
