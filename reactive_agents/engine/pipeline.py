@@ -89,10 +89,18 @@ async def run_loop(
 
 
 async def _prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
-    """Open the services of the run, and return them with what is the run's own."""
+    """Open the services of the run, and return them with what is the run's own.
+
+    Fails with ``ExecutionError`` where they are not open before the deadline.
+    """
     open_services, context = services.ports.open_services, services.handle.context
     if open_services is not None:
-        outcome = await attempt_foreign(open_services, object)
+        late = "The services were not open before the time limit of the run."
+        outcome: Result[object, errors.ServiceFailed] | BrokenContract = Failure(
+            errors.ServiceFailed(late, "services", "open")
+        )
+        with anyio.move_on_after(_left_s(services)):
+            outcome = await attempt_foreign(open_services, object)
         if isinstance(outcome, BrokenContract):
             message = f"Opening the services {outcome.problem}"
             return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
@@ -233,10 +241,15 @@ async def prepare_run(services: EngineServices) -> Result[EngineServices, errors
         "The functions of the program took until the time limit of the run.", "instructions", "call"
     )
     prepared: Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed] = Failure(late)
-    left_s = math.inf if context.deadline is None else context.deadline - ports.clock.monotonic()
-    with anyio.move_on_after(left_s):
+    with anyio.move_on_after(_left_s(services)):
         prepared = await _prepared(services)
     return prepared.alt(context.failure_of("bootstrap"))
+
+
+def _left_s(services: EngineServices) -> float:
+    """Return the seconds until the deadline of the run."""
+    deadline = services.handle.context.deadline
+    return math.inf if deadline is None else deadline - services.ports.clock.monotonic()
 
 
 async def _prepared(

@@ -7,13 +7,14 @@ import logging
 from collections.abc import Callable
 from typing import Any, Never, TypeVar
 
+import anyio
 import pytest
 from attrs import evolve
 from returns.future import future_safe
 from returns.maybe import Some
 from returns.result import Result, Success
 
-from reactive_agents.core.config import AdaptiveConfig, ReasoningConfig
+from reactive_agents.core.config import AdaptiveConfig, ReasoningConfig, TimeoutConfig
 from reactive_agents.core.errors import BudgetErrors, ExecutionError, ServiceFailed, root_cause
 from reactive_agents.core.events import (
     AgentEvent,
@@ -48,6 +49,7 @@ from reactive_agents.testing import (
     say,
 )
 from tests.support.engines import bench
+from tests.support.virtual_time import LoopClock
 
 pytestmark = pytest.mark.anyio
 T = TypeVar("T")
@@ -283,6 +285,18 @@ async def test_a_service_that_cannot_be_opened_is_a_typed_error() -> None:
     failed = (await made.run()).failure()
     assert isinstance(failed.error, ExecutionError)
     assert "OSError: the disk is gone" in failed.error.message
+
+
+async def test_services_that_open_late_are_given_up_at_the_time_limit_of_the_run() -> None:
+    @effect
+    async def wait() -> Result[None, ServiceFailed]:
+        await anyio.sleep_forever()
+        raise AssertionError
+
+    timeouts = {"timeouts": TimeoutConfig(run_s=0.02)}
+    made = bench(ScriptedLLM(say("never")), open_services=wait, options=timeouts, clock=LoopClock())
+    failed = (await made.run()).failure()
+    assert failed.error.message.endswith("The services were not open before the time limit of the run.")
 
 
 class Budget:
