@@ -116,9 +116,9 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ),
     (
         "google-key",
-        r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}",
+        r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}",
         _always,
-        "aiza ya29. gocspx-",
+        "aiza ya29. gocspx- 1//0",
     ),
     ("aws-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", _always, "akia asia abia acca"),
     (
@@ -127,7 +127,12 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         _always,
         "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
     ),
-    ("gitlab-token", r"glpat-[A-Za-z0-9_-]{16,}", _always, "glpat-"),
+    (
+        "gitlab-token",
+        r"gl(?:pat|rt|dt|ptt|ft|cbt|soat)-[A-Za-z0-9_-]{16,}",
+        _always,
+        "glpat- glrt- gldt- glptt- glft- glcbt- glsoat-",
+    ),
     (
         "slack-token",
         r"xox[abceoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{16,}|hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
@@ -142,9 +147,9 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ),
     (
         "model-provider-key",
-        r"(?:hf|gsk|r8)_[A-Za-z0-9]{20,}|(?:xai-|pplx-|tvly-|nvapi-|pcsk_)[A-Za-z0-9_-]{20,}",
+        r"(?:hf|gsk|r8|fw)_[A-Za-z0-9]{20,}|(?:xai-|pplx-|tvly-|nvapi-|pcsk_)[A-Za-z0-9_-]{20,}",
         _stands_alone_or_looks_random,
-        "hf_ gsk_ r8_ xai- pplx- tvly- nvapi- pcsk_",
+        "hf_ gsk_ r8_ fw_ xai- pplx- tvly- nvapi- pcsk_",
     ),
     (
         "package-registry-token",
@@ -170,13 +175,15 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         r"(?:do[opr]_v1_|shp(?:at|ca|pa|ss)_|lin_(?:api|oauth)_|dckr_pat_|sntrys_|glsa_|glc_|figd_|sbp_|ntn_"
         r"|pscale_(?:tkn|oauth|pw)_|hv[sbr]\.|dp\.(?:pt|st|ct|sa)\.|NRAK-|PMAK-|HRKU-|sq0(?:atp|csp)-)"
         r"[A-Za-z0-9_-]{20,}|AT[AC]TT3[A-Za-z0-9_=-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
-        r"|(?<![A-Za-z0-9])key-[0-9a-f]{32}",
+        r"|(?<![A-Za-z0-9])(?:key-[0-9a-f]{32}|dapi[0-9a-f]{32}|pul-[0-9a-f]{40}|EAAA[A-Za-z0-9_-]{56,}"
+        r"|[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9]))|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{30,}"
+        r"|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}",
         _always,
         "_v1_ shpat_ shpca_ shppa_ shpss_ lin_api_ lin_oauth_ dckr_pat_ sntrys_ glsa_ glc_ figd_"
         " sbp_ ntn_ pscale_"
         " hvs. hvb. hvr. dp.pt. dp.st. dp.ct. dp.sa. nrak- pmak- hrku- sq0atp- sq0csp-"
         " atatt3 atctt3"
-        " age-secret-key- key-",
+        " age-secret-key- key- dapi pul- eaaa -us .atlasv1. dt0",
     ),
     ("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", _always, "sg."),
     ("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", _has_three_parts, "eyj"),
