@@ -152,7 +152,7 @@ def json_converter() -> Converter:
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
-    converter.register_unstructure_hook_func(_is_set, sorted)
+    converter.register_unstructure_hook_factory(_is_set, _sorted_hook)
     converter.register_unstructure_hook_factory(_is_persistent_list, _listing_hook)
     converter.register_unstructure_hook_factory(_is_persistent_map, _mapping_out_hook)
     converter.register_structure_hook_func(_is_literal, _structure_literal)
@@ -293,6 +293,11 @@ def _is_array(kind: Any) -> bool:
 def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     item = converter.get_unstructure_hook(get_args(kind)[0])
     return lambda items: [item(each) for each in items]
+
+
+def _sorted_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    item = converter.get_unstructure_hook(get_args(kind)[0])
+    return lambda items: sorted(map(item, items))
 
 
 def _mapping_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
