@@ -7,6 +7,8 @@ AUDIT := .venv-audit
 AUDIT_OPTIONS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto
+# one more than processors: some tests wait for servers, processes and the disk
+WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
 MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
@@ -49,7 +51,7 @@ screenshots: $(DEVELOPMENT) ## Write the pictures of docs/studio.md again; needs
 	$(BIN)/python -m tests.support.studio_pictures
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
-	$(PYTEST) --dist=worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+	$(PYTEST) --numprocesses=$(WORKERS) --dist=worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a change of a prompt
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
