@@ -6,7 +6,8 @@ DEVELOPMENT := $(VENV)/.installed-dev
 AUDIT := .venv-audit
 AUDIT_OPTIONS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
-PYTEST := $(BIN)/python -m pytest -q --numprocesses=auto
+# a worker that crashes or hangs is named and not replaced: what it left would be waited for without end
+PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
 # one more than processors: some tests wait for servers, processes and the disk
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
@@ -57,14 +58,14 @@ requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a chan
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
-	$(PYTEST) --dist=loadfile tests/system
+	$(PYTEST) --numprocesses=auto --dist=loadfile tests/system
 
 crash: $(DEVELOPMENT) ## Kill durable runs and personas, and count what is lost or done twice
 	QUEUED_RUNS=1000 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
-	HYPOTHESIS_PROFILE=explore $(PYTEST) --dist=worksteal property_tests
+	HYPOTHESIS_PROFILE=explore $(PYTEST) --numprocesses=auto --dist=worksteal property_tests
 
 mutants: $(DEVELOPMENT) ## Plant 400 faults in the kernel and in planning, and count those that the tests find
 	$(PIP) -e '.[mutants]'

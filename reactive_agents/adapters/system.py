@@ -9,13 +9,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from functools import cached_property, partial
 from os import urandom
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from ulid_transform import bytes_to_ulid
@@ -23,6 +23,11 @@ from ulid_transform import bytes_to_ulid
 from reactive_agents.core.json import Json
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.secret_patterns import PATTERNS, SecretPattern
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
+
+_Result = TypeVar("_Result")
 
 
 class SystemClock:
@@ -219,6 +224,18 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
     if received:
         signal.raise_signal(signal.SIGTERM)
         sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal
+
+
+def result_heeding_signals(future: Future[_Result]) -> _Result:
+    """Wait for a future; signals meanwhile are handled within a second.
+
+    Python calls them between two instructions of the main thread: one for a signal that arrives as it begins
+    to wait for a lock, or that another thread receives, would be called when the waiting has ended.
+    """
+    while not future.done():
+        with suppress(TimeoutError):
+            future.exception(timeout=1)
+    return future.result()
 
 
 @contextmanager

@@ -20,7 +20,12 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
-from reactive_agents.adapters.system import cancel_on_sigterm, checked_redactor, end_on_sigterm_after
+from reactive_agents.adapters.system import (
+    cancel_on_sigterm,
+    checked_redactor,
+    end_on_sigterm_after,
+    result_heeding_signals,
+)
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.run_options import (
@@ -236,7 +241,8 @@ class ReactiveAgent(Generic[R, D]):
             with start_blocking_portal() as portal:
                 scope = portal.call(anyio.CancelScope)
                 with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
-                    results = portal.call(run_within, scope, blocked_seconds())
+                    running = portal.start_task_soon(run_within, scope, blocked_seconds())
+                    results = result_heeding_signals(running)
         else:
             results = anyio.run(run_on_this_thread)
         if not results:

@@ -3,7 +3,7 @@
 ``python -m tests.support.sigterm FOLDER COUNT``: as many runs at once, or ``run_sync`` for a count of 0, for
 -1 within a running event loop, and for -2 in a worker thread, whose runs a handler of the main thread
 cancels. It says ``ready`` on standard output when all of them are in a model call, and which phases of their
-ends failed.
+ends failed. With a third argument the thread of the run sends the signal to itself.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import contextlib
 import signal
 import sys
-from concurrent.futures import ThreadPoolExecutor
+import threading
+from concurrent.futures import ThreadPoolExecutor, wait
 from pathlib import Path
 
 import anyio
@@ -33,6 +34,8 @@ def main() -> None:
             asked += 1
             if asked == max(count, 1):
                 print("ready", flush=True)
+                if sys.argv[3:]:
+                    signal.pthread_kill(threading.get_ident(), signal.SIGTERM)
         elif isinstance(event, ExecutionPhaseFailed):
             print(event.phase, "not recorded", flush=True)
 
@@ -57,7 +60,10 @@ def main() -> None:
 
         signal.signal(signal.SIGTERM, cancel_all)
         with contextlib.suppress(AgentError), ThreadPoolExecutor() as pool:
-            pool.submit(agent.run_sync, "the only task").result()
+            running = pool.submit(agent.run_sync, "the only task")
+            while not running.done():
+                wait([running], timeout=1)
+            running.result()
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.raise_signal(signal.SIGTERM)
 

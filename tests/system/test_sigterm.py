@@ -29,12 +29,21 @@ def test_every_run_is_recorded_before_the_process_ends(count: int, tmp_path: Pat
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
         process.send_signal(signal.SIGTERM)
-        told = process.stdout.read().split("\n")
+        told = process.communicate(timeout=300)[0].split("\n")
     assert process.returncode == -signal.SIGTERM
     costs, entries = max(count, 1), 2 * max(count, 1)  # start and end
     late = told.count("cost-track not recorded"), told.count("audit not recorded")  # on a slow machine
     assert costs - late[0] <= rows(tmp_path / "cost.db", "spending_runs") <= costs
     assert entries - late[1] <= rows(tmp_path / "audit.db", "entries") <= entries
+
+
+@pytest.mark.parametrize("count", [-2, -1])
+def test_a_signal_that_the_main_thread_did_not_wake_for_is_heeded(count: int, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "tests.support.sigterm", str(tmp_path), str(count), "to its own thread"]
+    ended = subprocess.run(command, cwd=ROOT, stdout=subprocess.DEVNULL, timeout=300)
+    assert ended.returncode == -signal.SIGTERM
+    assert rows(tmp_path / "cost.db", "spending_runs") == 1
+    assert rows(tmp_path / "audit.db", "entries") == 2
 
 
 def test_the_command_records_its_run(tmp_path: Path) -> None:
