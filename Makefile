@@ -34,8 +34,9 @@ $(INSTALLED): pyproject.toml
 $(DEVELOPMENT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef LOCKED
-	$(PIP) --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --require-hashes -r requirements-dev.lock
 	$(PIP) --no-deps --no-build-isolation -e .
+	$(BIN)/python -m pip check --disable-pip-version-check  # nothing was resolved: the lock must be complete
 else
 	$(PIP) -e '.[dev]'
 endif
