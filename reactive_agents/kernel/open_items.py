@@ -3,13 +3,16 @@
 A model that stops early has looked up one of several things, and answers with that. Which things a task is
 about shows in its form: what was looked up stands in a list of the task, between commas or a word such as
 "and", and so do the others. That needs no knowledge of the tools, and no verbs of any language. Where the
-form leaves it open, nothing is an item.
+form leaves it open, nothing is an item. Beside a file that was read or written, the other files that a task
+names are items too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+
+from reactive_agents.kernel.announcements import denies
 
 _WORDS = r"(?:and|und|et|y|e|en|or|oder|ou|o|i|ve|и)"
 _COMMA = r"[,;、，]"
@@ -22,6 +25,11 @@ _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _QUESTION = re.compile(r"(?:which|who|whose)\b.*\b(?:more|less|\w{2,}er|better|worse)\Z", re.IGNORECASE)
+_FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
+_DETERMINER = re.compile(
+    r"(?:the|an?|my|our|your|der|die|das|den|dem|eine?[nmr]?|el|las?|los|una?|les?|des|une|il|gli|het|een|os|as|uma?)\s+(?=\S)",
+)
+"""An article before an item, which is no part of what is looked up."""
 _LONGEST_ITEM = 60
 _MOST_ITEMS = 20
 _LONGEST_NAME = 4
@@ -37,16 +45,27 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
         seen: everything that the calls and their results say.
     """
     task = _GAP.sub(_shortest_gap, task)  # which the other expressions take a cube of its length for
+    known, found = seen.casefold(), dict[str, None]()
+    asked = list(asked)
+    if any(map(_FILE.fullmatch, asked)) and not denies(task):
+        named = (each[0] for each in _FILE.finditer(task))
+        found |= dict.fromkeys(each for each in named if each.casefold() not in known)
     if _SEPARATOR.search(task) is None:
-        return ()
-    known, lists = seen.casefold(), list(_lists(task))
-    found: dict[str, None] = {}
-    for item in dict.fromkeys(each.strip() for each in asked):
+        return tuple(found)[:_MOST_ITEMS]
+    lists = list(_lists(task))
+    for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
                 beside = _beside(parts, item)
                 found |= dict.fromkeys(each for each in beside if each.casefold() not in known)
     return tuple(found)[:_MOST_ITEMS]
+
+
+def _bare(item: str) -> str:
+    """Return an item without blanks around it and an article before it."""
+    item = item.strip()
+    article = _DETERMINER.match(item)
+    return item if article is None else item[article.end() :]
 
 
 def _shortest_gap(gap: re.Match[str]) -> str:
@@ -70,7 +89,7 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
         found = [each for each in _SEPARATOR.finditer(place[0]) if each["last"] in (None, word)]
         for between in (*found, None):
             end = len(place[0]) if between is None else between.start()
-            parts.append(place[0][start:end].replace(_INNER_MARK, ".").strip())
+            parts.append(_bare(place[0][start:end].replace(_INNER_MARK, ".")))
             if between is None or is_last:
                 yield parts
                 parts, is_last = [], False
