@@ -56,8 +56,7 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
     for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
-                beside = _beside(parts, item)
-                found |= dict.fromkeys(each for each in beside if each.casefold() not in known)
+                found |= dict.fromkeys(_beside(parts, item, known))
     return tuple(found)[:_MOST_ITEMS]
 
 
@@ -78,7 +77,8 @@ def _lists(task: str) -> Iterator[list[str]]:
     Such a word of one language is another word in another: each that the task has is tried alone.
     """
     task = re.sub(r"(?<=\w)[.:](?=\w)", _INNER_MARK, task)  # within a name, a number or a time
-    words = dict.fromkeys(between["last"] for between in _SEPARATOR.finditer(task)) or {None: None}
+    found = dict.fromkeys(between["last"] for between in _SEPARATOR.finditer(task))
+    words = [word for word in found if word] or [None]
     for word in words:
         yield from _lists_with(task, word)
 
@@ -97,8 +97,8 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
                 start, is_last = between.end(), bool(between["last"] or between["last_unspaced"])
 
 
-def _beside(parts: list[str], item: str) -> Iterator[str]:
-    """Yield the other parts of a list that has the item, as far as they have its form."""
+def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
+    """Yield the other parts of a list that has the item, as far as they have its form and are not known."""
     words, size = item.split(), len(item.split())
     folded = item.casefold()
     at = next((n for n, part in enumerate(parts) if _has(part, folded, n, len(parts))), None)
@@ -110,14 +110,27 @@ def _beside(parts: list[str], item: str) -> Iterator[str]:
         if asks and not number:
             continue  # "Which account holds more, savings or giro?"
         given, is_edge = part.split(), number in (0, len(parts) - 1)
-        if number == at or not given:
+        if number == at or not given or _is_known(given, known, number, len(parts)):
             continue
+        if number == 0 and named and len(given) > size:
+            given = given[1:]  # the first word of a sentence is no name
         if named and len(given) <= _LONGEST_NAME and all(map(_is_name, given)):
-            yield part
+            yield " ".join(given)
         elif len(given) == size or (len(given) > size and is_edge and (named or len(parts) > 2)):
             chosen = given[-size:] if number == 0 else given[:size]
             if _alike(words, chosen):
                 yield " ".join(chosen)
+
+
+def _is_known(words: list[str], known: str, number: int, count: int) -> bool:
+    """Return whether a part was asked about, or what it has at the inner end of the list."""
+    words = [word.casefold() for word in words]
+    if " ".join(words) in known:
+        return True
+    most = min(len(words), 2 * _LONGEST_NAME)
+    ends = [words[-size:] for size in range(1, most)] if number == 0 else []
+    starts = [words[:size] for size in range(1, most)] if number == count - 1 else []
+    return any(re.search(rf"(?<!\w){re.escape(' '.join(each))}(?!\w)", known) for each in (*ends, *starts))
 
 
 def _has(part: str, folded: str, number: int, count: int) -> bool:

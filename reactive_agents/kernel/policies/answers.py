@@ -172,11 +172,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
-        if (
-            state.ledger.idle_turns
-            and not is_left
-            and not (seen.results and answer_check.announces(text, seen))
-        ):
+        goes_on = is_left or lacks_figure or (seen.results and answer_check.announces(text, seen))
+        if state.ledger.idle_turns and not goes_on:
             return None  # the same text again
         if texts < MOST_TEXTS:
             return Redirect(TEXT_ANSWER, _NO_CALL)

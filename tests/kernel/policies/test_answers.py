@@ -317,6 +317,13 @@ def hours_of(member: str) -> int:
     return {"w-a": 140, "w-b": 121}[member]
 
 
+def test_a_text_without_the_figure_ends_partial_however_often_it_comes() -> None:
+    model = ScriptedLLM(*LOOKED_UP, forever(say("Done!")))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
+    result = builder.with_tools(catalogue).build().run_sync(BASKET)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "loop_detection")
+
+
 def test_a_figure_that_another_tool_is_called_for_is_not_delivered_without_it() -> None:
     calls = [call("hours_of", member=each) for each in ("w-a", "w-b")]
     early = answer("The team has 2 members: w-a, w-b.")
@@ -375,6 +382,9 @@ LISTS = [
     ("Read notes.md and summarize it.", "notes.md", ()),
     ("Add up a.csv and b.csv, and save the sum as sum.txt.", "a.csv", ("b.csv", "sum.txt")),
     ("What do the lamp, the stool and a rug cost?", "lamp", ("stool", "rug")),
+    ("Suma los precios de cuba, tonel y cazo de cobre, por favor.", "tonel", ("cuba", "cazo")),
+    ("Send Ines and Gus a message each: lunch is at noon.", "Gus", ("Ines",)),
+    ("Compare New York, Los Angeles and Rome.", "Los Angeles", ("New York", "Rome")),
     ("What do the lamp, the stool and a rug cost?", "the stool", ("lamp", "rug")),
     ("Was kosten die Lampe, der Stuhl und das Bett?", "Stuhl", ("Lampe", "Bett")),
     ("Read a.csv, but do not touch b.csv.", "a.csv", ()),
@@ -393,6 +403,18 @@ def test_items_beside_what_was_looked_up_are_known_by_their_form(
     assert open_items(task, [asked], f"{asked}: 179") == left
     assert open_items(task, [asked], f"{asked}: 179 {' '.join(left)}") == ()
     assert open_items(task, [], "") == ()
+
+
+@pytest.mark.parametrize(
+    ("task", "asked"),
+    [
+        ("Send Ines and Gus a message each: lunch is at noon.", ["Ines", "Gus"]),
+        ("Compare New York, Los Angeles and Rome.", ["New York", "Los Angeles", "Rome"]),
+        ("Suma los precios de cuba, tonel y cazo de cobre, por favor.", ["cuba", "tonel", "cazo de cobre"]),
+    ],
+)
+def test_nothing_is_left_where_each_item_was_asked_about(task: str, asked: list[str]) -> None:
+    assert open_items(task, asked, "\n".join(asked)) == ()
 
 
 @pytest.mark.parametrize("gap", [" ", "\n", "\t\n"])
