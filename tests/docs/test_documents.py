@@ -91,6 +91,8 @@ def test_the_table_of_behaviours_names_every_test_file_or_its_folder_and_no_othe
         for path in (ROOT / folder).rglob("test_*.py")
     ]
     assert [file for file in files if not file.startswith(tuple(named))] == []
+    behaviours = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    assert len(behaviours) == len(set(behaviours)), "each behaviour has one row"
 
 
 # --- architecture ---------------------------------------------------------------------------------------
