@@ -96,7 +96,7 @@ class _Waiting(ModuleType):
 
 
 class _WaitingLoader(type):
-    """The class of a stand-in for ``yaml.SafeLoader``."""
+    """The class of a placeholder for ``yaml.SafeLoader``."""
 
     def __call__(cls, *args: Any) -> Any:
         return import_module("yaml").SafeLoader(*args)
@@ -106,7 +106,7 @@ class _WaitingLoader(type):
 
 
 class _WaitingSettings(type):
-    """The class of a stand-in for ``pydantic_settings.BaseSettings``."""
+    """The class of a placeholder for ``pydantic_settings.BaseSettings``."""
 
     def __instancecheck__(cls, instance: object) -> bool:
         return isinstance(instance, import_module("pydantic_settings").BaseSettings)

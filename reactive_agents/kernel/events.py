@@ -172,7 +172,7 @@ def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable
     return ask
 
 
-# --- What is told of a kernel run while it goes on. The only publisher of kernel events ---
+# --- Events of a kernel run. The only publisher of kernel events ---
 
 
 @frozen
