@@ -312,7 +312,7 @@ class SqliteRunLog:
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
         """Delete the runs of a user, and those that they began; return their number."""
         await anyio.to_thread.run_sync(self._write_waiting)
-        return await self._file.write("forget", partial(_forget, user=user), of="forget")
+        return await self._file.erase("forget", partial(_forget, user=user), of="forget")
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
