@@ -266,7 +266,7 @@ class SqliteSessions:
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
         """Delete a session with everything in it; a run under way adds nothing."""
         work = partial(_delete, agent=agent, session=session)
-        deleted = await self._file.erase("delete", work, of=f"{agent}\n{session}")
+        deleted: Result[int, SessionErrors] = await self._file.erase("delete", work, of=f"{agent}\n{session}")
         return deleted.bind(lambda rows: self._changed(session, rows))
 
     @effect
