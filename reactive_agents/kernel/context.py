@@ -266,7 +266,7 @@ class KernelInput:
         return self.user_task or self.task
 
 
-@frozen(slots=False)
+@frozen
 class KernelContext:
     """The context of a kernel run, passed unchanged to every step.
 
@@ -304,7 +304,8 @@ class KernelContext:
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
 
     def __attrs_post_init__(self) -> None:
-        self.__dict__.update(_by_moment(self.policies, self))
+        for name, policies in _by_moment(self.policies, self).items():
+            object.__setattr__(self, name, policies)
 
     @property
     def approves(self) -> bool:
