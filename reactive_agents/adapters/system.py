@@ -43,14 +43,17 @@ class SystemClock:
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the headers that join a request to the trace under way."""
+    """Return the headers that join a request to the trace under way.
+
+    The server is chosen by a model: what the program has in its baggage, such as a user, is not for it.
+    """
     if "opentelemetry.trace" not in sys.modules:
         return {}
-    from opentelemetry.propagate import inject
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     headers: dict[str, str] = {}
-    inject(headers)
-    return headers
+    TraceContextTextMapPropagator().inject(headers)
+    return {name: value for name, value in headers.items() if name == "traceparent"}
 
 
 class UlidSource:

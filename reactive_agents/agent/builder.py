@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
@@ -666,10 +667,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        with uncollected():
-            from reactive_agents.agent.assembly import assemble_agent  # with the container library
-
-        return assemble_agent(self.config, self.components)
+        return _assembly()(self.config, self.components)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
         if self.problems:
@@ -699,3 +697,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 external_tools=tuple(external),
             )
         )
+
+
+@cache
+def _assembly() -> Callable[[AgentConfig, AgentComponents], Result[ReactiveAgent[Any, Any], ConfigErrors]]:
+    """Return what makes agents, and import it with the container library for the first one."""
+    with uncollected():
+        from reactive_agents.agent.assembly import assemble_agent
+    return assemble_agent

@@ -69,7 +69,8 @@ def replaced(value: _T, **changes: Any) -> _T:
             unknown = sorted(changes.keys() - known.keys())
             raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}.")
     made = object.__new__(type(value))
-    object.__setattr__(made, "__dict__", known | changes)
+    # not known | changes: a copy of the dictionary that a constructor filled is read more slowly
+    object.__setattr__(made, "__dict__", {**known, **changes})
     return made
 
 

@@ -183,6 +183,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter.map(CheckedCounter),
         account=services.llm.account,
+        callers=tuple if services.handle.caller is None else services.handle.caller.shown,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans)
 

@@ -178,6 +178,7 @@ class ExecutionEngine:
                 events,
                 services.redactor,
                 lambda: handle.content,
+                services.shown,
             )
         )
         owner = OWNER.set(owner_within(task))

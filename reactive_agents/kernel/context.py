@@ -135,6 +135,19 @@ Verdict: TypeAlias = Proceed | Redirect | Stop
 
 
 @frozen
+class Provenance:
+    """Texts that a run was shown, by their authors.
+
+    Attributes:
+        trusted: of the user and of the program.
+        sources: of strangers, by the names of where they come from.
+    """
+
+    trusted: tuple[str, ...]
+    sources: Mapping[str, str]
+
+
+@frozen
 class EarlierAttempt:
     """An earlier attempt at the same task in the same run that was not good enough.
 
@@ -253,7 +266,7 @@ class KernelInput:
         return self.user_task or self.task
 
 
-@frozen(slots=False)
+@frozen
 class KernelContext:
     """The context of a kernel run, passed unchanged to every step.
 
@@ -269,6 +282,7 @@ class KernelContext:
         before_turns: those that are evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
+        callers: returns what the runs were shown whose tools began this one.
     """
 
     input: KernelInput
@@ -284,12 +298,14 @@ class KernelContext:
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
+    callers: Callable[[], tuple[Provenance, ...]] = tuple
     asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
     within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
 
     def __attrs_post_init__(self) -> None:
-        self.__dict__.update(_by_moment(self.policies, self))
+        for name, policies in _by_moment(self.policies, self).items():
+            object.__setattr__(self, name, policies)
 
     @property
     def approves(self) -> bool:
@@ -382,6 +398,7 @@ class KernelServices:
         policies: asked before those of the run's options.
         counter: what knows the model's window and tokenizer.
         account: of the run, which its budget is held against; without one a kernel knows only what it spent.
+        callers: returns what the runs were shown whose tools began this one.
     """
 
     llm: LLM
@@ -394,6 +411,7 @@ class KernelServices:
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
     account: UsageAccount | None = None
+    callers: Callable[[], tuple[Provenance, ...]] = tuple
 
 
 @frozen
