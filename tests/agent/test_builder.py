@@ -286,7 +286,7 @@ def test_a_module_of_the_working_directory_says_how_it_is_found(
     (tmp_path / "tools_beside.py").write_text("", encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     builder = ReactiveAgents.create().with_model("offline").with_tools("tools_beside:look")
-    with pytest.raises(AgentError, match="it is in the working directory: set PYTHONPATH=. or run python -m"):
+    with pytest.raises(AgentError, match=r"it is in the working directory: set PYTHONPATH=\. or run"):
         builder.build()
 
 
