@@ -316,7 +316,7 @@ class ExecutionEngine:
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
             return Failure(handle.ending_error() or outcome.failure())
-        result = outcome.unwrap().result
+        result = handle.context.result
         if result is None:
             message = "The run has no result: a hook removed it."
             return Failure(ExecutionError(message, task_id, handle.phase))
