@@ -3,12 +3,13 @@
 Prints:
 
     {'status': 'completed', 'answer': 'Hello Ada.'}
-    data: Hello
-    data: Ada.
+    data: {"text": "Hello "}
+    data: {"text": "Ada."}
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -18,8 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from reactive_agents import ReactiveAgents
-from reactive_agents.core.events import ModelTextStreamed
+from reactive_agents import ModelStreamRestarted, ModelTextRetracted, ModelTextStreamed, ReactiveAgents
 from reactive_agents.testing import ScriptedLLM, forever, say
 
 agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello Ada.")))).build()
@@ -34,12 +34,15 @@ async def ask(question: str, user: str) -> dict[str, str | None]:
 
 @app.get("/stream")
 async def stream(question: str) -> StreamingResponse:
-    async def pieces() -> AsyncIterator[str]:
+    async def events() -> AsyncIterator[str]:
         async for event in agent.stream(question):
-            if isinstance(event, ModelTextStreamed):
-                yield f"data: {event.text.strip()}\n\n"
+            match event:
+                case ModelTextStreamed(text=delta):
+                    yield f"data: {json.dumps({'text': delta})}\n\n"
+                case ModelTextRetracted() | ModelStreamRestarted():  # the page begins again
+                    yield 'data: {"text": null}\n\n'
 
-    return StreamingResponse(pieces(), media_type="text/event-stream")
+    return StreamingResponse(events(), media_type="text/event-stream")
 
 
 def main() -> None:

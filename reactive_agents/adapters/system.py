@@ -239,7 +239,7 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
         sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal
 
 
-def result_heeding_signals(future: Future[_Result]) -> _Result:
+def interruptible_result(future: Future[_Result]) -> _Result:
     """Wait for a future; signals meanwhile are handled within a second.
 
     Python calls them between two instructions of the main thread: one for a signal that arrives as it begins

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
@@ -39,8 +40,9 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs whatever it holds
-        missing = isinstance(error, ModuleNotFoundError)
-        return failed(f"{error}" if missing else f"importing it raised {type(error).__name__}: {error}")
+        if not isinstance(error, ModuleNotFoundError):
+            return failed(f"importing it raised {type(error).__name__}: {error}")
+        return failed(f"{error}{_place_hint(error.name or module)}")
     try:
         for attribute in path.split("."):
             if attribute.startswith("__"):
@@ -54,6 +56,14 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     if home is not None and _package(home) != _package(module):
         return failed(f"it is imported there: name {home}, where it is defined")
     return Success(found)
+
+
+def _place_hint(missing: str) -> str:
+    """Return how a module of the working directory is found; the command does not look there by itself."""
+    top = Path(missing.partition(".")[0])
+    if not (top.is_dir() or top.with_suffix(".py").is_file()):
+        return ""
+    return "; it is in the working directory: set PYTHONPATH=. or run python -m reactive_agents"
 
 
 def _home_of(found: object) -> str | None:

@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -266,6 +266,12 @@ class McpTools:
         """Return all tools, in the order of the servers and of their listings."""
         fleet = self._fleet
         return () if fleet is None else fleet.definitions
+
+    def of_servers(self, servers: Container[str]) -> frozenset[str]:
+        """Return the names of the tools of these servers."""
+        fleet = self._fleet
+        entries = {} if fleet is None else fleet.entries
+        return frozenset(name for name, entry in entries.items() if entry.tool.server.name in servers)
 
     @effect
     async def execute(
