@@ -193,7 +193,10 @@ class Seal:
                 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
             except ImportError as error:
                 raise ValueError(f"encryption needs the extra 'durable' ({error})") from None
-            key = self._key() if callable(self._key) else self._key
+            try:
+                key = self._key() if callable(self._key) else self._key
+            except Exception as error:
+                raise ValueError(f"the function of its key raised {type(error).__name__}") from error
             if isinstance(key, str):
                 key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
             if not isinstance(key, bytes) or len(key) != 32:
@@ -507,7 +510,7 @@ def _claim(
         return RunClaim(evolve(known, status="cancelled"), "ended")
     file.execute(
         "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
-        " wanted = '', updated_us = ?, definition = ? WHERE id = ?",
+        " updated_us = ?, definition = ? WHERE id = ?",
         (holder, now + lease_us, now, json.dumps(dict(known.definition or run.definition)), row[0]),
     )
     begun = evolve(
@@ -515,7 +518,6 @@ def _claim(
         definition=known.definition or run.definition,
         attempt=known.attempt + 1,
         status="open",
-        order="",
     )
     return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
 
@@ -623,7 +625,10 @@ def _entries(file: sql.Transaction, *, run_id: RunId, seal: Seal) -> tuple[RunEn
         )
         parts.append(tuple(_entry_of(seal, *each) for each in rows))
         last = min(last, row[2])
-        row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (row[1],)).fetchone()
+        _, origin, last_shared = row
+        row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)).fetchone()
+        if row is None and last_shared:
+            raise ValueError(f"the run that {run_id} was forked from has been deleted")
     return tuple(each for part in reversed(parts) for each in part)
 
 

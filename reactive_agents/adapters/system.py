@@ -56,6 +56,16 @@ def trace_headers() -> dict[str, str]:
     return {name: value for name, value in headers.items() if name == "traceparent"}
 
 
+def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file that may hold secrets; a new one is for its owner alone.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text)
+
+
 class UlidSource:
     """ULIDs: 26 characters that sort by time; safe to share between threads.
 

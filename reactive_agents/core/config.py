@@ -571,6 +571,9 @@ class ContextProfileOverrides(Value):
     max_answer_tokens: int | None = field(default=None, validator=optional(_positive))
 
 
+NO_PROFILE_OVERRIDES = ContextProfileOverrides()
+
+
 @frozen(eq=False, repr=False)
 class ContentConfig(Value):
     """Limits of images, audio and documents in tasks and tool results.

@@ -139,6 +139,7 @@ def messages_of_run(
             calls = message.tool_calls
             if calls:
                 calls = tuple([each for each in calls if each.id in answered and each.name != FINAL_ANSWER])
+            if len(calls) < len(message.tool_calls):
                 message = evolve(message, tool_calls=calls)
             if calls or (message.content.strip() and message.content != answer):
                 kept.append(message)

@@ -316,7 +316,7 @@ class ExecutionEngine:
             return Failure(RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
             return Failure(handle.ending_error() or outcome.failure())
-        result = outcome.unwrap().result
+        result = handle.context.result
         if result is None:
             message = "The run has no result: a hook removed it."
             return Failure(ExecutionError(message, task_id, handle.phase))
@@ -393,6 +393,7 @@ class ExecutionEngine:
         )
         if journal is not None:
             journal.account, journal.events, journal.control = account, events, control
+            journal.follow(journal.run.order)  # a pause outlives its process
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
         if handed is not None and handed.seconds is not None:

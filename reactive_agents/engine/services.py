@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -319,6 +319,12 @@ class Caller:
     def run_id(self) -> RunId:
         """The run under way."""
         return self.events.run_id
+
+    def take_in(self, sub_runs: Iterable[SubRun], recorded: Mapping[object, tuple[RunUsage, ...]]) -> None:
+        """Add runs that have ended, and what was recorded of them by place."""
+        self.sub_runs.extend(sub_runs)
+        for place, parts in recorded.items():
+            self.recorded[place] = (*self.recorded.get(place, ()), *parts)
 
 
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)

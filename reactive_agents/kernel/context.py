@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
-from returns.result import Result, Success
+from returns.result import Result
 
 from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.errors import KernelErrors, LLMErrors
+from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -80,22 +80,19 @@ class UsageAccount:
             self._new = []  # last: a reader in another thread waits until the sum is there
 
 
-def with_valid_usage(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:
+def with_valid_usage(response: ModelResponse) -> ModelResponse:
     """Return a service's answer; tokens or a price that cannot be count as unknown.
 
     Counts are 0 or more, a price is a finite number of dollars, 0 or more.
     """
-    if not isinstance(answer, Success):
-        return answer
-    response = answer.unwrap()
     usage, cost_usd = response.usage, response.cost_usd
     counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
     counts_fit = min(*counts, usage.cached_tokens, usage.cache_write_tokens) >= 0
     price_fits = cost_usd is None or 0.0 <= cost_usd < inf
     if counts_fit and price_fits:
-        return answer
+        return response
     usage = usage if counts_fit else Usage(reported=False)
-    return Success(evolve(response, usage=usage, cost_usd=cost_usd if price_fits else None))
+    return evolve(response, usage=usage, cost_usd=cost_usd if price_fits else None)
 
 
 @frozen

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -151,6 +152,7 @@ def test_servers_are_data(tmp_path: Path) -> None:
     config = ReactiveAgents.create().with_model("offline").with_mcp(SERVER).to_config()
     for name in ("agent.toml", "agent.json"):
         config.save(tmp_path / name)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, "it has the keys of servers"
         assert read_config(tmp_path / name).unwrap() == config
 
 

@@ -24,7 +24,7 @@ from urllib.parse import unquote
 
 from attrs import evolve, field, frozen
 
-from reactive_agents.core.encodings import encoded_texts, unwrapped
+from reactive_agents.core.encodings import encoded_texts, unseen_texts, unwrapped
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.texts import folded
@@ -94,6 +94,7 @@ def is_shown(call: ToolCall, texts: Iterable[str], outside: Iterable[str] = ()) 
     wanted, shown = _wanted(call), "\n".join(texts)
     if not wanted.name:
         return False
+    shown = unwrapped(shown, [*unseen_texts(shown)])
     layers = list(_layers(shown))
     if any(
         _occurs(wanted, text) for each in (shown, *(one.whole for one in layers)) for text in _readings(each)

@@ -272,12 +272,24 @@ async def test_hints_that_changed_need_approval_again(tmp_path: Path) -> None:
         assert not any(each.requires_approval for each in tools.definitions())
 
 
-async def test_a_file_that_cannot_be_used_is_a_warning(
+async def test_tools_need_approval_while_the_file_of_what_was_approved_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tools.db"
     path.write_text("no database, but a text that is long enough to be looked at as one" * 20)
     async with opened(old(name="far", known_tools=str(path))) as tools:
+        assert "not known" in next(each.notice for each in tools.definitions() if each.name == "fine")
+        assert isinstance(await failure(tools, "fine"), ToolNotApproved)
+        for _ in range(2):
+            assert await run(tools, "fine", approver=FixedApprover(True))
+    assert "is not known" in caplog.text
+
+
+async def test_a_file_that_cannot_be_made_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    async with opened(old(name="far", known_tools=str(tmp_path / "file" / "tools.db"))) as tools:
         assert await value(tools, "fine") == "fine"
     assert "is not known" in caplog.text
 
