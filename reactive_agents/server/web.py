@@ -282,9 +282,8 @@ def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) ->
     """Return the place of a field as a JSON pointer, without the names of forms, which are no places."""
     steps: list[str] = []
     for at, step in enumerate(location, 1):
-        if isinstance(data, dict) and step in data:
-            data = data[step]
-        elif isinstance(data, list) and isinstance(step, int) and step < len(data):
+        is_member = isinstance(data, dict) and step in data
+        if is_member or (isinstance(data, list) and isinstance(step, int) and step < len(data)):
             data = data[step]
         elif not is_missing or at < len(location):
             continue
