@@ -524,7 +524,7 @@ class Ahead(SystemClock):
 async def main():
     store = SqliteSessions(sys.argv[1], clock=Ahead())
     key = SessionKey("agent", "s")
-    with anyio.move_on_after(1.0):
+    with anyio.move_on_after(float(sys.argv[2])):
         await attempt(store.begin(key, "ahead", size=100, earlier=0))
         print("began")
     print("ended")
@@ -539,9 +539,9 @@ async def test_a_machine_whose_clock_is_ahead_waits_for_the_ticket_of_another(pl
     key = SessionKey(AGENT, SessionId("s"))
     assert isinstance(await attempt(store.begin(key, RunId("here"), size=100, earlier=0)), Success)
     command = [sys.executable, "-c", AHEAD, place]
-    waits = await anyio.run_process(command, cwd=ROOT, stderr=subprocess.PIPE)
+    waits = await anyio.run_process([*command, "1"], cwd=ROOT, stderr=subprocess.PIPE)
     assert waits.stdout.decode().split() == ["ended"], waits.stderr.decode()
     await attempt(store.end(key, RunId("here"), None))
-    begins = await anyio.run_process(command, cwd=ROOT, stderr=subprocess.PIPE)
+    begins = await anyio.run_process([*command, "60"], cwd=ROOT, stderr=subprocess.PIPE)
     assert begins.stdout.decode().split() == ["began", "ended"], begins.stderr.decode()
     await store.aclose()
