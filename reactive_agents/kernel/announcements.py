@@ -237,16 +237,9 @@ def denies(text: str) -> bool:
 
 def refuses(clause: Clause) -> bool:
     """Return whether the speaker says not to be able to do something."""
-<<<<<<< HEAD
-    if not (clause.denies and _SPEAKER & clause.words):
+    if not (clause.denies and (_SPEAKER | _I_CAN) & clause.words):
         return False
     return bool(_ABILITY & clause.words or _LACKING.search(clause.text.lower().replace("’", "'")))
-=======
-    read = read_clause(clause)
-    speaks = bool((_SPEAKER | _I_CAN) & read.words and read.denies)
-    text = clause.lower().replace("’", "'")
-    return speaks and bool(_ABILITY & read.words or _LACKING.search(text))
->>>>>>> weak
 
 
 def is_unavailable(clause: Clause, known: str) -> bool:
