@@ -335,8 +335,11 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, status: RunStatus, result: str
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
+        held = self._leases.get(holder)
         self._leases.let_go(holder)
-        work = partial(_end, holder=holder, status=status, result=self._seal.close(result), now=self._now())
+        recent = () if held is None else held.recent_entries
+        sealed, now = self._seal.close(result), self._now()
+        work = partial(_end, holder=holder, status=status, result=sealed, now=now, recent=recent)
         return _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
 
     @effect
@@ -672,7 +675,19 @@ def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) 
     return held[1]  # type: ignore[no-any-return]
 
 
-def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
+def _end(
+    file: sql.Transaction,
+    *,
+    holder: str,
+    status: RunStatus,
+    result: str,
+    now: int,
+    recent: tuple[RunEntry, ...] = (),
+) -> RunOrder | None:
+    """Store the outcome, and the entries before it that a crash of the server has lost."""
+    latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
+    if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
+        _append(file, holder=holder, entries=recent)
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
         " WHERE holder = ? AND holder <> ''",

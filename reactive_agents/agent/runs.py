@@ -407,11 +407,11 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
-        return await attempt(self._engine.conduct(run.task, run_id=run_id, overrides=overrides))
+        return await self._engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         overrides = RunOverrides(deps, reserved=reserved, named=True)
-        return await attempt(self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides))
+        return await self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return _value(await attempt(self._record.entries(RunId(run_id))))

@@ -45,6 +45,8 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
         return failed(f"{error}{_place_hint(error.name or module)}")
     try:
         for attribute in path.split("."):
+            if attribute.startswith("__"):
+                return failed(f"{attribute} is none of its functions")
             found = getattr(found, attribute)
             if isinstance(found, ModuleType):
                 return failed(f"{attribute} is a module, which is named before the colon")
@@ -65,9 +67,10 @@ def _place_hint(missing: str) -> str:
 
 
 def _home_of(found: object) -> str | None:
-    """Return the module in which a function is defined; ``None`` for other objects."""
+    """Return the module in which a function or class is; ``None`` for other objects."""
     function = found.function if isinstance(found, Tool) else found
-    home = getattr(function, "__module__", None) if inspect.isroutine(function) else None
+    is_code = inspect.isroutine(function) or inspect.isclass(function)
+    home = getattr(function, "__module__", None) if is_code else None
     return home if isinstance(home, str) else None
 
 

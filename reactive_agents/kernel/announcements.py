@@ -297,9 +297,9 @@ def says_whether(clause: str) -> bool:
     return bool(_WHETHER & set(_words(clause)[:1]))
 
 
-def is_courtesy(clause: str) -> bool:
+def is_courtesy(clause: str | Clause) -> bool:
     """Return whether a clause offers the reader more, under a condition."""
-    words = set(_words(clause))
+    words = clause.words if isinstance(clause, Clause) else set(_words(clause))
     return bool(words & _READER and words & _CONDITION)
 
 

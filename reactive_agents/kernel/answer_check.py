@@ -214,8 +214,8 @@ def is_refusal(text: str, seen: Seen) -> bool:
     Each clause of more than two words denies something, and one of them is about the speaker's ability, or
     says that something is not available. It has no evidence, and no figure besides those of the task.
     """
-    said = [each for each in _clauses(text) if len(each.split()) > 2 and not is_courtesy(each)]
-    clauses = [read_clause(each) for each in said]
+    said = [read_clause(each) for each in _clauses(text) if len(each.split()) > 2]
+    clauses = [each for each in said if not is_courtesy(each)]
     if not all(each.denies for each in clauses):
         return False
     known = "\n".join((seen.task, *seen.results))

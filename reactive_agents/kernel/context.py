@@ -74,9 +74,8 @@ class UsageAccount:
 
     def _sum(self) -> None:
         with self._lock:
-            new = self._new
-            self._models = by_model((*self._models, *new))
-            self._total = total_usage((self._total, *new))
+            self._models = by_model((*self._models, *self._new))
+            self._total = total_usage((RunUsage(), *self._models))
             self._new = []  # last: a reader in another thread waits until the sum is there
 
 

@@ -8,7 +8,7 @@ import stat
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 import pytest
 from returns.result import Failure, Success
@@ -216,6 +216,34 @@ def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(workspace: Path
         swapping.join()
     assert os.listdir(outside) == ["a.txt"]
     assert b"secret" not in read
+
+
+class SwappedWhenOpened(PosixPath):
+    """A workspace of which a directory becomes a link between the check of a path and its opening."""
+
+    calls = 0
+
+    def resolve(self, strict: bool = False) -> PosixPath:
+        SwappedWhenOpened.calls -= 1
+        if not SwappedWhenOpened.calls:
+            os.rename(self / "swapped", self / "kept")
+            os.symlink(self.parent / "outside", self / "swapped")
+        return PosixPath(self).resolve(strict)
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_directory_that_becomes_a_link_after_the_check_is_not_followed(
+    workspace: Path, write: bool
+) -> None:
+    (workspace.parent / "outside" / "a.txt").write_text("secret")
+    (workspace / "swapped").mkdir()
+    (workspace / "swapped/a.txt").write_text("own")
+    SwappedWhenOpened.calls = 3 if write else 2
+    root = SwappedWhenOpened(workspace)
+    opened = write_inside(root, "swapped/a.txt", b"x") if write else open_to_read(root, "swapped/a.txt")
+    assert isinstance(opened, Failure)
+    assert (workspace / "swapped").is_symlink()
+    assert (workspace.parent / "outside" / "a.txt").read_text() == "secret"
 
 
 def test_a_file_with_another_name_is_neither_read_nor_appended_to(workspace: Path) -> None:
