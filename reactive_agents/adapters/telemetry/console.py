@@ -309,7 +309,7 @@ _LOOK_S = 0.1
 
 
 def read_line() -> str:
-    """Return the next line of standard input; on a terminal no longer than somebody waits for it.
+    """Return the next line of standard input; on a terminal no longer than the question waits.
 
     A question that was given up, as with its run, must neither take the answer to the next one nor keep the
     process from its end.
