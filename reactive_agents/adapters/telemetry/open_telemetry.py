@@ -268,7 +268,7 @@ class OpenTelemetryHandler:
         if is_current:  # calls beside each other have contexts of their own
             contexts.attach(opened.before)
 
-    # --- plans, and what else is told of a run ------------------------------------------------------
+    # --- plans, and other events of a run ------------------------------------------------------
 
     def _begin_plan(self, event: events.PlanCreated) -> None:
         spans = self._runs.get(event.run_id)

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 from attrs import define, evolve, field
-from opentelemetry import trace
+from opentelemetry import baggage, context, trace
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
@@ -186,6 +186,19 @@ def test_calls_beside_each_other_are_current_each_in_its_own_tool() -> None:
     (run,) = (span for span in traced.exporter.get_finished_spans() if "invoke" in span.name)
     assert {parent_of(span) for span in used} == {id_of(run)}
     assert trace_headers() == {}
+
+
+def test_a_server_that_a_model_chose_gets_no_baggage_of_the_program() -> None:
+    traced = Traced()
+    state = trace.TraceState([("vendor", "tenant-7")])
+    above = trace.SpanContext(1, 2, is_remote=True, trace_flags=trace.TraceFlags(1), trace_state=state)
+    current = trace.set_span_in_context(trace.NonRecordingSpan(above))
+    token = context.attach(baggage.set_baggage("user", "ada@example.org", current))
+    try:
+        with traced.provider.get_tracer("program").start_as_current_span("request"):
+            assert list(trace_headers()) == ["traceparent"]
+    finally:
+        context.detach(token)
 
 
 def test_failures_have_their_kind_and_no_content() -> None:
