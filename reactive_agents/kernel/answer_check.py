@@ -266,11 +266,12 @@ def is_refusal(text: str, seen: Seen) -> bool:
     Each clause of more than two words denies something, and one of them is about the speaker's ability, or
     says that something is not available. It has no evidence, and no figure besides those of the task.
     """
-    clauses = [each for each in _clauses(text) if not is_courtesy(each) and len(each.split()) > 2]
+    said = [read_clause(each) for each in _clauses(text) if len(each.split()) > 2]
+    clauses = [each for each in said if not is_courtesy(each)]
+    if not all(each.denies for each in clauses):
+        return False
     known = "\n".join((seen.task, *seen.results))
     if not any(refuses(each) or is_unavailable(each, known) for each in clauses):
-        return False
-    if not all(read_clause(each).denies for each in clauses):
         return False
     if any(not _occurs(figure, seen.task) for figure in _numbers_and_names(text)):
         return False
