@@ -232,7 +232,7 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
 
 
 def announces(text: str, seen: Seen) -> bool:
-    """Return whether the last clause of a text says what comes next, and none states anything found."""
+    """Return whether a text ends with what comes next, and states nothing found."""
     results = "\n".join(seen.results)
     return _sign(_clauses(text), seen, results) == "plain" and not any(
         _adds(each, seen) for each in _clauses(text)
@@ -240,7 +240,7 @@ def announces(text: str, seen: Seen) -> bool:
 
 
 def works_out(text: str, seen: Seen) -> bool:
-    """Return whether the last clause of a text has a figure that follows from the task."""
+    """Return whether a text ends with a figure that follows from the task."""
     return _works_out(_last_clause(text), seen)
 
 
@@ -486,9 +486,10 @@ def asks_figure(task: str) -> bool:
 
 
 def lacks_figure(text: str, task: str) -> bool:
-    """Return whether a task asks how much, or for a total, and a text has no figure of its own.
+    """Return whether a text has no figure where a task asks how much.
 
-    An identifier is none, and neither is a figure of the task. A text that denies something needs none.
+    Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
+    text that denies something needs none.
     """
     if not asks_figure(task) and (len(text.split()) >= _MANY_WORDS or _AMOUNT.search(task) is None):
         return False
@@ -635,7 +636,7 @@ def _numbers_and_names(text: str) -> Iterable[str]:
 
 
 def _without_list_marks(text: str) -> str:
-    """Return a text without the numbers of its parts, within a line where there are several."""
+    """Return a text without the numbers before its parts, if they are several."""
     text = _LIST_MARK.sub(" ", text)
     return _NUMBERED.sub(" ", text) if len(_NUMBERED.findall(text)) > 1 else text
 

@@ -160,7 +160,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     seen, tools = _seen(state, context), _described(state, context)
     judgement = answer_check.judge_text(text, tools, seen)
-    lacks_figure = answer_check.lacks_figure(text, context.input.to_do)
+    lacks_figure = _lacks_figure(text, state, context)
     if lacks_figure:
         judgement = "announcement"
     if judgement == "answer":
@@ -260,10 +260,10 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
-    """Return whether a short answer about particular things is delivered without a call for it.
+    """Return whether a short answer is delivered without a call for it.
 
-    There was none at all, or none of a tool that a task calls for which asks how much. What can be worked out
-    from the task needs none.
+    It is about particular things. There was no call at all, or none of a tool that a task which asks how much
+    calls for. What can be worked out from the task needs none.
     """
     asked = context.input.to_do
     if proposal.call_id is None or len(proposal.text.split()) >= _LONG_ANSWER:
@@ -291,7 +291,7 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
 
 
 def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
-    """Return whether the task calls for a tool that was not used, beside those that were."""
+    """Return whether the task calls for a tool that was not used, too."""
     tools = {name: text for name, text in _described(state, context).items() if text}
     used = {name: text for name, text in tools.items() if state.ledger.counted.attempts.get(name)}
     unused = {name: text for name, text in tools.items() if name not in used}
@@ -387,7 +387,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if not figures and not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
             return Redirect(UNSUPPORTED, "The task asks for a total, and your answer has none. Work it out.")
-        if answer_check.lacks_figure(proposal.text, context.input.to_do):
+        if _lacks_figure(proposal.text, state, context):
             return Redirect(UNSUPPORTED, "The task asks for a figure, and your answer has none. Find it out.")
     if not figures:
         return None
@@ -397,6 +397,18 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out and say so; "
         f"what you are sure of, deliver with {FINAL_ANSWER}.",
     )
+
+
+def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
+    """Return whether the figure that is asked for is missing.
+
+    A text that says why a call failed needs none.
+    """
+    if not answer_check.lacks_figure(text, context.input.to_do):
+        return False
+    observed = (step for step in state.steps if step.type == "observation" and step.metadata is not None)
+    errors = [step.content for step in observed if step.metadata and step.metadata.success is False]
+    return not errors or not answer_check.explains(text, context.input.to_do, errors)
 
 
 def _says_other(figures: tuple[str, ...], state: KernelState) -> bool:

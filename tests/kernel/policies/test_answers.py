@@ -317,6 +317,19 @@ def hours_of(member: str) -> int:
     return {"w-a": 140, "w-b": 121}[member]
 
 
+@pytest.mark.parametrize("deliver", [say, answer])
+def test_an_answer_that_says_why_there_is_no_figure_is_taken(deliver: Callable[[str], Turn]) -> None:
+    @tool
+    def gauge(station: str) -> str:
+        """Level of a station."""
+        raise ConnectionError("the gauge is frozen")
+
+    model = ScriptedLLM(call("gauge", station="Alder"), deliver("The gauge is frozen."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
+    result = builder.with_tools(gauge).build().run_sync("How high is the water at Alder?")
+    assert (result.output, result.metadata.model_calls) == ("The gauge is frozen.", 2)
+
+
 def test_a_text_without_the_figure_ends_partial_however_often_it_comes() -> None:
     model = ScriptedLLM(*LOOKED_UP, forever(say("Done!")))
     builder = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
