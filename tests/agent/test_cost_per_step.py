@@ -22,7 +22,7 @@ from reactive_agents.testing import EventRecorder, ScriptedLLM
 
 pytestmark = pytest.mark.anyio
 
-EARLY, LATE, SAMPLE = 100, 1_000, 40
+EARLY, LATE, SAMPLE = 100, 2_000, 40
 COMPARED = (range(EARLY - SAMPLE, EARLY), range(LATE - SAMPLE, LATE))
 
 

@@ -15,7 +15,7 @@ from reactive_agents.core.errors import LLMErrors, RunCancelled, TaskError
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.engine import LifecycleHook, LifecycleHookRegistry
 from reactive_agents.testing import FakeTools, RecordingCostTracker, ScriptedLLM, call, forever, say
 from tests.support.engines import bench
@@ -90,7 +90,7 @@ def test_cancelling_from_many_threads_agrees_with_how_each_run_ended() -> None:
         outcomes: dict[str, Result[TaskResult, object]] = {}
         for name in names:
             begun.release()
-            outcomes[name] = await attempt(made.engine.conduct(made.task("Say done.", name)))
+            outcomes[name] = await made.engine.conduct(made.task("Say done.", name))
         return outcomes
 
     def cancel_each() -> None:
@@ -119,7 +119,7 @@ def test_runs_of_many_threads_share_one_engine() -> None:
         outputs = []
         for turn in range(10):
             task = made.task("Say 3.", f"t{number}-{turn}")
-            result = anyio.run(attempt, made.engine.conduct(task))
+            result = anyio.run(made.engine.conduct, task)
             outputs.append(result.unwrap().output or "")
         return outputs
 

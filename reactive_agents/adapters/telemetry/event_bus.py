@@ -73,7 +73,8 @@ class LocalEventBus:
     @property
     def wants_requests(self) -> bool:
         """Whether a handler of all runs reads the requests to models."""
-        return any(getattr(each.handler, "wants_requests", False) for each in self._of_all)
+        every = self._of_all
+        return bool(every) and any(getattr(each.handler, "wants_requests", False) for each in every)
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event; one that raises is logged."""
@@ -107,6 +108,13 @@ class LocalEventBus:
             delivering.remove(thread)
             if self._waiting:
                 self._waiting.pop(thread, None)
+
+    async def flush(self) -> None:
+        """Wait for the handlers of all runs that have such a method."""
+        for each in self._of_all:
+            flush = getattr(each.handler, "flush", None)
+            if inspect.iscoroutinefunction(flush):
+                await flush()
 
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call a handler with later events, or with those of one run.
