@@ -9,8 +9,8 @@ It makes the promises of the module for SQLite files, on a server that many mach
 * Connections are few, shared by the stores of a process, and borrowed for one transaction each, so that none
   is held while a model is asked. Every setting is made for its transaction alone, as poolers of connections
   between here and the server require.
-* A lost connection is replaced, and the transaction done again unless it may have been committed. A lost
-  server is a failure, and the next call connects again.
+* A lost connection is replaced, and the transaction done again unless it may have been committed. A server
+  that was there is waited for as long as a lock, since it may be restarted; then it is a failure.
 * Machines whose clocks differ agree on leases by the clock of the server, which each transaction reads.
 * Texts with NUL, which Postgres refuses, are stored with a mark in its place, and read as they were.
 * Each failure is a value, and a warning in the log ``reactive_agents``. No address is shown with a password.
@@ -53,7 +53,7 @@ _SEARCH_PATH = f"{SCHEMA}, public, extensions"  # the last two may have the type
 _LOCK_SLICE_MS = 500
 _STALLED_MS = 15_000  # a process that stands still within a transaction must not hold up the others
 _LONGEST_STATEMENT_MS = 60_000
-_PAUSE_S = 0.005
+_PAUSE_S, _AWAY_PAUSE_S = 0.005, 0.25
 _SOON = "SET LOCAL synchronous_commit = off"
 _CONNECTING = {
     "connect_timeout": 5,
@@ -86,7 +86,7 @@ class PostgresDatabase(Generic[_E]):
         url: the address, such as ``postgresql://user@host/database``, as libpq reads it.
         store: its tables; they are made or brought forward by the first use.
         error: makes the failure of a sentence and of the name of the operation.
-        patience_s: seconds to wait for other writers, 0 or more.
+        patience_s: seconds to wait for other writers, and for a server that is restarted, 0 or more.
         read_only: never write, and make no tables.
         more: tables that the store has besides its own.
 
@@ -128,6 +128,10 @@ class PostgresDatabase(Generic[_E]):
     async def write(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, on the server's disk when this ends."""
         return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
+
+    async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
+        """Do work that deletes, as by :meth:`write`; the server keeps its log by its own rules."""
+        return await self.write(operation, work, of=of)
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do the work as one transaction, without waiting for the server's disk."""
@@ -198,15 +202,18 @@ class PostgresDatabase(Generic[_E]):
         begin = _beginning(mode, lock, first)
         deadline = anyio.current_time() + self._patience_s
         while True:
+            pause_s = _PAUSE_S
             try:
                 outcome = await anyio.to_thread.run_sync(self._once, work, begin, limiter=limit.here())
             except _failures() as error:
-                return Failure(self._failed(operation, error))
+                if not self._pool.ready or not _is_away(error):  # a server that was there may be restarted
+                    return Failure(self._failed(operation, error))
+                outcome, pause_s = _Busy(error), _AWAY_PAUSE_S
             if not isinstance(outcome, _Busy):
                 return Success(outcome)
             if anyio.current_time() >= deadline:
                 return Failure(self._failed(operation, outcome.error))
-            await anyio.sleep(_PAUSE_S)
+            await anyio.sleep(pause_s)
 
     async def _on_this_loop(self, lent: _Lent, only: _Only, begin: str) -> Any:
         """Return the row of the statement, without a thread; the connection is given back.
@@ -427,10 +434,15 @@ def _told(error: Exception, place: str) -> str:
         return "is locked by another process"
     if "…" in place:
         return f"cannot be used: {_NOT_UNDERSTOOD}"
+    return f"cannot be reached: {said}" if _is_away(error) else f"cannot be used: {said}"
+
+
+def _is_away(error: Exception) -> bool:
+    """Return whether a server cannot be reached."""
+    library = _library()
+    errors = library.errors
     away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
-    if isinstance(error, away) or (isinstance(error, psycopg.OperationalError) and error.sqlstate is None):
-        return f"cannot be reached: {said}"
-    return f"cannot be used: {said}"
+    return isinstance(error, away) or (isinstance(error, library.OperationalError) and error.sqlstate is None)
 
 
 def is_made(url: str, store: Store) -> bool:

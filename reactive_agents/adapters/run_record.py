@@ -193,7 +193,10 @@ class Seal:
                 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
             except ImportError as error:
                 raise ValueError(f"encryption needs the extra 'durable' ({error})") from None
-            key = self._key() if callable(self._key) else self._key
+            try:
+                key = self._key() if callable(self._key) else self._key
+            except Exception as error:
+                raise ValueError(f"the function of its key raised {type(error).__name__}") from error
             if isinstance(key, str):
                 key = urlsafe_b64decode(key + "=" * (-len(key) % 4))
             if not isinstance(key, bytes) or len(key) != 32:
@@ -332,8 +335,11 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, status: RunStatus, result: str
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
+        held = self._leases.get(holder)
         self._leases.let_go(holder)
-        work = partial(_end, holder=holder, status=status, result=self._seal.close(result), now=self._now())
+        recent = () if held is None else held.recent_entries
+        sealed, now = self._seal.close(result), self._now()
+        work = partial(_end, holder=holder, status=status, result=sealed, now=now, recent=recent)
         return _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
 
     @effect
@@ -453,7 +459,7 @@ class SqliteRunRecord:
         """Delete a run, the runs of a user, or runs that ended before a time."""
         until = None if before is None else sqlite.microseconds(before)
         work = partial(_deleted, run_id=run_id, user=user, until=until)
-        return await self._file.write("delete", work)
+        return await self._file.erase("delete", work)
 
     # --- leases -------------------------------------------------------------------------------------------
 
@@ -507,7 +513,7 @@ def _claim(
         return RunClaim(evolve(known, status="cancelled"), "ended")
     file.execute(
         "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
-        " wanted = '', updated_us = ?, definition = ? WHERE id = ?",
+        " updated_us = ?, definition = ? WHERE id = ?",
         (holder, now + lease_us, now, json.dumps(dict(known.definition or run.definition)), row[0]),
     )
     begun = evolve(
@@ -515,7 +521,6 @@ def _claim(
         definition=known.definition or run.definition,
         attempt=known.attempt + 1,
         status="open",
-        order="",
     )
     return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
 
@@ -623,7 +628,10 @@ def _entries(file: sql.Transaction, *, run_id: RunId, seal: Seal) -> tuple[RunEn
         )
         parts.append(tuple(_entry_of(seal, *each) for each in rows))
         last = min(last, row[2])
-        row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (row[1],)).fetchone()
+        _, origin, last_shared = row
+        row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)).fetchone()
+        if row is None and last_shared:
+            raise ValueError(f"the run that {run_id} was forked from has been deleted")
     return tuple(each for part in reversed(parts) for each in part)
 
 
@@ -667,7 +675,19 @@ def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) 
     return held[1]  # type: ignore[no-any-return]
 
 
-def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
+def _end(
+    file: sql.Transaction,
+    *,
+    holder: str,
+    status: RunStatus,
+    result: str,
+    now: int,
+    recent: tuple[RunEntry, ...] = (),
+) -> RunOrder | None:
+    """Store the outcome, and the entries before it that a crash of the server has lost."""
+    latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
+    if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
+        _append(file, holder=holder, entries=recent)
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
         " WHERE holder = ? AND holder <> ''",

@@ -24,7 +24,7 @@ from reactive_agents.adapters.system import (
     cancel_on_sigterm,
     checked_redactor,
     end_on_sigterm_after,
-    result_heeding_signals,
+    interruptible_result,
 )
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
@@ -241,7 +241,7 @@ class ReactiveAgent(Generic[R, D]):
                 scope = portal.call(anyio.CancelScope)
                 with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
                     running = portal.start_task_soon(run_within, scope, blocked_seconds())
-                    results = result_heeding_signals(running)
+                    results = interruptible_result(running)
         else:
             results = anyio.run(run_on_this_thread)
         if not results:

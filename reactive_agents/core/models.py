@@ -78,7 +78,7 @@ class ModelResponse(Value):
         thinking: reasoning text that the provider exposed; empty when there is none.
         model: the model that answered, which may be a fallback.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
-        refused: the attempts before this answer that are, or may be, charged for and came to nothing.
+        refused: the attempts before this answer that failed and are, or may be, charged for.
         cached: it was recorded before, and took nothing; ``usage`` and ``cost_usd`` are of that time.
     """
 

@@ -21,6 +21,7 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 from attrs import evolve, frozen
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
@@ -50,12 +51,14 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunClaim, RunEntry, RunOrder, RunStatus
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.tasks import AgentResult, Task, TaskResult, TaskResultMetadata
+from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.effects import BRANCH, Branch, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
+from reactive_agents.engine.run_result import place_of_records, sub_run_of
+from reactive_agents.engine.services import CALLER
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.ports import Approver, Clock, RunRecord
@@ -117,7 +120,7 @@ class RunStopped(BaseException):
         error: the reason.
     """
 
-    def __init__(self, error: errors.RunInterrupted) -> None:
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused) -> None:
         super().__init__(error.message)
         self.error = error
 
@@ -180,10 +183,13 @@ class RunJournal:
         self.reader: RunRecord | None = None
         self._order: RunOrder = ""
         self._doubts: dict[ApprovalId, str] = {}
+        self._handled: dict[str, str] = {}
+        self._begun: dict[str, JsonObject] = {}
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
-        for each in entries:  # what comes after the step of a fork is done once more
-            if each.kind == "intent" and each.number <= self._shared and f"{each.key}=" not in self._entries:
+        again = [each for each in entries if each.number <= self._shared and _call_of(each)]
+        for each in again:  # a fork makes these calls once more, and what was approved was for the first time
+            if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
         self._used: set[str] = set()
         self._spent: dict[str, list[RunEntry]] = {}
@@ -329,6 +335,9 @@ class RunJournal:
             if body.get("tool") != made.call.name and not self.lenient:
                 difference = f"it calls {made.call.name} at {key}, and the record has {body.get('tool')}."
                 raise ReplayEnded(self.run_id, key, difference)
+            if "doubt" in body:  # its process may have died before anybody was told
+                self._tell(key, made, body["doubt"])
+            await self._take_in(body)
             return _outcome_of(body, made.call), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
@@ -340,6 +349,11 @@ class RunJournal:
             kept["result"] = encode(outcome.unwrap())
         else:
             kept["error"] = encode(outcome.failure(), errors.ToolErrors)
+        if key in self._handled:
+            kept["doubt"] = self._handled[key]
+        kept.update(self._begun.pop(key, {}))
+        if f"{key}/q1?" in self._entries:  # what people were asked is not published again
+            await self.flush()
         await self.keep(f"{key}=", "result", kept)
         return outcome, False
 
@@ -350,19 +364,46 @@ class RunJournal:
 
         async def intend() -> None:
             if key not in self._entries:
-                intent: JsonObject = {"tool": made.call.name, "arguments": made.call.arguments}
-                await self.keep(key, "intent", intent, durable=not made.repeatable)
+                await self.keep(key, "intent", _intent_of(made.call), durable=not made.repeatable)
+            else:
+                self._arrive(self._entries[key].at)
 
         approver = made.approver
         if made.needs_approval and approver is not None:
             approver = _IntendingApprover(approver, intend)
         elif not made.needs_approval:
             await intend()
-        token = BRANCH.set(branch.fork(key))
+        caller = CALLER.get()
+        own = None if caller is None else evolve(caller, sub_runs=[], recorded={})
+        token, above = BRANCH.set(branch.fork(key)), CALLER.set(own)
         try:
             return await made.execute(evolve(made.scope, call_key=self.call_key(key)), approver)
         finally:
+            CALLER.reset(above)
             BRANCH.reset(token)
+            if caller is not None and own is not None and own.sub_runs:
+                caller.take_in(own.sub_runs, own.recorded)
+                self._begun[key] = {
+                    "runs": [each.run_id for each in own.sub_runs if each.parent_run_id == self.run_id],
+                    "spent": {
+                        place: encode(parts, tuple[RunUsage, ...])
+                        for place, parts in own.recorded.items()
+                        if isinstance(place, str)
+                    },
+                }
+
+    async def _take_in(self, body: Mapping[str, Any]) -> None:
+        """Take in the runs that the tool of a recorded call began."""
+        caller, record = CALLER.get(), self.record or self.reader
+        if caller is None or record is None:
+            return
+        for run_id in body.get("runs", ()):
+            found = await attempt(record.find(RunId(run_id)))
+            run = found.unwrap() if isinstance(found, Success) else None
+            if run is not None and run.result:
+                caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
+        recorded = body.get("spent", {}).items()
+        caller.take_in((), {place: _decoded(parts, tuple[RunUsage, ...]) for place, parts in recorded})
 
     def call_key(self, key: str) -> str:
         """Return the idempotency key of the call of that name."""
@@ -390,10 +431,13 @@ class RunJournal:
     async def _asked_about(
         self, key: str, made: RecordedCall
     ) -> Result[ToolResult, errors.ToolErrors] | None:
-        question = f"{key}?"
+        tried = key
+        while f"{tried}!" in self._entries:  # it was made again, and that is in doubt as well
+            tried += "!"
+        question = f"{tried}?"
         told = Success(ToolResult(made.call.id, made.call.name, error=IN_DOUBT))
         answer = self._entries.get(f"{question}=")
-        request = _doubt_request(self.call_key(key), made)
+        request = _doubt_request(self.call_key(question), made)
         if self.in_doubt == "ask" and made.approver is not None:
             self._doubts[request.approval_id] = question
             await attempt(made.approver.decide(request))  # by way of ``ask``, which records the answer
@@ -411,12 +455,14 @@ class RunJournal:
             self._tell(key, made, "settled")
             return Success(ToolResult(made.call.id, made.call.name, given["value"]))
         if given.get("approved") is True:
+            await self.keep(f"{tried}!", "intent", _intent_of(made.call), durable=True)
             self._tell(key, made, "repeated")
             return None
         self._tell(key, made, "told")
         return told
 
     def _tell(self, key: str, made: RecordedCall, handling: Any) -> None:
+        self._handled[key] = handling
         if self.events is not None:
             call = made.call
             self.events.publish(ToolCallInDoubt, call.name, call.id, self.call_key(key), handling)
@@ -456,7 +502,8 @@ class RunJournal:
             if outcome:
                 await self._answer(f"{key}=", cast(JsonObject, encode(outcome[0].unwrap())))
             known = await self._fetched(f"{key}=")
-        assert known is not None
+        if known is None:
+            raise self._lost()
         self._arrive(known.at)
         body = _loaded(known)
         if doubt is not None and "value" in body:
@@ -470,12 +517,16 @@ class RunJournal:
 
         async def look(scope: anyio.CancelScope) -> None:
             pause_s = _FIRST_WAIT_S
+            await anyio.lowlevel.checkpoint()
+            await self.flush()
             while True:
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
                 try:
                     if await self._fetched(key) is not None:
                         break
+                    if self._order == "lost":
+                        raise self._lost()
                 except RunStopped as error:
                     stopped.append(error)
                     break
@@ -500,6 +551,14 @@ class RunJournal:
         added = await attempt(self.record.answer(self.run_id, entry))
         if not isinstance(added, Success):
             raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
+
+    async def flush(self) -> None:
+        """Wait until the events so far are stored."""
+        if self.events is not None:
+            await self.events.flush()
+
+    def _lost(self) -> RunStopped:
+        return RunStopped(errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message))
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
@@ -660,6 +719,7 @@ async def conduct_durably(
     caller = BRANCH.get()
     parent = caller.journal if isinstance(caller, RunBranch) else None
     record = engine.ports.record.value_or(None) or (None if parent is None else parent.record)
+    accept_changes = overrides.accept_changes or (parent is not None and parent.lenient)
     if run_id is None and parent is not None:
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
@@ -687,17 +747,22 @@ async def conduct_durably(
         )
     claim: RunClaim = claimed.unwrap()
     if claim.state == "ended":
+        if parent is not None:
+            _count_ended_run(engine, claim.run)
         return _ended_run(engine, task, claim.run)
-    refusal = _refusal(claim, run, overrides)
+    refusal = _refusal(claim, run, accept_changes=accept_changes)
     read = (
         Success(())
-        if refusal or (claim.state == "new" and claim.run.origin is None)
+        if refusal or (claim.state == "new" and not claim.run.origin_entries)
         else await attempt(record.entries(run_id))
     )
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
         await attempt(record.release(run_id, claim.holder))
+        if parent is not None:  # for its caller it would be a failed call, to be made otherwise
+            problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
+            raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
         return refused_run(engine, task, run_id, refusal)
     durability = engine.settings.durability
     journal = RunJournal(
@@ -707,7 +772,7 @@ async def conduct_durably(
         record=record,
         holder=claim.holder,
         in_doubt="tell" if durability is None else durability.in_doubt,
-        lenient=overrides.accept_changes or claim.run.origin is not None,
+        lenient=accept_changes or claim.run.origin is not None,
     )
     control.journal = journal
     engine = engine_of(engine, journal)
@@ -766,6 +831,7 @@ async def _conducted(
         outcome = await engine.conduct_phases(task, run_id, overrides, streaming=streaming, journal=journal)
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
+            await journal.flush()  # a run that has ended is not run again, so that its log lacks no event
             written = await attempt(record.end(run_id, holder, status, text))
             if not isinstance(written, Success):
                 raise RunStopped(errors.RunInterrupted(run_id, written.failure().message))
@@ -825,16 +891,16 @@ async def _claimed(
                 return Failure(found.failure())
             known = found.unwrap()
             held = known is not None and known.state in ("running", "paused", "waiting")
-            if known is not None and known.state == "waiting":
+            if known is not None and known.state != "running":
                 break  # whether its process still lives, the claim tells
 
 
-def _refusal(claim: RunClaim, run: RecordedRun, overrides: RunOverrides) -> errors.RunRefused | None:
+def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
     if claim.state == "new":
         return None
     if _other_task(claim.run.task, run.task):
         return errors.RunRefused(run.run_id, "has another task")
-    if overrides.accept_changes:
+    if accept_changes:
         return None
     differences = definition_changes(claim.run.definition, run.definition)
     if not differences:
@@ -874,6 +940,27 @@ def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[
         _, _, sequence, at = events.stamp()
         events.deliver(evolve(outcome.failure(), sequence=sequence, at=at))
     return outcome
+
+
+def _count_ended_run(engine: ExecutionEngine, run: RecordedRun) -> None:
+    """Count a run of another agent that ended before its caller was interrupted."""
+    caller, outcome = CALLER.get(), recorded_outcome(run)
+    if caller is None or isinstance(outcome, errors.RunRefused):
+        return
+    spent = (outcome.unwrap() if isinstance(outcome, Success) else outcome.failure()).metadata.models
+    caller.account.add(spent)
+    recorded = {place_of_records(engine.ports): spent} if engine.ports.cost_tracker else {}
+    caller.take_in(_ended_runs(run, caller.run_id, engine.settings.name), recorded)
+
+
+def _ended_runs(run: RecordedRun, parent: RunId, agent: str) -> tuple[SubRun, ...]:
+    """Return a run that has ended, after those that its tools began."""
+    outcome = recorded_outcome(run)
+    if isinstance(outcome, errors.RunRefused):
+        return ()
+    ended = outcome.unwrap() if isinstance(outcome, Success) else outcome.failure()
+    below = ended.sub_runs if isinstance(ended, TaskResult) else ()
+    return *below, sub_run_of(ended, parent, agent, run.task.input)
 
 
 def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, str]:
@@ -1030,13 +1117,25 @@ def _question_of(request: Any, kind: str | None = None) -> JsonObject:
     return {"kind": kind or kinds.get(type(request), "approval"), "request": encode(request)}
 
 
+def _intent_of(call: ToolCall) -> JsonObject:
+    return {"tool": call.name, "arguments": call.arguments}
+
+
+def _call_of(entry: RunEntry) -> str:
+    """Return the key of the tool call that an entry belongs to; empty for none."""
+    if entry.kind not in ("intent", "question", "answer"):
+        return ""
+    call, _, asked = entry.key.rpartition("/")
+    return call if asked.startswith("q") else entry.key.rstrip("?!=")
+
+
 def _doubt_request(key: str, made: RecordedCall) -> ApprovalRequest:
     scope, call = made.scope, made.call
     return ApprovalRequest(
         run_id=scope.run_id,
         task_id=scope.task_id,
         agent_id=scope.agent_id,
-        approval_id=ApprovalId(f"{key}?"),
+        approval_id=ApprovalId(key),
         call_id=call.id,
         tool_name=call.name,
         arguments=call.arguments,

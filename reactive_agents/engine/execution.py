@@ -179,6 +179,7 @@ class ExecutionEngine:
                 events,
                 services.redactor,
                 lambda: handle.content,
+                services.shown,
             )
         )
         owner = OWNER.set(owner_within(task))
@@ -393,6 +394,7 @@ class ExecutionEngine:
         )
         if journal is not None:
             journal.account, journal.events, journal.control = account, events, control
+            journal.follow(journal.run.order)  # a pause outlives its process
         started = ports.clock.monotonic()
         limit = settings.timeouts.run_s
         if handed is not None and handed.seconds is not None:

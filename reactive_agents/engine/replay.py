@@ -149,7 +149,7 @@ async def replay_run(
         BRANCH.reset(branch)
     events = tuple(bus.events)
     if stopped is not None:
-        told = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.reason
+        told = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.message
         ends_early = run.status not in ("open", "queued") and until is None
         if not told and ends_early:
             told = f"it goes on with {getattr(stopped, 'key', 'a call')}, where the recorded run ended"

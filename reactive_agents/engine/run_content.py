@@ -347,7 +347,8 @@ class RunContent:
         taken = [each for each in limits.media_types if contents.kind_of(each) in (part.kind, None)]
         found = reference.media_type
         if contents.kind_of(found) != part.kind or not any(fnmatchcase(found, each) for each in taken):
-            return _refuse(part, "kind", found, f"{part.kind}: {', '.join(taken) or 'none is taken'}")
+            expected = ", ".join(taken).replace("text/*", "text/* in UTF-8") or "none is taken"
+            return _refuse(part, "kind", found, f"{part.kind}: {expected}")
         return Success((reference, data))
 
     async def _bytes(self, part: Content) -> Result[bytes, TakingErrors]:

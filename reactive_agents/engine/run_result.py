@@ -12,6 +12,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.conversation import messages_of_run, without_instructions
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.governance import SpendingRecord
+from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import (
     ReasoningMetadata,
     ReasoningResult,
@@ -23,7 +24,7 @@ from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext, may_follow
-from reactive_agents.engine.services import EngineServices, RunHandle
+from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.reducers import record_actions
@@ -130,7 +131,7 @@ def spending_record(context: ExecutionContext, services: EngineServices) -> Spen
 
 def _unrecorded(services: EngineServices) -> tuple[RunUsage, ...]:
     """Return the usage that no run of its tools has recorded in the same place."""
-    recorded = services.handle.recorded.get(place_of_records(services), ())
+    recorded = services.handle.recorded.get(place_of_records(services.ports), ())
     if not recorded:
         return services.llm.models
     left = []
@@ -142,9 +143,9 @@ def _unrecorded(services: EngineServices) -> tuple[RunUsage, ...]:
     return tuple(left)
 
 
-def place_of_records(services: EngineServices) -> object:
+def place_of_records(ports: EnginePorts) -> object:
     """Return what tells the records of cost trackers apart: file or object."""
-    tracker = services.ports.cost_tracker.value_or(None)
+    tracker = ports.cost_tracker.value_or(None)
     return getattr(tracker, "place", "") or tracker
 
 
@@ -253,29 +254,20 @@ def record_sub_run(ended: TaskResult | TaskFailed, services: EngineServices) -> 
     caller, context = services.handle.caller, services.handle.context
     if caller is None:
         return
-    status: ReasoningStatus = "failed"
-    output, reason = None, ""
-    if isinstance(ended, TaskFailed):
-        reason = ended.error.message
-    else:
-        status, output, reason = ended.status, ended.text, ended.reason
-    record = SubRun(
-        context.run_id,
-        caller.run_id,
-        services.settings.name,
-        context.task.input,
-        status,
-        output,
-        reason,
-        ended.steps,
-        ended.metadata,
-    )
-    caller.sub_runs.extend((*services.handle.sub_runs, record))
+    own = sub_run_of(ended, caller.run_id, services.settings.name, context.task.input)
     recorded = dict(services.handle.recorded)
     if services.handle.reached.get("cost-track") == "done" and services.ports.cost_tracker:
-        recorded[place_of_records(services)] = services.llm.models
-    for place, parts in recorded.items():
-        caller.recorded[place] = (*caller.recorded.get(place, ()), *parts)
+        recorded[place_of_records(services.ports)] = services.llm.models
+    caller.take_in((*services.handle.sub_runs, own), recorded)
+
+
+def sub_run_of(ended: TaskResult | TaskFailed, parent: RunId, agent: str, task: str) -> SubRun:
+    """Return a run as one of those that the tools of another one began."""
+    if isinstance(ended, TaskFailed):
+        told: tuple[ReasoningStatus, str | None, str] = "failed", None, ended.error.message
+    else:
+        told = ended.status, ended.text, ended.reason
+    return SubRun(ended.run_id, parent, agent, task, *told, ended.steps, ended.metadata)
 
 
 def _own_results(reasoning: ReasoningResult, context: ExecutionContext) -> Mapping[str, str]:

@@ -131,6 +131,19 @@ Verdict: TypeAlias = Proceed | Redirect | Stop
 
 
 @frozen
+class Provenance:
+    """Texts that a run was shown, by their authors.
+
+    Attributes:
+        trusted: of the user and of the program.
+        sources: of strangers, by the names of where they come from.
+    """
+
+    trusted: tuple[str, ...]
+    sources: Mapping[str, str]
+
+
+@frozen
 class EarlierAttempt:
     """An earlier attempt at the same task in the same run that was not good enough.
 
@@ -198,6 +211,7 @@ class KernelInput:
         task: the task that the model is shown.
         user_task: the task in the user's words, where ``task`` has more, such as earlier answers and results:
             those are no source of a figure or an argument. Empty where ``task`` is that.
+        part: what is to be done of the task, such as the instruction of a plan's step; empty for all.
         settings: the settings of the agent's runs.
         instructions: the strategy's instructions; trusted text, part of the system prompt.
         memory: recalled by the memory service; shown as data.
@@ -240,6 +254,7 @@ class KernelInput:
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     user_task: str = ""
+    part: str = ""
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
@@ -247,6 +262,11 @@ class KernelInput:
     def asked(self) -> str:
         """Return the task in the user's words."""
         return self.user_task or self.task
+
+    @property
+    def to_do(self) -> str:
+        """Return what this run is to do: the task, or its part of that."""
+        return self.part or self.asked
 
 
 @frozen
@@ -265,6 +285,7 @@ class KernelContext:
         before_turns: those that are evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
+        callers: returns what the runs were shown whose tools began this one.
     """
 
     input: KernelInput
@@ -280,6 +301,7 @@ class KernelContext:
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
+    callers: Callable[[], tuple[Provenance, ...]] = tuple
     asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
     within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
@@ -379,6 +401,7 @@ class KernelServices:
         policies: asked before those of the run's options.
         counter: what knows the model's window and tokenizer.
         account: of the run, which its budget is held against; without one a kernel knows only what it spent.
+        callers: returns what the runs were shown whose tools began this one.
     """
 
     llm: LLM
@@ -391,6 +414,7 @@ class KernelServices:
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
     account: UsageAccount | None = None
+    callers: Callable[[], tuple[Provenance, ...]] = tuple
 
 
 @frozen

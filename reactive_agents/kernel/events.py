@@ -145,6 +145,12 @@ class RunEvents:
             if reader.is_behind:
                 await reader.ready()
 
+    async def flush(self) -> None:
+        """Wait until the events so far are stored, by handlers that store any."""
+        flush = getattr(self._bus, "flush", None)
+        if is_built_in(self._bus) and flush is not None:
+            await flush()
+
     @property
     def have_requests(self) -> bool:
         """Whether a reader wants the requests to models in the events."""
@@ -172,7 +178,7 @@ def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable
     return ask
 
 
-# --- What is told of a kernel run while it goes on. The only publisher of kernel events ---
+# --- Events of a kernel run. The only publisher of kernel events ---
 
 
 @frozen

@@ -152,6 +152,7 @@ def assemble_context(
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
         counter=services.counter,
+        callers=services.callers,
     )
 
 

@@ -78,6 +78,7 @@ class StrategyInput:
         key_prefix: of the keys of tool results; empty for that of the turn of the session.
         answer_form: the form of the run's answer; ``None`` for any text.
         parts: images, audio and documents of the task, which every model call about it has.
+        owner: whose what the run stores is, as the owner of a memory.
     """
 
     task_description: str
@@ -99,6 +100,7 @@ class StrategyInput:
     key_prefix: str = ""
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
+    owner: str = ""
 
     @property
     def config(self) -> ReasoningConfig:

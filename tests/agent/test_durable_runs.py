@@ -6,17 +6,30 @@ import json
 import sqlite3
 import subprocess
 import sys
+from collections import Counter
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import anyio
 import anyio.lowlevel
 import pytest
+from dependency_injector.providers import Object
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
+from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunInterrupted, RunRefused
-from reactive_agents.core.events import ApprovalRequested, RunContinued, TaskCompleted, ToolCallInDoubt
+from reactive_agents.core.events import (
+    AgentEvent,
+    ApprovalRequested,
+    RunContinued,
+    TaskCompleted,
+    ToolCallInDoubt,
+)
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_record import RunEntry, RunStatus
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
 
 pytestmark = pytest.mark.anyio
@@ -211,6 +224,76 @@ async def test_a_doubt_is_settled_while_the_run_waits_for_it(tmp_path: Path) -> 
     assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
 
 
+async def test_a_call_in_doubt_that_was_approved_is_asked_about_again_when_its_process_died_too(
+    tmp_path: Path,
+) -> None:
+    path, bank = tmp_path / "r.db", Bank(hangs_at=2)
+    await interrupted(path, bank, in_doubt="ask")
+    approved = agent(path, bank, ScriptedLLM(), in_doubt="fail")
+    with pytest.raises(AgentError):
+        await approved.run("Pay.", run_id="order-1")
+    await approved.runs.approve("order-1")
+    bank.hanging = anyio.Event()
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: approved.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()  # the payment is under way once more
+        group.cancel_scope.cancel()
+    bank.hangs_at = 0
+    with pytest.raises(AgentError) as stopped:
+        await approved.run("Pay.", run_id="order-1")
+    assert isinstance(stopped.value.error, RunInterrupted)
+    assert bank.numbers == [1]
+    assert [each.key for each in await approved.runs.questions()] == ["t2!?"]
+    await approved.runs.approve("order-1")
+    last = agent(path, bank, ScriptedLLM(answer("It is paid.")), in_doubt="fail")
+    assert (await last.run("Pay.", run_id="order-1")).output == "It is paid."
+    assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
+
+
+async def test_each_process_that_continues_the_run_reports_the_call_in_doubt(tmp_path: Path) -> None:
+    """The one before may have died before anybody was told."""
+    bank = Bank(hangs_at=2)
+    await interrupted(tmp_path / "r.db", bank)
+    bank.hangs_at, bank.hanging = 3, anyio.Event()
+    told: list[tuple[str, str]] = []
+
+    def note(event: AgentEvent) -> None:
+        if isinstance(event, ToolCallInDoubt):
+            told.append((event.key, event.handling))
+
+    second = agent(tmp_path / "r.db", bank, ScriptedLLM(call("pay", number=3)))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: second.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    third = agent(tmp_path / "r.db", bank, ScriptedLLM(*[answer("2 and 3 are in doubt.")] * 2))
+    third.subscribe(note)
+    await third.run("Pay.", run_id="order-1")
+    assert told == [("order-1:t2", "told"), ("order-1:t3", "told")]
+
+
+async def test_the_run_log_has_all_events_before_the_run_has_ended(tmp_path: Path) -> None:
+    """A run that has ended is not run again, so that its log would lack what was not written."""
+    log, there = tmp_path / "log.db", list[Counter[str]]()
+
+    class Record(SqliteRunRecord):
+        @effect
+        async def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Any:
+            with closing(sqlite3.connect(log)) as file:
+                there.append(Counter(kind for (kind,) in file.execute("SELECT kind FROM run_events")))
+            return await attempt(super().end(run_id, holder, status, result))
+
+    llm = ScriptedLLM(*[answer("It is said.")] * 2)
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning()
+    one = described.with_run_log(log).with_durability(tmp_path / "r.db").build()
+    one.container.memory.record.override(Object(Record(tmp_path / "r.db", clock=SystemClock())))
+    events = EventRecorder()
+    one.subscribe(events)
+    await one.run("Say it.", run_id="order-1")
+    assert there == [Counter(type(each).__name__ for each in events.events)]
+    assert there[0]["TaskCompleted"] == 1
+
+
 async def test_parallel_calls_are_each_done_once(tmp_path: Path) -> None:
     bank = Bank(hangs_at=2)
     llm = ScriptedLLM(calls(*(call("pay", number=number) for number in (1, 2, 3))))
@@ -288,6 +371,106 @@ async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differ
     accepted = changed(ScriptedLLM(*[answer("Payment 2 is in doubt.")] * 2))
     result = await accepted.run("Pay.", run_id="order-1", accept_changes=True)
     assert result.output == "Payment 2 is in doubt."
+
+
+@pytest.mark.parametrize("accepted", [False, True])
+async def test_a_run_of_another_version_of_a_sub_agent_is_refused_like_that_of_the_agent(
+    tmp_path: Path, accepted: bool
+) -> None:
+    bank = Bank(hangs_at=1)
+
+    def described(outer: ScriptedLLM, inner: ScriptedLLM, prompt: str) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(inner).with_reasoning()
+        payer = payer.with_tools(tool(idempotent=True)(bank.pay)).with_system_prompt(prompt)
+        clerk = ReactiveAgents.create().with_llm(outer).with_reasoning().with_tools(agent_tool(payer.build()))
+        return clerk.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(ScriptedLLM(call("payer", task="Pay 1.")), ScriptedLLM(call("pay", number=1)), "Pay.")
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay.", run_id="order-1"))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    bank.hangs_at = 0
+    done = ScriptedLLM(answer("1 is paid.")), ScriptedLLM(answer("Paid 1."))
+    changed = described(*done, "Pay at once.")
+    if accepted:
+        result = await changed.run("Pay.", run_id="order-1", accept_changes=True)
+        assert (result.output, bank.numbers) == ("1 is paid.", [1])
+    else:
+        with pytest.raises(AgentError) as refused:
+            await changed.run("Pay.", run_id="order-1")
+        error = refused.value.error
+        assert isinstance(error, RunRefused)
+        assert (error.run_id, error.differences) == ("order-1", ("Changed: instructions.",))
+        assert (await changed.runs.find("order-1")).state == "interrupted"
+
+
+class HangingRecord(SqliteRunRecord):
+    """A record that hangs before it adds the entry of a key, or the outcome of a run."""
+
+    def __init__(self, path: Path, hangs_at: str) -> None:
+        super().__init__(path, clock=SystemClock())
+        self.hanging = anyio.Event()
+        self._hangs_at = hangs_at
+
+    @effect
+    async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+        if run_id == "order-1" and entries[0].key == self._hangs_at:
+            self.hanging.set()
+            await anyio.sleep_forever()
+        return await attempt(super().append(run_id, holder, *entries, durable=durable))
+
+
+@pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
+@pytest.mark.parametrize("hands_over", [False, True])
+async def test_what_other_agents_spent_is_counted_once_over_restarts(
+    tmp_path: Path, hands_over: bool, hangs_at: str
+) -> None:
+    """Whether their runs ended before the crash, or their result is recorded."""
+
+    def described(folder: Path, outer: list[Any], inner: list[Any]) -> ReactiveAgent:
+        payer = ReactiveAgents.create().with_name("payer").with_llm(ScriptedLLM(*inner)).with_reasoning()
+        paying = payer.with_tools(tool(idempotent=True)(Bank().pay)).with_cost(folder / "cost.db").build()
+        clerk = ReactiveAgents.create().with_llm(ScriptedLLM(*outer)).with_reasoning()
+        clerk = clerk.with_tools(agent_tool(paying), tool(idempotent=True)(Bank().pay))
+        if hands_over:
+            clerk = clerk.with_handoffs(handoff(paying))
+        clerk = clerk.with_cost(folder / "cost.db").with_audit(folder / "audit.db")
+        return clerk.with_durability(folder / "r.db", recover=False).build()
+
+    last = call("transfer-to-payer", reason="Pay.") if hands_over else call("pay", number=2)
+    outer = [call("payer", task="Pay 1."), last, answer("All is paid.")]
+    inner = [call("pay", number=1), answer("Paid 1."), *[answer("All is paid.")] * hands_over]
+    results, stored = [], []
+    for name in ("whole", "interrupted"):
+        folder = tmp_path / name
+        folder.mkdir()
+        if name == "interrupted":
+            first = described(folder, outer, inner)
+            record = HangingRecord(folder / "r.db", hangs_at)
+            first.container.memory.record.override(Object(record))
+            async with anyio.create_task_group() as group:
+                group.start_soon(lambda one=first: one.run("Pay all.", run_id="order-1"))
+                await record.hanging.wait()
+                group.cancel_scope.cancel()
+            done = {"t1=": 1, "m2": 1, "t2=": 2}[hangs_at]
+            outer, inner = outer[done:], inner[2:]
+        one = described(folder, outer, inner)
+        results.append(await one.run("Pay all.", run_id="order-1"))
+        await one.aclose()
+        with closing(sqlite3.connect(folder / "cost.db")) as file:
+            stored.append(file.execute("SELECT sum(total_tokens) FROM spending_models").fetchall())
+        with closing(sqlite3.connect(folder / "audit.db")) as file:
+            bodies = [json.loads(body) for (body,) in file.execute("SELECT body FROM entries")]
+        stored[-1] += [each["action"] for each in bodies]
+    whole, resumed = results
+    assert stored[0] == stored[1]
+    assert resumed.metadata.model_calls == whole.metadata.model_calls
+    assert resumed.metadata.models == whole.metadata.models
+    assert [(each.agent, each.output) for each in resumed.sub_runs] == [
+        (each.agent, each.output) for each in whole.sub_runs
+    ]
+    assert len(whole.sub_runs) == 1 + hands_over
 
 
 def test_killed_at_boundaries_nothing_is_done_twice(tmp_path: Path) -> None:

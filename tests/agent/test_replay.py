@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from dependency_injector.providers import Object
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunRefused
+from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, answer, call, calls
 from tests.support.models import RuledLLM
@@ -167,6 +169,39 @@ async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     assert llm.requests[0].messages[-1].content.startswith("1") or "1" in str(llm.requests[0].messages[-2:])
 
 
+async def test_a_fork_that_makes_a_call_again_asks_for_approval_again(tmp_path: Path) -> None:
+    """What was approved was the call of the other run."""
+    asked: list[str] = []
+
+    def asking(llm: ScriptedLLM) -> ReactiveAgent:
+        async def approve(request: ApprovalRequest) -> bool:
+            asked.append(request.run_id)
+            return True
+
+        described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_approval(approve)
+        described = described.with_tools(tool(requires_approval=True)(sell.function))
+        return described.with_durability(tmp_path / "r.db", recover=False).build()
+
+    sold.clear()
+    sale = call("sell", item="apple"), answer("The apple is sold.")
+    await asking(ScriptedLLM(*sale)).run("Sell the apple.", run_id="r1")
+    other = asking(ScriptedLLM(sale[1]))
+    await other.runs.resume(await other.runs.fork("r1", at=2, into="r2"))
+    assert (asked, sold) == (["r1", "r2"], ["apple", "apple"])
+
+
+async def test_a_fork_of_a_run_that_was_deleted_is_refused(tmp_path: Path) -> None:
+    """Without the entries that it shares, it would do all of them again."""
+    other = await recorded(tmp_path / "r.db")
+    fork = await other.runs.fork("r1", at=4)
+    await other.runs.delete("r1")
+    with pytest.raises(AgentError) as refused:
+        await agent(tmp_path / "r.db", ScriptedLLM(*SCRIPT)).runs.resume(fork)
+    assert isinstance(refused.value.error, RunRefused)
+    assert "forked from has been deleted" in refused.value.error.message
+    assert sold == ["apple"]
+
+
 async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) -> None:
     await recorded(tmp_path / "r.db")
     llm = ScriptedLLM(answer("I sell nothing."))
@@ -183,6 +218,7 @@ async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) 
 async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) -> None:
     one = await recorded(tmp_path / "r.db")
     await one.runs.export("r1", tmp_path / "run.json")
+    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o600, "it has all that was said"
     player = RecordedRunPlayer(tmp_path / "run.json")
     tested = ReactiveAgents.create().with_llm(player).with_reasoning().with_tools(price, sell)
     played = tested.with_system_prompt("Be brief.").build()

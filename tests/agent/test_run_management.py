@@ -13,10 +13,20 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.core.errors import LLMErrors, RecordFailed, RunCancelled, RunRefused, ServiceMissing
+from reactive_agents.adapters.run_record import SqliteRunRecord
+from reactive_agents.adapters.system import SystemClock
+from reactive_agents.core.errors import (
+    LLMErrors,
+    RecordFailed,
+    RunCancelled,
+    RunInterrupted,
+    RunRefused,
+    ServiceMissing,
+)
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
@@ -30,7 +40,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
-from reactive_agents.core.run_record import RecordedRun
+from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import ScriptedLLM, answer, call
 
@@ -200,6 +210,72 @@ async def test_a_run_is_paused_and_goes_on_from_another_process(tmp_path: Path) 
     assert (await other.runs.wait("r1")).output == "Did 1."
 
 
+async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    await interrupt(agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), step), work.begun)
+    work.may_end.set()
+    other = agent(tmp_path / "r.db", ScriptedLLM())
+    await other.runs.pause("r1")
+    llm, paused = ScriptedLLM(answer("Did 1.")), anyio.Event()
+    later = agent(tmp_path / "r.db", llm, step)
+    later.subscribe(lambda event: paused.set() if isinstance(event, ExecutionPaused) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: later.runs.resume("r1"))
+        await paused.wait()
+        assert (llm.requests, work.done) == ([], [])
+        await other.runs.unpause("r1")
+    assert (await other.runs.wait("r1")).output == "Did 1."
+
+
+async def test_a_paused_run_whose_process_is_gone_is_taken_by_one_that_waits_for_it(tmp_path: Path) -> None:
+    work = Work()
+    step = tool(idempotent=True)(work.step)
+    first = agent(tmp_path / "r.db", ScriptedLLM(call("step", number=1)), step)
+    paused = anyio.Event()
+    first.subscribe(lambda event: paused.set() if isinstance(event, ExecutionPaused) else None)
+    second = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step)
+    taken = anyio.Event()
+    second.subscribe(lambda event: taken.set() if isinstance(event, ExecutionPaused) else None)
+    async with anyio.create_task_group() as group:
+        async with anyio.create_task_group() as process:
+            process.start_soon(lambda: first.run("Do it.", run_id="r1"))
+            await work.begun.wait()
+            await second.runs.pause("r1")
+            work.may_end.set()
+            await paused.wait()
+            group.start_soon(lambda: second.run("Do it.", run_id="r1"))
+            while (await second.runs.find("r1")).state != "paused":
+                await anyio.lowlevel.checkpoint()
+            process.cancel_scope.cancel()
+        await taken.wait()
+        await second.runs.unpause("r1")
+    assert (await second.runs.wait("r1")).output == "Did 1."
+
+
+async def test_a_run_that_waits_for_an_approval_ends_when_it_is_deleted(tmp_path: Path) -> None:
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    one = agent(tmp_path / "r.db", ScriptedLLM(call("send", to="Ann")), send, approval=True)
+    asked = asked_of(one)
+
+    async def delete() -> None:
+        await asked.wait()
+        await agent(tmp_path / "r.db", ScriptedLLM(), send).runs.delete("r1")
+
+    lost: list[object] = []
+    async with anyio.create_task_group() as group:
+        group.start_soon(delete)
+        try:
+            await one.run("Send.", run_id="r1")
+        except AgentError as error:
+            lost.append(type(error.error))
+    assert lost == [RunInterrupted]
+
+
 async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_path: Path) -> None:
     sent: list[str] = []
 
@@ -226,6 +302,39 @@ async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_pa
     second = agent(tmp_path / "r.db", ScriptedLLM(answer("Sent to Ann.")), send, approval=True)
     assert (await second.runs.resume("r1")).output == "Sent to Ann."
     assert sent == ["Ann"]
+
+
+async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_result(
+    tmp_path: Path,
+) -> None:
+    """A call with a recorded result asks nobody again, so that its log would lack what was not written."""
+    sent: list[str] = []
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    class Record(SqliteRunRecord):
+        @effect
+        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+            if entries[0].kind == "result":
+                with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+                    logged.extend(kind for (kind,) in file.execute("SELECT kind FROM run_events"))
+            return await attempt(super().append(run_id, holder, *entries, durable=durable))
+
+    logged: list[str] = []
+    llm = ScriptedLLM(call("send", to="Ann"), answer("Sent to Ann."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send)
+    described = described.with_approval(lambda request: True).with_run_log(tmp_path / "log.db")
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    one.container.memory.record.override(Object(Record(tmp_path / "r.db", clock=SystemClock())))
+    await one.run("Send.", run_id="r1")
+    assert [each for each in logged if each.startswith("Approval")] == [
+        "ApprovalRequested",
+        "ApprovalDecided",
+    ]
 
 
 @pytest.mark.parametrize("decision", ["approval", "denial"])
@@ -357,7 +466,7 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
     opened = keyed(ScriptedLLM(), lambda: urlsafe_b64encode(key).decode())
     assert (await opened.runs.wait("r1")).output == "The code is 4711."
     assert (await opened.runs.replay("r1")).difference == ""
-    for wrong in (None, bytes(32), b"short"):
+    for wrong in (None, bytes(32), b"short", lambda: {}["no key"]):
         with pytest.raises(AgentError) as refused:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)

@@ -109,6 +109,13 @@ class LocalEventBus:
             if self._waiting:
                 self._waiting.pop(thread, None)
 
+    async def flush(self) -> None:
+        """Wait for the handlers of all runs that have such a method."""
+        for each in self._of_all:
+            flush = getattr(each.handler, "flush", None)
+            if inspect.iscoroutinefunction(flush):
+                await flush()
+
     def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
         """Call a handler with later events, or with those of one run.
 

@@ -187,9 +187,13 @@ class SqliteRunLog:
                 self._writer.start()
                 atexit.register(self._at_exit)
 
+    async def flush(self) -> None:
+        """Write the events that wait."""
+        await anyio.to_thread.run_sync(self._write_waiting)
+
     async def aclose(self) -> None:
         """Write what waits, and close the file; the next event opens it again."""
-        await anyio.to_thread.run_sync(self._write_waiting)
+        await self.flush()
         await self._file.aclose()
 
     def _at_exit(self) -> None:
@@ -311,8 +315,8 @@ class SqliteRunLog:
     @effect
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
         """Delete the runs of a user, and those that they began; return their number."""
-        await anyio.to_thread.run_sync(self._write_waiting)
-        return await self._file.write("forget", partial(_forget, user=user), of="forget")
+        await self.flush()
+        return await self._file.erase("forget", partial(_forget, user=user), of="forget")
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
