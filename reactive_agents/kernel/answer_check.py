@@ -688,15 +688,16 @@ class _Known:
     def _follows(self, value: float, slack: float) -> bool:
         """Return whether a value can be worked out, within the rounding of its last digit."""
         numbers = list(self._numbers)
-        if self._reached is None:
-            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
-            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
         low, high = value - slack, value + slack
-        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
-            return True
+        if not self._sums:
+            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
         for part in self._sums:
             if any(_has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
                 return True
+        if self._reached is None:
+            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
+        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
+            return True
         return any(
             _has_between(self._reached, *sorted(ends))
             for each in numbers
