@@ -497,10 +497,7 @@ def lacks_figure(text: str, task: str) -> bool:
     words = text.lower().strip(" .!*").split()
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
-    told = _NUMBERED_STEP.sub(" ", text)
-    if len(_NUMBERED.findall(told)) > 1:
-        told = _NUMBERED.sub(" ", told)
-    figures = _NUMBER_ALONE.findall(told)
+    figures = _NUMBER_ALONE.findall(_without_list_marks(_NUMBERED_STEP.sub(" ", text)))
     return all(_occurs(each.lstrip("-+~#$€£"), task) for each in figures)
 
 
@@ -633,7 +630,13 @@ def _figures(text: str) -> Iterable[str]:
 
 
 def _numbers_and_names(text: str) -> Iterable[str]:
-    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_LIST_MARK.sub(" ", text)))
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_without_list_marks(text)))
+
+
+def _without_list_marks(text: str) -> str:
+    """Return a text without the numbers of its parts, within a line where there are several."""
+    text = _LIST_MARK.sub(" ", text)
+    return _NUMBERED.sub(" ", text) if len(_NUMBERED.findall(text)) > 1 else text
 
 
 def _numerals(text: str) -> Iterable[str]:
