@@ -309,10 +309,10 @@ _LOOK_S = 0.1
 
 
 def read_line() -> str:
-    """Return the next line of standard input; on a terminal no longer than the question waits.
+    """Return the next line of standard input.
 
-    A question that was given up, as with its run, must neither take the answer to the next one nor keep the
-    process from its end.
+    On a terminal it is awaited until the question is given up, as with its run: such a question must neither
+    take the answer to the next one nor keep the process from its end.
 
     Raises:
         BaseException: the cancellation of who waits for the answer.
