@@ -135,7 +135,9 @@ def answer(
 @runs.command()
 def prune(
     file: RecordOption,
-    days: Annotated[float, typer.Option("--days", metavar="N", min=0, help="Ended so many days ago.")],
+    days: Annotated[
+        float, typer.Option("--days", metavar="N", min=0, max=700_000, help="Ended so many days ago.")
+    ],
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete runs that ended long ago."""
