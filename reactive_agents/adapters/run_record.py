@@ -703,7 +703,7 @@ def _end(
     now: int,
     recent: tuple[RunEntry, ...] = (),
 ) -> RunOrder | None:
-    """Store the outcome, and the entries before it that a crash of the server has lost."""
+    """Store the outcome, and earlier entries that a crash of the server has lost."""
     latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
         _append(file, holder=holder, entries=recent)
