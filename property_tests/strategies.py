@@ -179,7 +179,7 @@ def values_of_field(field: attrs.Attribute[Any]) -> SearchStrategy[Any]:
     return numbers.filter(lambda value: accepts(field, value))
 
 
-_TEXTS = ("UTC", "Europe/Berlin", "22:00-07:00", "00:00-23:59")
+_TEXTS = ("UTC", "Europe/Berlin", "22:00-07:00", "00:00-23:59", "image/png")
 _PROBES = (-1e6, -1, 0, 1e-6, 0.5, 1, 2, 100, 200, 5_000, 1e6)
 
 

@@ -172,19 +172,19 @@ async def attempt_foreign(
             raise
         _log.warning("%s raised.", getattr(function, "__qualname__", function), exc_info=True)
         return BrokenContract(f"raised {type(error).__name__}: {error}")
-    match result:
-        case Success(value) if isinstance(value, expected):
+    if isinstance(result, Success):  # not a match statement, which takes three times as long
+        value = result.unwrap()
+        if isinstance(value, expected):
             return result
-        case Success(value):
-            return BrokenContract(f"returned Success({type(value).__name__}), expected {expected.__name__}.")
-        case Failure(error) if hasattr(error, "message"):
-            return result
-        case Failure(error):
-            kind = type(error).__name__
-            return BrokenContract(f"failed with {kind}, which is no typed error: {error!r:.100}")
-        case _:
-            kind = type(result).__name__
-            return BrokenContract(f"returned {kind}, expected Success({expected.__name__}) or a Failure.")
+        return BrokenContract(f"returned Success({type(value).__name__}), expected {expected.__name__}.")
+    if not isinstance(result, Failure):
+        kind = type(result).__name__
+        return BrokenContract(f"returned {kind}, expected Success({expected.__name__}) or a Failure.")
+    failed = result.failure()
+    if hasattr(failed, "message"):
+        return result
+    kind = type(failed).__name__
+    return BrokenContract(f"failed with {kind}, which is no typed error: {failed!r:.100}")
 
 
 class Branch:

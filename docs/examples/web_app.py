@@ -3,12 +3,13 @@
 Prints:
 
     {'status': 'completed', 'answer': 'Hello Ada.'}
-    data: Hello
-    data: Ada.
+    data: "Hello "
+    data: "Ada."
 """
 
 from __future__ import annotations
 
+import json
 import socket
 import threading
 from collections.abc import AsyncIterator
@@ -18,8 +19,7 @@ import uvicorn
 from fastapi import FastAPI
 from fastapi.responses import StreamingResponse
 
-from reactive_agents import ReactiveAgents
-from reactive_agents.core.events import ModelTextStreamed
+from reactive_agents import ModelStreamRestarted, ModelTextRetracted, ModelTextStreamed, ReactiveAgents
 from reactive_agents.testing import ScriptedLLM, forever, say
 
 agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("Hello Ada.")))).build()
@@ -34,12 +34,14 @@ async def ask(question: str, user: str) -> dict[str, str | None]:
 
 @app.get("/stream")
 async def stream(question: str) -> StreamingResponse:
-    async def pieces() -> AsyncIterator[str]:
+    async def events() -> AsyncIterator[str]:
         async for event in agent.stream(question):
             if isinstance(event, ModelTextStreamed):
-                yield f"data: {event.text.strip()}\n\n"
+                yield f"data: {json.dumps(event.text)}\n\n"
+            elif isinstance(event, ModelTextRetracted | ModelStreamRestarted):
+                yield "data: null\n\n"  # the page begins again
 
-    return StreamingResponse(pieces(), media_type="text/event-stream")
+    return StreamingResponse(events(), media_type="text/event-stream")
 
 
 def main() -> None:
@@ -49,8 +51,7 @@ def main() -> None:
         thread.start()
         with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
             print(client.post("/ask", params={"question": "Who am I?", "user": "ada"}).json())
-            text = client.get("/stream", params={"question": "Who am I?"}).text
-            print("\n".join(line for line in text.splitlines() if line))
+            print(client.get("/stream", params={"question": "Who am I?"}).text.replace("\n\n", "\n").strip())
         server.should_exit = True
         thread.join()
 

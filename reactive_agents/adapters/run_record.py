@@ -478,7 +478,7 @@ class SqliteRunRecord:
         """Delete a run, the runs of a user, or runs that ended before a time."""
         until = None if before is None else sqlite.microseconds(before)
         work = partial(_deleted, run_id=run_id, user=user, until=until)
-        return await self._file.write("delete", work)
+        return await self._file.erase("delete", work)
 
     # --- leases -------------------------------------------------------------------------------------------
 

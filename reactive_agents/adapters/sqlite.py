@@ -251,6 +251,35 @@ class SqliteFile(Generic[_E]):
             return Failure(self._failed(operation, error))
         return Success(outcome) if not isinstance(outcome, _Locked) else await self.write(operation, work)
 
+    async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
+        """Do work that deletes, as by :meth:`write`, and empty the log of the file.
+
+        What was deleted is overwritten in the file at once, but stands in the log (``-wal``) until that is
+        emptied. Where the file is read for all of the patience, the log stays, and a warning tells so.
+        """
+        done = await self.write(operation, work, of=of)
+        if isinstance(done, Failure) or self._in_process:
+            return done
+        deadline = anyio.current_time() + self._patience_s
+        while not await anyio.to_thread.run_sync(self._log_emptied, limiter=self._one()):
+            if anyio.current_time() >= deadline:
+                _log.warning(
+                    "The log of the %s file %r has what was deleted until it is closed.",
+                    self._store.name,
+                    str(self.path),
+                )
+                break
+            await anyio.sleep(_PAUSE_S)
+        return done
+
+    def _log_emptied(self) -> bool:
+        with self._one_at_a_time:
+            try:
+                (busy, *_) = self._connected().execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+            except FAILURES:
+                return False
+            return not busy
+
     def _at_once(self, work: Work[_T]) -> _T | _Locked:
         in_use = _Locked(sqlite3.OperationalError("in use"))
         if self._connection is None or not self._one_at_a_time.acquire(blocking=False):

@@ -43,14 +43,27 @@ class SystemClock:
 
 
 def trace_headers() -> dict[str, str]:
-    """Return the headers that join a request to the trace under way."""
+    """Return the headers that join a request to the trace under way.
+
+    The server is chosen by a model: what the program has in its baggage, such as a user, is not for it.
+    """
     if "opentelemetry.trace" not in sys.modules:
         return {}
-    from opentelemetry.propagate import inject
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
     headers: dict[str, str] = {}
-    inject(headers)
-    return headers
+    TraceContextTextMapPropagator().inject(headers)
+    return {name: value for name, value in headers.items() if name == "traceparent"}
+
+
+def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
+    """Write a file that may hold secrets; a new one is for its owner alone.
+
+    Raises:
+        OSError: the file cannot be written.
+    """
+    with open(path, "w", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, 0o600)) as file:
+        file.write(text)
 
 
 class UlidSource:
@@ -226,7 +239,7 @@ def end_on_sigterm_after(cancel: Callable[[], object]) -> Iterator[None]:
         sys.exit(128 + signal.SIGTERM)  # the thread has blocked the signal
 
 
-def result_heeding_signals(future: Future[_Result]) -> _Result:
+def interruptible_result(future: Future[_Result]) -> _Result:
     """Wait for a future; signals meanwhile are handled within a second.
 
     Python calls them between two instructions of the main thread: one for a signal that arrives as it begins

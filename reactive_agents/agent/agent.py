@@ -24,7 +24,7 @@ from reactive_agents.adapters.system import (
     cancel_on_sigterm,
     checked_redactor,
     end_on_sigterm_after,
-    result_heeding_signals,
+    interruptible_result,
 )
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, value_or_raise
@@ -174,8 +174,7 @@ class ReactiveAgent(Generic[R, D]):
         return await self._conducted(*_value(self._run_of(task, options)))
 
     async def _conducted(self, ready: Task, changes: RunChanges) -> Any:
-        conducting = self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
-        outcome = await attempt(conducting)
+        outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
@@ -242,7 +241,7 @@ class ReactiveAgent(Generic[R, D]):
                 scope = portal.call(anyio.CancelScope)
                 with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
                     running = portal.start_task_soon(run_within, scope, blocked_seconds())
-                    results = result_heeding_signals(running)
+                    results = interruptible_result(running)
         else:
             results = anyio.run(run_on_this_thread)
         if not results:
@@ -280,8 +279,7 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(ready, Success):
             return Failure(ready.failure())
         made, changes = ready.unwrap()
-        conducting = self._engine.conduct(made, run_id=changes.run_id, overrides=changes.overrides)
-        outcome = await attempt(conducting)
+        outcome = await self._engine.conduct(made, run_id=changes.run_id, overrides=changes.overrides)
         return outcome.map(changes.present or self.present).alt(lambda failed: failed.error)
 
     @overload

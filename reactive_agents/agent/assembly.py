@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import sys
 from collections.abc import Iterable, Iterator, Mapping
 from functools import cache, partial
 from pathlib import Path
@@ -41,7 +40,6 @@ from reactive_agents.core.config import (
     is_postgres,
 )
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
-from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction
 from reactive_agents.kernel.context_window.previews import compile_query
@@ -435,7 +433,7 @@ def _tool_settings(
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s
     has_tools = bool(tools or components.toolsets)
-    protected = _protected_paths(config, components, tools.values()) if has_tools else frozenset[Path]()
+    protected = _protected_paths(config, components) if has_tools else frozenset[Path]()
     return Success(
         ToolSettings(
             tuple(tools.values()),
@@ -452,26 +450,15 @@ def _tool_settings(
 # --- files that tools do not write -----------------------------------------------------------------------
 
 
-def _protected_paths(
-    config: AgentConfig, components: AgentComponents, tools: Iterable[Tool]
-) -> frozenset[Path]:
-    """Return the files and folders that configure, record or make up the agent."""
+def _protected_paths(config: AgentConfig, components: AgentComponents) -> frozenset[Path]:
+    """Return the files and folders that configure or record the agent, and its servers' scripts."""
     stores = (config.memory, config.sessions, config.cost, config.audit, config.durability, config.run_log)
     places = [each.path for each in stores if each is not None]
     places += [config.model.profiles or IN_PROCESS, config.model.response_cache or IN_PROCESS]
     places += [each.known_tools or IN_PROCESS for each in config.mcp_servers]
     places += [name for each in config.mcp_servers for name in _files_of(each)]
-    sources = [group.source for group in components.toolsets]
-    functions = [each.function for source in (tuple(tools), *sources) for each in _several(source)]
-    named = (*config.tools, *config.handoffs, *components.handoffs)
-    modules = {each.partition(":")[0] for each in named if isinstance(each, str)}
-    modules.update(getattr(each, "__module__", None) or "" for each in functions)
     own = _kept_paths(os.fspath(state_directory(os.environ)))
-    return frozenset((*components.config_files, *own, *stored_paths(*places), *code_paths(*modules)))
-
-
-def _several(source: tuple[Tool, ...] | ContextFunction) -> tuple[Tool, ...] | tuple[ContextFunction]:
-    return (source,) if isinstance(source, ContextFunction) else source
+    return frozenset((*components.config_files, *own, *stored_paths(*places)))
 
 
 def stored_paths(*places: str) -> Iterator[Path]:
@@ -484,14 +471,6 @@ def stored_paths(*places: str) -> Iterator[Path]:
         yield Path(path)
         if os.path.islink(path):
             yield Path(os.path.realpath(path))
-
-
-def code_paths(*modules: str) -> Iterator[Path]:
-    """Yield the files of imported modules, and of the program itself."""
-    for name in ("__main__", *modules):
-        file = getattr(sys.modules.get(name), "__file__", None)
-        if file is not None:
-            yield from _kept_paths(file)
 
 
 @cache

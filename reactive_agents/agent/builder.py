@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
@@ -407,8 +408,17 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_components(toolsets=(*self.components.toolsets, toolset))
         return self._with_components(tools=(*self.components.tools, *static_tools(toolset)))
 
-    def with_mcp(self, *servers: McpServer) -> Self:
-        """Add the tools of MCP servers, which are started or reached before the first run."""
+    def with_mcp(
+        self,
+        *servers: McpServer,
+        filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
+    ) -> Self:
+        """Add the tools of MCP servers, which are started or reached before the first run.
+
+        Args:
+            filter: takes the ``RunContext`` and a definition of these servers, and returns whether the run
+                has the tool; sync or async.
+        """
         for server in servers:
             if not isinstance(server, McpServer):
                 return self._with_problem(InvalidConfig("mcp_servers", abbreviated(server), "an McpServer"))
@@ -417,6 +427,12 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
             return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
+        if filter is not None:
+            made = read_toolset((), keeps=filter)
+            if isinstance(made, Failure):
+                return self._with_problem(made.failure())
+            chosen = evolve(made.unwrap(), servers=frozenset(server.name for server in servers))
+            return self._with_components(toolsets=(*self.components.toolsets, chosen)).with_mcp(*servers)
         return self._evolve(mcp_servers=(*known, *servers))
 
     def with_workspace(self, path: str | Path) -> Self:
@@ -666,10 +682,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
             return Failure(self.problems[0])
-        with uncollected():
-            from reactive_agents.agent.assembly import assemble_agent  # with the container library
-
-        return assemble_agent(self.config, self.components)
+        return _assembly()(self.config, self.components)
 
     def _described(self) -> Result[AgentConfig, ConfigErrors]:
         if self.problems:
@@ -699,3 +712,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 external_tools=tuple(external),
             )
         )
+
+
+@cache
+def _assembly() -> Callable[[AgentConfig, AgentComponents], Result[ReactiveAgent[Any, Any], ConfigErrors]]:
+    """Return what makes agents, and import it with the container library for the first one."""
+    with uncollected():
+        from reactive_agents.agent.assembly import assemble_agent
+    return assemble_agent

@@ -12,6 +12,7 @@ from attrs import evolve, field, fields, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
+from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.validation import checked_options
 from reactive_agents.core.codec import abbreviated, decode, encode, from_json
@@ -84,12 +85,14 @@ class AgentConfig(RunSettings):
     def save(self, path: str | Path) -> None:
         """Write the configuration to a ``.json`` file, or as TOML to any other file.
 
+        A new file is for its owner alone, since it holds what MCP servers are given.
+
         Raises:
             OSError: the file cannot be written.
         """
         target = Path(path)
         text = self.to_json() if target.suffix == ".json" else self.to_toml()
-        target.write_text(text, encoding="utf-8")
+        write_for_owner(target, text)
 
     def _document(self) -> dict[str, Any]:
         keyless = evolve(self, model=evolve(self.model, api_key=None))

@@ -37,7 +37,7 @@ from reactive_agents.core.events import (
     TaskStarted,
 )
 from reactive_agents.core.json import Json
-from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.tasks import TaskResult, TypedResult
 from reactive_agents.kernel.answer_form import COULD_NOT
 from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
@@ -57,9 +57,6 @@ class OutputStream(Generic[T]):
 
     Each takes the place of the one before. Leaving the loop early cancels the run; on trio close it with
     :meth:`aclose`.
-
-    Attributes:
-        result: of the run, once the last value was given.
     """
 
     def __init__(
@@ -68,7 +65,7 @@ class OutputStream(Generic[T]):
         present: Callable[[TaskResult], Any],
         shape: Shape[Any] | None,
     ) -> None:
-        self.result: Any = None
+        self._result: Any = None
         self._outcome: Result[TaskResult, TaskFailed] | None = None
         self._events = stream(self._end)
         self._present = present
@@ -77,6 +74,18 @@ class OutputStream(Generic[T]):
 
     def __aiter__(self) -> AsyncGenerator[T]:
         return self._values
+
+    @property
+    def result(self) -> TypedResult[T]:
+        """The result of the run, once the last value was given.
+
+        Raises:
+            AttributeError: the run has not ended.
+        """
+        if self._result is None:
+            raise AttributeError("result: there is none before the last value was given")
+        result: TypedResult[T] = self._result
+        return result
 
     async def aclose(self) -> None:
         """Cancel the run, if it has not ended."""
@@ -100,13 +109,13 @@ class OutputStream(Generic[T]):
             failed = self._outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
         result = self._outcome.unwrap()
-        self.result = self._present(result)
-        if self.result.output is None:
+        self._result = self._present(result)
+        if self._result.output is None:
             calls = max(1, result.metadata.model_calls)
             missing = StructuredOutputError("output", result.reason, calls)
             error = ExecutionError(missing.message, result.task_id, "complete", missing)
             raise AgentError(error, result.steps, result.metadata, result.run_id)
-        yield self.result.output
+        yield self._result.output
 
     def _read(self, text: str) -> Any:
         if self._shape is None:

@@ -23,7 +23,6 @@ from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.agent import ReactiveAgent
 from reactive_agents.agent.assembly import (
     ResolvedAgent,
-    code_paths,
     compose_agent,
     resolve_agent,
     stored_paths,
@@ -202,10 +201,7 @@ def _resolve_domain(
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
-    functions = filter(None, (domain.describe, domain.deliver, domain.engage))
-    modules = (each.function.partition(":")[0] for each in functions)
-    files = (*stored_paths(config.memory), *code_paths(*modules))
-    own = evolve(own, config_files=(*own.config_files, *config_files, *files))
+    own = evolve(own, config_files=(*own.config_files, *config_files, *stored_paths(config.memory)))
     if domain.reminders:
         own = evolve(own, tools=(*own.tools, remind))
     if agent.name == AgentConfig().name:

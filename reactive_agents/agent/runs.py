@@ -15,9 +15,11 @@ from pathlib import Path
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
+import anyio.to_thread
 from attrs import define, field
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.agent.errors import AgentError
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.core import errors
@@ -374,11 +376,12 @@ class Runs(Generic[R]):
         return made.run_id
 
     async def export(self, run_id: str, path: str | Path) -> None:
-        """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays."""
-        document = await self.recording(run_id)
-        await anyio.Path(path).write_text(
-            json.dumps(document, ensure_ascii=False, indent=1), encoding="utf-8"
-        )
+        """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays.
+
+        A new file is for its owner alone.
+        """
+        text = json.dumps(await self.recording(run_id), ensure_ascii=False, indent=1)
+        await anyio.to_thread.run_sync(write_for_owner, path, text)
 
     async def recording(self, run_id: str) -> JsonObject:
         """Return a run as the JSON data that :meth:`export` writes."""
@@ -408,11 +411,11 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
-        return await attempt(self._engine.conduct(run.task, run_id=run_id, overrides=overrides))
+        return await self._engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         overrides = RunOverrides(deps, reserved=reserved, named=True)
-        return await attempt(self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides))
+        return await self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return _value(await attempt(self._record.entries(RunId(run_id))))

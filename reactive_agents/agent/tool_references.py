@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import inspect
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from pathlib import Path
 from types import CodeType, ModuleType
 from typing import Any, Protocol
 
@@ -39,10 +40,13 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     try:
         found: Any = importlib.import_module(module)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a module runs whatever it holds
-        missing = isinstance(error, ModuleNotFoundError)
-        return failed(f"{error}" if missing else f"importing it raised {type(error).__name__}: {error}")
+        if not isinstance(error, ModuleNotFoundError):
+            return failed(f"importing it raised {type(error).__name__}: {error}")
+        return failed(f"{error}{_place_hint(error.name or module)}")
     try:
         for attribute in path.split("."):
+            if attribute.startswith("__"):
+                return failed(f"{attribute} is none of its functions")
             found = getattr(found, attribute)
             if isinstance(found, ModuleType):
                 return failed(f"{attribute} is a module, which is named before the colon")
@@ -54,10 +58,19 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
     return Success(found)
 
 
+def _place_hint(missing: str) -> str:
+    """Return how a module of the working directory is found; the command does not look there by itself."""
+    top = Path(missing.partition(".")[0])
+    if not (top.is_dir() or top.with_suffix(".py").is_file()):
+        return ""
+    return "; it is in the working directory: set PYTHONPATH=. or run python -m reactive_agents"
+
+
 def _home_of(found: object) -> str | None:
-    """Return the module in which a function is defined; ``None`` for other objects."""
+    """Return the module in which a function or class is; ``None`` for other objects."""
     function = found.function if isinstance(found, Tool) else found
-    home = getattr(function, "__module__", None) if inspect.isroutine(function) else None
+    is_code = inspect.isroutine(function) or inspect.isclass(function)
+    home = getattr(function, "__module__", None) if is_code else None
     return home if isinstance(home, str) else None
 
 

@@ -6,13 +6,14 @@ A value out of its range raises ``ValueError`` at once.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from fnmatch import fnmatchcase
 from types import MappingProxyType
 from typing import Any, Final, Literal, TypeAlias, get_args
 
-from attrs import field, frozen
+from attrs import Attribute, field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
-from reactive_agents.core.content import ContentKind
+from reactive_agents.core.content import MEDIA_TYPES, PDF, ContentKind
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
@@ -25,6 +26,13 @@ _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
 _dollars = and_(ge(0.0), le(1e9))
 _days = and_(gt(0.0), le(36500.0))
+
+
+def _known_media_types(_: object, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
+    known = [each for types in MEDIA_TYPES.values() for each in types]
+    for pattern in value:
+        if not fnmatchcase(pattern, "text/*") and not any(fnmatchcase(each, pattern) for each in known):
+            raise ValueError(f"'{attribute.name}' must be of {', '.join(known)} and text/*: {pattern!r}")
 
 
 IN_PROCESS = ":memory:"
@@ -563,6 +571,9 @@ class ContextProfileOverrides(Value):
     max_answer_tokens: int | None = field(default=None, validator=optional(_positive))
 
 
+NO_PROFILE_OVERRIDES = ContextProfileOverrides()
+
+
 @frozen(eq=False, repr=False)
 class ContentConfig(Value):
     """Limits of images, audio and documents in tasks and tool results.
@@ -580,17 +591,8 @@ class ContentConfig(Value):
     max_bytes: int = field(default=20_000_000, validator=_positive)
     max_total_bytes: int = field(default=50_000_000, validator=_positive)
     max_parts: int = field(default=20, validator=_positive)
-    media_types: tuple[str, ...] = (
-        "image/png",
-        "image/jpeg",
-        "image/gif",
-        "image/webp",
-        "audio/wav",
-        "audio/mpeg",
-        "audio/flac",
-        "audio/ogg",
-        "application/pdf",
-        "text/*",
+    media_types: tuple[str, ...] = field(
+        default=(*MEDIA_TYPES["image"], *MEDIA_TYPES["audio"], PDF, "text/*"), validator=_known_media_types
     )
     fetch_s: float = field(default=30.0, validator=gt(0.0))
     allow_hosts: tuple[str, ...] = ()

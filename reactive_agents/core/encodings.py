@@ -1,6 +1,6 @@
 """Texts that are encoded within other texts.
 
-The codes are base64 and its relatives, codes of numbers, Morse, and data that is compressed.
+The codes are base64 and its relatives, codes of numbers, Morse, signs that are not seen, and compressed data.
 
 An encoded text is found by its alphabet, decoded from every alignment, and taken as a text when it reads as
 one. All work is linear in the length of the text, also where compressed data is much longer than its code.
@@ -12,6 +12,7 @@ import base64
 import binascii
 import re
 import string
+import sys
 import zlib
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -27,6 +28,17 @@ _NUMBERS = re.compile(r"(?:[01]{7,8}|[0-9]{2,3})(?:[\s,;:]{1,3}(?:[01]{7,8}|[0-9
 _NUMBER = re.compile(r"[0-9]+")
 _BASE32 = re.compile(r"[A-Z2-7]{16,}={0,6}")
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{10,}(?:\s{1,2}[A-Za-z0-9+/_-]{4,})*={0,2}")
+_SPACED_BASE64 = re.compile(r"(?<![A-Za-z0-9+/])(?:[A-Za-z0-9+/]{2,8} ){5,}[A-Za-z0-9+/]{2,8}={0,2}")
+_DIGIT = re.compile(r"[0-9]")
+_CODE_POINTS = re.compile(r"(?:U\+[0-9A-Fa-f]{4,6}[\s,;]{0,3}){6,}")
+_CHARACTERS = re.compile(
+    r"(?:(?:chr|char|chrw)\([0-9]{1,5}\)[\s+.&,|]{0,6}){6,}|(?:\\u[0-9]{2,5} ?\?){6,}",
+    re.IGNORECASE,
+)
+"""Of programs that put a text together, and of RTF."""
+_SELECTORS = re.compile("[\ufe00-\ufe0f\U000e0100-\U000e01ef]{6,}")
+_FIRST_SELECTORS, _MORE_SELECTORS = 0xFE00, 0xE0100 - 16
+_ZERO_WIDTH = re.compile("[\u200b-\u200d\u2060-\u2064\ufeff]{48,}")
 _BASE62 = re.compile(r"[A-Za-z0-9]{16,2000}")
 _UUENCODED = re.compile(r"begin [0-7]{3} [^\n]{0,80}\n((?:[ -`]{1,62}\n){1,4000})")
 _MORSE = re.compile(r"(?:[.\-–—−·•_]{1,6}[ /|]{1,12}){7,}[.\-–—−·•_]{0,6}")
@@ -139,6 +151,12 @@ def _all_encoded(text: str) -> Iterator[Encoded]:
             with suppress(ValueError):
                 read = bytes([int(number, base) for number in numbers]).decode("utf-8", "ignore")
                 yield Encoded(read, *found.span(), "number codes")
+    yield from _of_characters(text)
+    yield from unseen_texts(text)
+    for found in _SPACED_BASE64.finditer(text):
+        is_mixed = not (found[0].islower() or found[0].isupper()) and _DIGIT.search(found[0])
+        if is_mixed:  # words are not
+            yield from _readable(found, "base64", found[0].replace(" ", ""), _from_base64, 4)
     for found in _BASE32.finditer(text):
         yield from _readable(found, "base32", found[0].rstrip("="), _from_base32, 1)
     for found in _BASE64.finditer(text):
@@ -167,6 +185,33 @@ def _all_encoded(text: str) -> Iterator[Encoded]:
     for found in _MORSE.finditer(text):
         signs = _MORSE_SIGN.findall(found[0].translate(_MORSE_SIGNS))
         yield Encoded("".join(_MORSE_LETTERS.get(sign, "") for sign in signs), *found.span(), "Morse")
+
+
+def _of_characters(text: str) -> Iterator[Encoded]:
+    """Yield texts of which each character is named by a number."""
+    for pattern, base in ((_CODE_POINTS, 16), (_CHARACTERS, 10)):
+        for found in pattern.finditer(text):
+            numbers = re.findall(r"[0-9A-Fa-f]{4,6}" if base == 16 else r"[0-9]+", found[0])
+            read = "".join(chr(int(each, base)) for each in numbers if int(each, base) <= sys.maxunicode)
+            yield Encoded(read, *found.span(), "code points")
+
+
+def unseen_texts(text: str) -> Iterator[Encoded]:
+    """Yield the texts that signs without an appearance stand for."""
+    if text.isascii():
+        return
+    for found in _SELECTORS.finditer(text):
+        numbers_of = (
+            ord(each) - (_FIRST_SELECTORS if each < "\uffff" else _MORE_SELECTORS) for each in found[0]
+        )
+        yield Encoded(_as_text(bytes(numbers_of)), *found.span(), "variation selectors")
+    for found in _ZERO_WIDTH.finditer(text):
+        signs = sorted(set(found[0]))
+        if len(signs) == 2:
+            for zero in signs:
+                bits = "".join("0" if each == zero else "1" for each in found[0])
+                octets = (int(bits[at : at + 8], 2) for at in range(0, len(bits) - 7, 8))
+                yield Encoded(_as_text(bytes(octets)), *found.span(), "zero-width signs")
 
 
 def unwrapped(text: str, found: list[Encoded]) -> str:

@@ -135,7 +135,7 @@ class BudgetUnavailable(Value):
 
 
 RefusedAttempts: TypeAlias = tuple[RunUsage, ...]
-"""The attempts of a call that came to nothing and are, or may be, charged for, also those of fallbacks."""
+"""The failed attempts of a call that are, or may be, charged for, also those of fallbacks."""
 
 
 @frozen(eq=False, repr=False)

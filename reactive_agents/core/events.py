@@ -628,7 +628,7 @@ class ContextCompacted(Event):
 
 @frozen(eq=False, repr=False)
 class ContextLost(Event):
-    """The model's server read only a part of a prompt, and did not say so.
+    """The model's server silently read only a part of a prompt.
 
     The answer was dropped and the model asked again with less, where anything could be left out.
 
@@ -687,7 +687,7 @@ class ModelCallCompleted(Event):
         purpose: why it was asked.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
         duration_ms: wall-clock milliseconds, retries included.
-        refused: the attempts before the answer that are, or may be, charged for and came to nothing.
+        refused: the attempts before the answer that failed and are, or may be, charged for.
         cached: the answer was recorded before, and took neither tokens nor money.
         response: all that the model said; ``None`` unless a handler wants requests.
         model_call: that of its ``ModelCallStarted``; 0 where there was none.

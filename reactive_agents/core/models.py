@@ -12,7 +12,7 @@ from reactive_agents.core.model_settings import NO_SETTINGS, UNSET, ModelSetting
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import RunUsage, answer_usage
 from reactive_agents.core.usage import Usage as Usage
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import Value, computed
 
 FinishReason: TypeAlias = Literal["stop", "tool_calls", "length", "content_filter", "other"]
 Purpose: TypeAlias = str
@@ -69,7 +69,7 @@ class ModelRequest(Value):
         )
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class ModelResponse(Value):
     """A model's complete response.
 
@@ -78,7 +78,7 @@ class ModelResponse(Value):
         thinking: reasoning text that the provider exposed; empty when there is none.
         model: the model that answered, which may be a fallback.
         cost_usd: US dollars; ``None`` when the price of the model is unknown.
-        refused: the attempts before this answer that are, or may be, charged for and came to nothing.
+        refused: the attempts before this answer that failed and are, or may be, charged for.
         cached: it was recorded before, and took nothing; ``usage`` and ``cost_usd`` are of that time.
     """
 
@@ -92,7 +92,7 @@ class ModelResponse(Value):
     refused: tuple[RunUsage, ...] = ()
     cached: bool = False
 
-    @property
+    @computed
     def spent(self) -> tuple[RunUsage, ...]:
         """Return the usage of the call, attempt by attempt."""
         return (*self.refused, answer_usage(self.model, self.usage, self.cost_usd, cached=self.cached))

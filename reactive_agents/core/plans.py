@@ -52,7 +52,12 @@ class PlanStep(Value):
 
 @frozen(eq=False, repr=False)
 class Plan(Value):
-    """A goal and its steps. ``version`` grows by one with each change of the steps."""
+    """A goal and its steps.
+
+    Attributes:
+        version: grows by one with each change of the steps.
+        owner: whose task it is of, as the owner of a memory; empty for the agent's own.
+    """
 
     id: PlanId
     task_id: TaskId
@@ -66,3 +71,4 @@ class Plan(Value):
     updated_at: datetime
     total_tokens: int = 0
     total_cost: float = 0.0
+    owner: str = ""

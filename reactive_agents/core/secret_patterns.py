@@ -89,8 +89,8 @@ def _has_letter_and_digit(match: re.Match[str]) -> bool:
 # Every pattern takes time that is linear in the text: what may repeat without end begins after a prefix that
 # it cannot contain, or cannot fail any more once it is entered; all other repetitions are bounded.
 _VALUE = r"[^\s\"'\\,;&\[\]{}()<>]"
-_QUOTE = r"\\{0,3}[\"']?"
-_IS = rf"{_QUOTE}\s{{0,4}}(?::=|=>|[:=]){{1,2}}\s{{0,4}}{_QUOTE}"
+_QUOTE = r"(?:\\{0,3}[\"']?|%2[27])"
+_IS = rf"{_QUOTE}\s{{0,4}}(?:(?::=|=>|[:=]){{1,2}}|%3[AD])(?:\s|%20|\+){{0,4}}{_QUOTE}"
 
 _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     (
@@ -166,9 +166,29 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ("bot-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}", _always, ":aa"),
     (
         "webhook",
-        r"discord(?:app)?\.com/api/webhooks/[0-9]{1,20}/(?P<secret>[A-Za-z0-9_-]{20,})",
+        r"(?:discord(?:app)?\.com/api/webhooks/[0-9]{1,20}|webhook\.office\.com/webhookb2)/"
+        r"(?P<secret>[A-Za-z0-9_@/-]{20,})",
         _always,
-        "/api/webhooks/",
+        "/api/webhooks/ /webhookb2/",
+    ),
+    (
+        "password-hash",
+        r"\$(?:[156y]|2[aby]|argon2(?:id?|d))\$(?P<secret>[^\s:\"',;]{20,256})",
+        _always,
+        "$1$ $5$ $6$ $y$ $2a$ $2b$ $2y$ $argon2",
+    ),
+    (
+        "private-key",
+        r"Private-Lines: [0-9]{1,4}\s{1,4}(?P<secret>(?:[A-Za-z0-9+/=]{1,80}+\s{0,2}+){1,200}+)",
+        _always,
+        "private-lines",
+    ),
+    (
+        "recovery-phrase",
+        r"(?i:(?:seed|recovery|secret|mnemonic)[ -](?:phrase|words)\s{0,4}[:=]\s{0,4})"
+        r"(?P<secret>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})",
+        _always,
+        "seed recovery secret mnemonic",
     ),
     (
         "service-token",
@@ -177,14 +197,18 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         r"[A-Za-z0-9_-]{20,}|AT[AC]TT3[A-Za-z0-9_=-]{20,}|AGE-SECRET-KEY-1[A-Z0-9]{40,}"
         r"|(?<![A-Za-z0-9])(?:key-[0-9a-f]{32}|dapi[0-9a-f]{32}|pul-[0-9a-f]{40}|EAAA[A-Za-z0-9_-]{56,}"
         r"|[0-9a-f]{32}-us[0-9]{1,2}(?![A-Za-z0-9]))|[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{30,}"
-        r"|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}",
+        r"|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}|nfp_[A-Za-z0-9]{30,}|secret_[A-Za-z0-9]{43}"
+        r"|AKCp[A-Za-z0-9]{30,}|cmVmdGtuOj[A-Za-z0-9]{20,}|oauth:[a-z0-9]{30}(?![a-z0-9])|EAA[A-Za-z0-9]{60,}"
+        r"|access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",
         _always,
         "_v1_ shpat_ shpca_ shppa_ shpss_ lin_api_ lin_oauth_ dckr_pat_ sntrys_ glsa_ glc_ figd_"
         " sbp_ ntn_ pscale_"
         " hvs. hvb. hvr. dp.pt. dp.st. dp.ct. dp.sa. nrak- pmak- hrku- sq0atp- sq0csp-"
         " atatt3 atctt3"
-        " age-secret-key- key- dapi pul- eaaa -us .atlasv1. dt0",
+        " age-secret-key- key- dapi pul- eaa -us .atlasv1. dt0"
+        " nfp_ secret_ akcp cmvmdgtuoj oauth: access_token$",
     ),
+    ("service-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", _always, "pat"),
     ("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", _always, "sg."),
     ("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", _has_three_parts, "eyj"),
     (
@@ -207,7 +231,8 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ),
     (
         "url-parameter",
-        r"(?i:[?&](?:api_?key|key|token|access_token|sig|signature|secret|password|pwd|auth)=)"
+        r"(?i:[?&](?:api_?key|key|token|(?:access|refresh|id)_token|sig|(?:x-(?:amz|goog)-)?signature"
+        r"|x-amz-security-token|(?:client_)?secret|password|pwd|auth)=)"
         r"(?P<secret>[^&\s\"'#<>\[\]\\]{6,})",
         _always,
         "key= token= sig= signature= secret passw pwd= auth",
@@ -232,15 +257,64 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ),
     (
         "command-password",
-        r"\bsshpass\s{1,4}-p\s{0,4}[\"']?(?P<secret>[^\s\"']{3,128})",
+        r"\b(?:sshpass|(?:docker|podman|helm|az|oc)\s{1,4}login\b[^\n]{0,200}?)\s{1,4}-p\s{0,4}[\"']?"
+        r"(?P<secret>[^\s\"']{3,128})",
         _always,
-        "sshpass",
+        "sshpass login",
+    ),
+    (
+        "command-password",
+        r"(?:(?<!\S)-pass(?:in|out)?\s{1,4}pass:|\bhtpasswd\s{1,4}-[A-Za-z]{0,4}b[A-Za-z]{0,4}\s{1,4}\S{1,128}\s{1,4}"
+        r"\S{1,128}\s{1,4}|\blogin\s{1,8}\S{1,128}\s{1,8}password\s{1,8})(?P<secret>[^\s\"']{3,128})",
+        _always,
+        "pass: htpasswd passw",
+    ),
+    (
+        "command-password",
+        r"(?i:--[a-z-]{0,24}(?:password|passwd|passphrase|token|api-key|secret))\s{1,4}[\"']?"
+        rf"(?P<secret>{_VALUE}{{6,}})",
+        _has_letter_and_digit,
+        "passw passphrase token -key secret",
     ),
     (
         "named-value",
         rf"[\"'](?i:pwd|pass|passcode)\\{{0,3}}[\"']\s{{0,4}}:\s{{0,4}}{_QUOTE}(?P<secret>{_VALUE}{{3,}})",
         _always,
         "pwd pass",
+    ),
+    (
+        "named-value",
+        r";\s{0,4}(?i:pwd|password)\s{0,2}=\s{0,2}(?P<secret>[^;\s\"'/][^;\s\"']{3,128})",
+        _always,
+        "pwd passw",
+    ),
+    (
+        "named-value",
+        r"(?i:(?:password|passwd|passphrase|secret|token|api[_-]?key)[\w-]{0,10}(?:</key>\s{0,20}<string)?>)"
+        r"(?P<secret>[^<>\s]{4,256})</",
+        _has_letter_and_digit,
+        "passw passphrase secret token api",
+    ),
+    (
+        "named-value",
+        r"(?i:name=\\?\"[\w-]{0,40}(?:password|passwd|passphrase|secret|token|api_?key)\\?\")[^\n\\]{0,80}"
+        r"(?:\r?\n|\\r\\n){2}(?P<secret>[^\r\n\\]{3,256})",
+        _always,
+        "passw passphrase secret token api",
+    ),
+    (
+        "named-value",
+        r"(?i:(?:password|passwd|passphrase|secret|token|api[_-]?key)): {0,4}[|>][+-]?\s{1,20}"
+        rf"(?P<secret>{_VALUE}{{4,}})",
+        _has_digit,
+        "passw passphrase secret token api",
+    ),
+    (
+        "named-value",
+        r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|(?:API|ACCESS|PRIVATE)_KEY)=[\"']"
+        r"(?P<secret>[^\"'\n$<{]{6,256})",
+        _always,
+        "passw passphrase secret token _key",
     ),
     (
         "named-value",
@@ -251,9 +325,9 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ),
     (
         "named-value",
-        rf"(?i:[A-Za-z0-9][_-]token){_IS}(?P<secret>{_VALUE}{{12,}})",
+        rf"(?i:(?<![A-Za-z])token){_IS}(?P<secret>{_VALUE}{{12,}})",
         _has_letter_and_digit,
-        "_token -token",
+        "token",
     ),
     (
         "named-value",
@@ -265,10 +339,12 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
     ),
     (
         "named-value",
-        r"(?i:\b(?:api[ _-]?key|access[ _-]?token|password|passphrase)(?:\s{0,4}[:=]|\s{1,4}is)\s{1,4})"
+        r"(?i:(?<![A-Za-z])(?:api[ _-]?key|access[ _-]?token|password|passphrase|passwort|kennwort"
+        r"|mot de passe|contraseña|senha|parola|şifre|пароль|密码|密碼|パスワード)"
+        r"(?:\s{0,4}[:=：]\s{0,4}|\s{1,4}(?:is|lautet|ist|est|es)\s{1,4}))"
         rf"(?P<secret>{_VALUE}{{6,}})",
         _has_digit,
-        "api access passw passphrase",
+        "api access passw passphrase kennwort mot contrase senha parola şifre пароль 密码 密碼 パスワード",
     ),
 )  # fmt: skip
 

@@ -75,7 +75,7 @@ class RunSettings(Value):
     enable_audit: bool = False
     timeouts: config.TimeoutConfig = field(factory=config.TimeoutConfig)
     model_settings: ModelSettings = NO_SETTINGS
-    context_profile: config.ContextProfileOverrides = config.ContextProfileOverrides()
+    context_profile: config.ContextProfileOverrides = config.NO_PROFILE_OVERRIDES
     compression: config.ResultCompressionConfig = config.ResultCompressionConfig()
     required_tools: tuple[ToolRequirement, ...] = ()
     budget: BudgetConfig = BudgetConfig()

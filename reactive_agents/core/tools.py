@@ -108,7 +108,7 @@ class ToolDefinition(Value):
         return types
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class ToolScope(Value):
     """The run and agent of a call, filled in by the caller of the tool service.
 

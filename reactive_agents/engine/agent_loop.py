@@ -15,6 +15,7 @@ from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed, S
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
+from reactive_agents.core.memory import owner_of
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import RunSettings
@@ -23,6 +24,7 @@ from reactive_agents.effects import Effect, attempt, effect, is_cancelled
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
+from reactive_agents.engine.memory import OWNER
 from reactive_agents.engine.requests import RunApprover, approver_of
 from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.run_tools import RunTools
@@ -163,6 +165,7 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
         key_prefix="" if services.overrides.handed is None else services.overrides.handed.key_prefix,
         answer_form=form_of_answers(services),
         parts=context.task.parts,
+        owner=owner_of(*OWNER.get()),
     )
 
 
@@ -180,6 +183,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter.map(CheckedCounter),
         account=services.llm.account,
+        callers=tuple if services.handle.caller is None else services.handle.caller.shown,
     )
     return StrategyServices(kernel, services.llm, plans=ports.plans)
 

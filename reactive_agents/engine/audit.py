@@ -19,7 +19,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.effects import Effect, attempt, effect, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
-from reactive_agents.engine.lifecycle import publish_failure
+from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import AuditLog
@@ -129,9 +129,7 @@ async def append_denial(call: ToolCall, error: ToolNotApproved, services: Engine
 # --- the start of a run ---
 
 
-async def audit_start(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
     """Append the entry of a run that begins, so that one without an end shows.
 
     Where auditing is required, nothing happens before it is written: fails with ``ExecutionError``, and a run
@@ -139,15 +137,15 @@ async def audit_start(
     but that of a durable run before anything else, as all that is recorded.
     """
     if not services.ports.audit:
-        return Success(context)
-    required = services.settings.requires("audit")
+        return DONE
+    context, required = services.handle.context, services.settings.requires("audit")
     if required or services.journal is not None:
         entered = await append_entry(START, services, subject="", detail="")
         if isinstance(entered, Success):
-            return Success(context)
+            return DONE
         error = context.failure_of("audit")(entered.failure())
         publish_failure("audit", error, services, fatal=required)
-        return Failure(error) if required else Success(context)
+        return Failure(error) if required else DONE
     done = services.handle.start_entered = anyio.Event()
 
     async def enter() -> None:
@@ -160,7 +158,7 @@ async def audit_start(
             done.set()
 
     spawn_on_this_loop(enter)
-    return Success(context)
+    return DONE
 
 
 # --- Phase 9: one entry for the run ---

@@ -25,7 +25,7 @@ from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
@@ -49,17 +49,16 @@ def conversation_problem(task: Task) -> errors.TaskError | None:
     return None if problem is None else errors.TaskError(f"{problem}.", task.id)
 
 
-async def continue_conversation(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    """Return the context with the history that the run is shown.
+async def continue_conversation(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
+    """Put the history that the run is shown into its context.
 
     Waits for earlier runs of the session, until the deadline at most. Fails with ``ExecutionError``: without
     its history a run would answer another question than it was asked.
     """
-    task, handed = context.task, services.overrides.handed
+    context, handed = services.handle.context, services.overrides.handed
+    task = context.task
     if task.session is None and not task.history and handed is None:
-        return Success(context)
+        return DONE
     size = _history_size(context.selected_model, services.settings, services.ports, services.llm)
     history = conversation.History(conversation.without_instructions(task.history))
     if handed is not None:
@@ -89,12 +88,12 @@ async def continue_conversation(
             return Failure(context.failure_of("bootstrap")(begun.failure()))
         services.handle.session = key
         history = begun.unwrap()
-    services.handle.context = context = replaced(context, history=fit_history(history, size))
+    services.handle.context = replaced(context, history=fit_history(history, size))
     if history.holder and services.ports.handoffs:
         from reactive_agents.engine.handoffs import continue_handoffs
 
         continue_handoffs(history.holder, services)
-    return Success(context)
+    return DONE
 
 
 async def end_turn(result: TaskResult | None, services: EngineServices) -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -76,50 +76,51 @@ class Phase:
     repeatable: bool = False
 
 
-async def run_phase(
-    phase: Phase, context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
-    """Run a phase and return the context after it, or its error.
+DONE: Final[Result[None, RuntimeErrors]] = Success(None)
+"""A stage of the run has ended; the context after it is that of the run's handle."""
 
-    Without its service it is skipped.
+
+async def run_phase(phase: Phase, services: EngineServices) -> Result[None, RuntimeErrors]:
+    """Run a phase on the context of the run, which is the one after it at the end.
+
+    Without its service it is skipped. Fails with the error of the phase.
     """
-    state = AGENT_STATES[phase.name]
+    handle, events, hooks = services.handle, services.events, services.ports.hooks
+    context, name = handle.context, phase.name
+    state = AGENT_STATES[name]
     if context.agent_state == "failed":
         state = "failed"
     elif not may_follow(context.agent_state, state):
         return Failure(IllegalAgentState(context.agent_state, state))
-    context = replaced(context, phase=phase.name, agent_state=state)
-    handle, events, hooks = services.handle, services.events, services.ports.hooks
-    handle.phase = phase.name
-    handle.reached[phase.name] = "entered"
-    handle.context = context
+    handle.context = context = replaced(context, phase=name, agent_state=state)
+    handle.phase = name
     if phase.service is not None and phase.service(services.ports) is Nothing:
-        reason = "no service is provided"
-        handle.reached[phase.name] = "done"
-        events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
-        return Success(context)
-    events.publish(ExecutionPhaseEntered, phase.name)
-    if hooks.has(phase.name, "before"):
-        shown = await fire(phase.name, "before", context, services)
+        handle.reached[name] = "done"
+        events.publish(ExecutionPhaseSkipped, name, "no service is provided")
+        return DONE
+    handle.reached[name] = "entered"
+    events.publish(ExecutionPhaseEntered, name)
+    if hooks.has(name, "before"):
+        shown = await fire(name, "before", context, services)
         if not isinstance(shown, Success):
-            await fire_on_error(phase.name, context, shown.failure(), services)
-            return shown
+            await fire_on_error(name, context, shown.failure(), services)
+            return Failure(shown.failure())
         handle.context = context = shown.unwrap()
-    handle.reached[phase.name] = "begun"
+    handle.reached[name] = "begun"
     outcome: Result[ExecutionContext, RuntimeErrors]
     try:
-        outcome = await _run_body(phase, context, services)
+        body = phase.body if context.deadline is None else partial(_until_deadline, phase, context.deadline)
+        outcome = await body(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
-        outcome = Failure(phase_error(phase.name, error, context, services.ports))
-    handle.reached[phase.name] = "done"
-    if hooks.has(phase.name, "after") and isinstance(outcome, Success):
-        outcome = await fire(phase.name, "after", outcome.unwrap(), services)
-    match outcome:
-        case Success(after):
-            handle.context = after
-        case Failure(failed):
-            await fire_on_error(phase.name, context, failed, services)
-    return outcome
+        outcome = Failure(phase_error(name, error, context, services.ports))
+    handle.reached[name] = "done"
+    if hooks.has(name, "after") and isinstance(outcome, Success):
+        outcome = await fire(name, "after", outcome.unwrap(), services)
+    if not isinstance(outcome, Success):
+        await fire_on_error(name, context, outcome.failure(), services)
+        return Failure(outcome.failure())
+    handle.context = outcome.unwrap()
+    return DONE
 
 
 def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
@@ -154,15 +155,12 @@ def _lacking_service(error: BaseException, ports: EnginePorts) -> ServiceFailed 
     return None
 
 
-async def _run_body(
-    phase: Phase, context: ExecutionContext, services: EngineServices
+async def _until_deadline(
+    phase: Phase, deadline: float, context: ExecutionContext, services: EngineServices
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Run the phase's body until the deadline, but for at least ``grace_s`` seconds."""
-    if context.deadline is None:
-        return await phase.body(context, services)
-    seconds_left = context.deadline - services.ports.clock.monotonic()
-    seconds = max(seconds_left, services.settings.timeouts.grace_s)
-    with anyio.move_on_after(seconds):
+    seconds_left = deadline - services.ports.clock.monotonic()
+    with anyio.move_on_after(max(seconds_left, services.settings.timeouts.grace_s)):
         return await phase.body(context, services)
     message = f"The phase {phase.name} was cancelled at the time limit of the run."
     return Failure(ExecutionError(message, context.task_id, phase.name))

@@ -33,7 +33,7 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import continue_conversation
 from reactive_agents.engine.execution_control import StopRequest
 from reactive_agents.engine.guardrail import guard_output, guardrail
-from reactive_agents.engine.lifecycle import Phase, phase_error, publish_failure, run_phase
+from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_failure, run_phase
 from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING, cost_route
@@ -41,21 +41,19 @@ from reactive_agents.engine.run_result import as_partial, complete, partial_resu
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of
+from reactive_agents.kernel.termination import in_time
 
 _log = logging.getLogger("reactive_agents")
 
-Stage: TypeAlias = Callable[
-    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, errors.RuntimeErrors]]
-]
+Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, errors.RuntimeErrors]]]
+"""A part of the pipeline. It takes the context from the handle of the run, and leaves the new one there."""
 
 
 def stage_of(phase: Phase) -> Stage:
     """Return the stage of a phase, whose failure is published and may end the run."""
 
-    async def stage(
-        context: ExecutionContext, services: EngineServices
-    ) -> Result[ExecutionContext, errors.RuntimeErrors]:
-        outcome = await run_phase(phase, context, services)
+    async def stage(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
+        outcome = await run_phase(phase, services)
         if isinstance(outcome, Success):
             return outcome
         error = outcome.failure()
@@ -66,26 +64,24 @@ def stage_of(phase: Phase) -> Stage:
             or isinstance(error, errors.HookError | errors.IllegalAgentState | errors.VerificationFailed)
         )
         publish_failure(phase.name, error, services, fatal=fatal)
-        return Failure(error) if fatal else Success(services.handle.context)
+        return outcome if fatal else DONE
 
     return stage
 
 
-async def run_loop(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
+async def run_loop(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Run the agent loop, whose steps have their hooks around them one by one."""
+    handle = services.handle
     outcome: Result[ExecutionContext, errors.RuntimeErrors]
     try:
-        outcome = await agent_loop(context, services)
+        outcome = await agent_loop(handle.context, services)
     except Exception as error:  # noqa: BLE001 - a defect of a service that the loop reads
-        outcome = Failure(phase_error(services.handle.phase, error, context, services.ports))
-    match outcome:
-        case Success(after):
-            services.handle.context = after
-        case Failure(failed):
-            publish_failure(services.handle.phase, failed, services, fatal=True)
-    return outcome
+        outcome = Failure(phase_error(handle.phase, error, handle.context, services.ports))
+    if not isinstance(outcome, Success):
+        publish_failure(handle.phase, outcome.failure(), services, fatal=True)
+        return Failure(outcome.failure())
+    handle.context = outcome.unwrap()
+    return DONE
 
 
 async def _prepare(services: EngineServices) -> Result[EngineServices, errors.RuntimeErrors]:
@@ -95,31 +91,27 @@ async def _prepare(services: EngineServices) -> Result[EngineServices, errors.Ru
     """
     open_services, context = services.ports.open_services, services.handle.context
     if open_services is not None:
-        late = "The services were not open before the time limit of the run."
-        outcome: Result[object, errors.ServiceFailed] | BrokenContract = Failure(
-            errors.ServiceFailed(late, "services", "open")
-        )
-        with anyio.move_on_after(_left_s(services)):
-            outcome = await attempt_foreign(open_services, object)
-        if isinstance(outcome, BrokenContract):
-            message = f"Opening the services {outcome.problem}"
+        opened = await in_time(attempt_foreign(open_services, object), _left_s(services))
+        if isinstance(opened, BrokenContract):
+            message = f"Opening the services {opened.problem}"
             return Failure(errors.ExecutionError(message, context.task_id, "bootstrap"))
-        if not isinstance(outcome, Success):
-            return Failure(context.failure_of("bootstrap")(outcome.failure()))
+        if not isinstance(opened, Success):
+            late = "The services were not open before the time limit of the run."
+            error = errors.ServiceFailed(late, "services", "open") if opened is None else opened.failure()
+            return Failure(context.failure_of("bootstrap")(error))
     return await prepare_run(services)
 
 
 COMPLETE = Phase("complete", complete)
 
 
-async def run_complete(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
+async def run_complete(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Run the last phase.
 
     Its failure does not withhold the answer, unless a strict hook failed.
     """
-    outcome = await run_phase(COMPLETE, context, services)
+    context = services.handle.context
+    outcome = await run_phase(COMPLETE, services)
     if isinstance(outcome, Success):
         return outcome
     error, reasoning = outcome.failure(), context.reasoning
@@ -128,7 +120,9 @@ async def run_complete(
     if fatal or reasoning is None:
         return outcome
     reason = f"{reasoning.metadata.reason} The phase complete failed: {error.message}"
-    return Success(replaced(context, result=task_result(with_reason(reasoning, reason), context, services)))
+    result = task_result(with_reason(reasoning, reason), context, services)
+    services.handle.context = replaced(context, result=result)
+    return DONE
 
 
 ANSWERING: tuple[Stage, ...] = (
@@ -152,18 +146,18 @@ ENDING: tuple[Stage, ...] = (
 """The last four phases, which store and record the run."""
 
 
-async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, errors.RuntimeErrors] | None:
-    """Run the ten phases; return the context, the first fatal error, or ``None``.
+async def run_pipeline(services: EngineServices) -> Result[None, errors.RuntimeErrors] | None:
+    """Run the ten phases; return how they ended, with the first fatal error, or ``None``.
 
     ``None`` is that of a cancelled run."""
-    handle, control = services.handle, services.handle.control
-    answered: Result[ExecutionContext, errors.RuntimeErrors] | None = None
-    ended: Result[ExecutionContext, errors.RuntimeErrors] | None = None
+    control = services.handle.control
+    answered: Result[None, errors.RuntimeErrors] | None = None
+    ended: Result[None, errors.RuntimeErrors] | None = None
     with control.scope:
         prepared = await _prepare(services)
         if isinstance(prepared, Success):
             services = prepared.unwrap()
-            answered = await _run_stages(ANSWERING, handle.context, services)
+            answered = await _run_stages(ANSWERING, services)
         else:
             answered = Failure(prepared.failure())
         if control.answer() is None:
@@ -179,30 +173,25 @@ async def run_pipeline(services: EngineServices) -> Result[ExecutionContext, err
 
 
 async def _end(
-    answered: Result[ExecutionContext, errors.RuntimeErrors], services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    if not isinstance(answered, Success):
-        return answered
-    return await _run_stages(ENDING, answered.unwrap(), services)
+    answered: Result[None, errors.RuntimeErrors], services: EngineServices
+) -> Result[None, errors.RuntimeErrors]:
+    return await _run_stages(ENDING, services) if isinstance(answered, Success) else answered
 
 
 async def _run_stages(
-    stages: Iterable[Stage], context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
+    stages: Iterable[Stage], services: EngineServices
+) -> Result[None, errors.RuntimeErrors]:
     for stage in stages:
-        outcome = await stage(context, services)
-        match outcome:
-            case Success(after):
-                context = after
-            case Failure():
-                return outcome
-    return Success(context)
+        outcome = await stage(services)
+        if not isinstance(outcome, Success):
+            return outcome
+    return DONE
 
 
 async def _with_partial_outcome(
     request: StopRequest, services: EngineServices
-) -> Result[ExecutionContext, errors.RuntimeErrors]:
-    """Return the context of a stopped run with a checked partial outcome."""
+) -> Result[None, errors.RuntimeErrors]:
+    """Give the context of a stopped run a checked partial outcome."""
     handle = services.handle
     services.events.publish(ExecutionStopped, handle.phase, request.reason)
     # from any phase, the last four come next
@@ -212,14 +201,14 @@ async def _with_partial_outcome(
         outcome = await guard_output(partial, services)
         if not isinstance(outcome, Success):
             publish_failure(handle.phase, outcome.failure(), services, fatal=True)
-            return outcome
+            return Failure(outcome.failure())
         handle.context = outcome.unwrap()
     else:
         unverified = bool(services.ports.verifier) and context.verification is None
         reason = request.sentence("the verification of the answer" if unverified else "")
         reasoning = as_partial(context.reasoning, "stopped", reason)
         handle.context = replaced(context, reasoning=reasoning)
-    return Success(handle.context)
+    return DONE
 
 
 # --- the instructions and tools of one run, where functions of the program choose them ---

@@ -41,7 +41,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.summary import is_summary
 from reactive_agents.kernel.service_calls import call_service
@@ -58,21 +58,20 @@ _EXAMINED_HERE = 1_000_000
 """Bytes up to which a part is examined on the event loop."""
 
 
-async def take_content(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context with the content of its task and history stored.
+async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
+    """Store the content of the task and history of the run's context.
 
     Fails with ``ExecutionError``: without its content a run would answer another question than it was asked.
     """
+    context = services.handle.context
     task, history = context.task, context.history
     callers = _content_of_caller(services)
     if callers is not None:
         own = {part.label for part in task.parts}
         shown = [part for part in callers.shown_in(task.input) if part.label not in own]
         task = evolve(task, parts=(*task.parts, *shown)) if shown else task
-    if not (task.parts or history.parts or any(True for _ in contents.parts_in(task.history))):
-        return Success(context)
+    if not (task.parts or history.parts or (task.history and any(contents.parts_in(task.history)))):
+        return DONE
     content = content_of(services)
     if isinstance(content, ServiceMissing):
         return Failure(context.failure_of("bootstrap")(content))
@@ -87,8 +86,8 @@ async def take_content(
         return Failure(context.failure_of("bootstrap")(taken.failure()))
     text, parts = taken.unwrap()
     task = evolve(task, input=text, parts=parts, history=continued.unwrap())
-    services.handle.context = context = replaced(context, task=task, history=history)
-    return Success(context)
+    services.handle.context = replaced(context, task=task, history=history)
+    return DONE
 
 
 def content_of(services: EngineServices) -> RunContent | ServiceMissing:
@@ -348,7 +347,8 @@ class RunContent:
         taken = [each for each in limits.media_types if contents.kind_of(each) in (part.kind, None)]
         found = reference.media_type
         if contents.kind_of(found) != part.kind or not any(fnmatchcase(found, each) for each in taken):
-            return _refuse(part, "kind", found, f"{part.kind}: {', '.join(taken) or 'none is taken'}")
+            expected = ", ".join(taken).replace("text/*", "text/* in UTF-8") or "none is taken"
+            return _refuse(part, "kind", found, f"{part.kind}: {expected}")
         return Success((reference, data))
 
     async def _bytes(self, part: Content) -> Result[bytes, TakingErrors]:

@@ -155,7 +155,7 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
     reached = services.handle.reached
     begun_before = {phase.name for phase in CLOSING if reached.get(phase.name) == "begun"}
     try:
-        await _with_patience(_run_phases(context, services), services)
+        await _with_patience(_run_phases(services), services)
     finally:  # a task that is cancelled twice is not held up by a shield
         try:
             again = [
@@ -170,10 +170,10 @@ async def close_failed_run(context: ExecutionContext, services: EngineServices) 
             _publish_gaps(context, services)
 
 
-async def _run_phases(context: ExecutionContext, services: EngineServices) -> None:
+async def _run_phases(services: EngineServices) -> None:
     for phase in CLOSING:  # a failure is published, and the next phase runs nevertheless
         if phase.name not in services.handle.reached:
-            outcome = await run_phase(phase, context, services)
+            outcome = await run_phase(phase, services)
             if not isinstance(outcome, Success):
                 publish_failure(phase.name, outcome.failure(), services, fatal=False)
 

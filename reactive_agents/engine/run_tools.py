@@ -18,6 +18,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, CallSoon, attempt_foreign, effect
 from reactive_agents.engine.audit import append_denial
 from reactive_agents.engine.guardrail import check_text
@@ -60,7 +61,7 @@ class RunTools:
         making = partial(self._services.run_context, tool_call_id=call.id, retry=failed)
         events = self._services.events
         report = CallProgress(call, events, handle.control.call_soon) if events.are_read() else None
-        scope = evolve(scope, run_context=making, report=report)
+        scope = replaced(scope, run_context=making, report=report)
         try:
             executed = await self._execute(call, scope, approver)
         except BaseException:

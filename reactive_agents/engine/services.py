@@ -20,7 +20,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import ContextFunction, RunContext
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun
-from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.tools import ASK_USER, ToolResult
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect
@@ -28,9 +28,10 @@ from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.hooks import LifecycleHookRegistry
 from reactive_agents.kernel import KernelState, MeteredLLM, Policy, RunBudget, RunEvents
-from reactive_agents.kernel.context import UsageAccount
+from reactive_agents.kernel.context import Provenance, UsageAccount
 from reactive_agents.kernel.events import EventReader
-from reactive_agents.kernel.service_calls import ServiceFaults
+from reactive_agents.kernel.service_calls import ServiceFaults, definitions_of
+from reactive_agents.kernel.tool_execution import provenance
 from reactive_agents.ports import (
     LLM,
     Approver,
@@ -299,6 +300,7 @@ class Caller:
         events: of the run under way; its readers get theirs too.
         redactor: of its agent, for what is streamed to these.
         content: finds its images, audio and documents, which it may pass on.
+        shown: returns what it was shown, and what the runs were above it.
     """
 
     approver: Maybe[Approver]
@@ -311,6 +313,7 @@ class Caller:
     events: RunEvents
     redactor: Redactor | None = None
     content: Callable[[], RunContent | None] = lambda: None
+    shown: Callable[[], tuple[Provenance, ...]] = tuple
 
     @property
     def run_id(self) -> RunId:
@@ -396,3 +399,20 @@ class EngineServices:
             metadata=task.metadata,
             tags=task.tags,
         )
+
+    def shown(self) -> tuple[Provenance, ...]:
+        """Return what the run was shown until now, and what those above it were."""
+        handle, tools = self.handle, self.ports.tools.value_or(None)
+        task, memory = handle.context.task, handle.context.memory_context
+        results: dict[str, str] = {}
+        for state in handle.kernel_states.values():
+            results |= state.scratchpad
+        own = provenance(
+            (task.input, self.settings.system_prompt or ""),
+            handle.context.history,
+            results,
+            "" if memory is None else memory.text,
+            asks_user=tools is not None
+            and any(each.name == ASK_USER and each.external for each in definitions_of(tools)),
+        )
+        return (own, *(() if handle.caller is None else handle.caller.shown()))

@@ -35,6 +35,8 @@ _HORTATIVE = _table(
     "lasciatemi deixe-me deixa-me laat pozwól pozwólcie давайте давай позвольте hadi voyons regardons "
     "donnez-moi donne-moi dame deme dammi"
 )
+_LET = _table("let lass lassen laissez laat")
+"""They are about the speaker with a pronoun of it only: "let me", and not "let it rest"."""
 _WITH_SPEAKER = _table("i'll we'll i'd i'm would want able ready try can kann")
 """Signs of an intention where the speaker is the subject only."""
 _INTENT = _table(
@@ -89,6 +91,11 @@ _ABILITY = (
     | _UNAVAILABLE
 )
 """Auxiliaries and adjectives of being able and willing."""
+_I_CAN = _table(
+    "puedo podemos pude pudimos posso possiamo consigo conseguimos mogę możemy могу можем смог kann "
+    "können peux pouvons"
+)
+"""Forms of being able that are of the first person without a pronoun."""
 _LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
     "you your you'd you're sie ihnen ihr vous usted ustedes você u jij siz вы вам ти pan pani lei"
@@ -117,7 +124,8 @@ _ENDINGS = re.compile(
     r"|(?:y?[ae]c[ae]ğ[ıi]m|\S[ıiuü]yorum|\Sy?[ae]l[ıi]m|\S[ae]y[ıi]m)"  # Turkish
     r"|\S{2}[аеияую]ю|\S{3}[влнрж]ю|\S{3}жу)(?!\S)"  # Russian
 )
-_SIGNS = _SPEAKER | _HORTATIVE | _WITH_SPEAKER | _INTENT | _SEQUENCE | _WAIT | _FOLLOWING
+_INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
+_SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
 _PARTICIPLE = re.compile(r".{2,}(?:ing|[aei]ndo)\Z")
 _NO_PARTICIPLES = _table("nothing everything something anything during according including regarding king")
 _UNSPACED = re.compile(
@@ -185,6 +193,8 @@ def sign_of(
             return "faint" if _NUMBERED.match(clause.text) else None
     asked = set(_words(task))
     told = every - asked
+    if not _OBJECT & every:
+        told = told - _LET
     speaks = bool(_SUBJECT & every or _HORTATIVE & told or any(map(_has_early_object, clause.parts)))
     ordered = bool(_FOLLOWING & told)
     for number, words in enumerate(clause.parts):
@@ -193,7 +203,7 @@ def sign_of(
         is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1])
         at_end = () if is_told else words[-1:]  # "is on now" tells how it is, "until then" when
         ordered = ordered or bool({words[0], *at_end} & _SEQUENCE - asked)
-    signs = (_INTENT | _WITH_SPEAKER | _HORTATIVE) & told
+    signs = _INTENTIONS & told
     has_to = _HAS_TO.search(clause.text.lower()) is not None
     intends = bool(signs) or ordered or has_to
     waits = _WAIT & told and not negative and not _MEANWHILE.search(clause.text.lower())
@@ -225,22 +235,20 @@ def denies(text: str) -> bool:
     return read_clause(text).denies
 
 
-def refuses(clause: str) -> bool:
+def refuses(clause: Clause) -> bool:
     """Return whether the speaker says not to be able to do something."""
-    read = read_clause(clause)
-    speaks = bool(_SPEAKER & read.words and read.denies)
-    text = clause.lower().replace("’", "'")
-    return speaks and bool(_ABILITY & read.words or _LACKING.search(text))
+    if not (clause.denies and (_SPEAKER | _I_CAN) & clause.words):
+        return False
+    return bool(_ABILITY & clause.words or _LACKING.search(clause.text.lower().replace("’", "'")))
 
 
-def is_unavailable(clause: str, known: str) -> bool:
+def is_unavailable(clause: Clause, known: str) -> bool:
     """Return whether a clause says that something is not there or not possible.
 
     Args:
         known: texts whose words say so of their subject, as where a task asks whether a room is available.
     """
-    read = read_clause(clause)
-    return read.denies and bool(_UNAVAILABLE & read.words - set(_words(known)))
+    return clause.denies and bool(_UNAVAILABLE & clause.words - set(_words(known)))
 
 
 def act_of(description: str) -> str:
@@ -298,9 +306,9 @@ def says_whether(clause: str) -> bool:
     return bool(_WHETHER & set(_words(clause)[:1]))
 
 
-def is_courtesy(clause: str) -> bool:
+def is_courtesy(clause: str | Clause) -> bool:
     """Return whether a clause offers the reader more, under a condition."""
-    words = set(_words(clause))
+    words = clause.words if isinstance(clause, Clause) else set(_words(clause))
     return bool(words & _READER and words & _CONDITION)
 
 

@@ -86,7 +86,7 @@ def reason_without_form(name: str, problem: str, *, rejected: bool = False) -> s
     ``rejected``: whether it has, and was not accepted.
     """
     if rejected:
-        return f"{problem} Missing: an answer that is accepted."
+        return f"{problem.rstrip('.')}. Missing: an answer that is accepted."
     return f"The answer could not be made a {name}: {problem.rstrip('.')}. Missing: a {name}."
 
 

@@ -9,12 +9,12 @@ from typing import Any, Literal, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
-from returns.result import Result, Success
+from returns.result import Result
 
 from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.errors import KernelErrors, LLMErrors
+from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -74,28 +74,24 @@ class UsageAccount:
 
     def _sum(self) -> None:
         with self._lock:
-            new = self._new
-            self._models = by_model((*self._models, *new))
-            self._total = total_usage((self._total, *new))
+            self._models = by_model((*self._models, *self._new))
+            self._total = total_usage((RunUsage(), *self._models))
             self._new = []  # last: a reader in another thread waits until the sum is there
 
 
-def with_valid_usage(answer: Result[ModelResponse, LLMErrors]) -> Result[ModelResponse, LLMErrors]:
+def with_valid_usage(response: ModelResponse) -> ModelResponse:
     """Return a service's answer; tokens or a price that cannot be count as unknown.
 
     Counts are 0 or more, a price is a finite number of dollars, 0 or more.
     """
-    if not isinstance(answer, Success):
-        return answer
-    response = answer.unwrap()
     usage, cost_usd = response.usage, response.cost_usd
     counts = (usage.input_tokens, usage.output_tokens, usage.total_tokens)
     counts_fit = min(*counts, usage.cached_tokens, usage.cache_write_tokens) >= 0
     price_fits = cost_usd is None or 0.0 <= cost_usd < inf
     if counts_fit and price_fits:
-        return answer
+        return response
     usage = usage if counts_fit else Usage(reported=False)
-    return Success(evolve(response, usage=usage, cost_usd=cost_usd if price_fits else None))
+    return evolve(response, usage=usage, cost_usd=cost_usd if price_fits else None)
 
 
 @frozen
@@ -132,6 +128,19 @@ Verdict: TypeAlias = Proceed | Redirect | Stop
 
 
 # --- What a kernel is given: its input, its services, and the context that is frozen for the whole run ---
+
+
+@frozen
+class Provenance:
+    """Texts that a run was shown, by their authors.
+
+    Attributes:
+        trusted: of the user and of the program.
+        sources: of strangers, by the names of where they come from.
+    """
+
+    trusted: tuple[str, ...]
+    sources: Mapping[str, str]
 
 
 @frozen
@@ -202,6 +211,7 @@ class KernelInput:
         task: the task that the model is shown.
         user_task: the task in the user's words, where ``task`` has more, such as earlier answers and results:
             those are no source of a figure or an argument. Empty where ``task`` is that.
+        part: what is to be done of the task, such as the instruction of a plan's step; empty for all.
         settings: the settings of the agent's runs.
         instructions: the strategy's instructions; trusted text, part of the system prompt.
         memory: recalled by the memory service; shown as data.
@@ -244,6 +254,7 @@ class KernelInput:
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     user_task: str = ""
+    part: str = ""
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
@@ -252,8 +263,13 @@ class KernelInput:
         """Return the task in the user's words."""
         return self.user_task or self.task
 
+    @property
+    def to_do(self) -> str:
+        """Return what this run is to do: the task, or its part of that."""
+        return self.part or self.asked
 
-@frozen(slots=False)
+
+@frozen
 class KernelContext:
     """The context of a kernel run, passed unchanged to every step.
 
@@ -269,6 +285,7 @@ class KernelContext:
         before_turns: those that are evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
+        callers: returns what the runs were shown whose tools began this one.
     """
 
     input: KernelInput
@@ -284,12 +301,14 @@ class KernelContext:
     policies: tuple[Policy, ...]
     max_iterations: int
     counter: Maybe[TokenCounter] = Nothing
+    callers: Callable[[], tuple[Provenance, ...]] = tuple
     asked: tuple[Policy, ...] = field(init=False, eq=False, default=())
     within_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
 
     def __attrs_post_init__(self) -> None:
-        self.__dict__.update(_by_moment(self.policies, self))
+        for name, policies in _by_moment(self.policies, self).items():
+            object.__setattr__(self, name, policies)
 
     @property
     def approves(self) -> bool:
@@ -382,6 +401,7 @@ class KernelServices:
         policies: asked before those of the run's options.
         counter: what knows the model's window and tokenizer.
         account: of the run, which its budget is held against; without one a kernel knows only what it spent.
+        callers: returns what the runs were shown whose tools began this one.
     """
 
     llm: LLM
@@ -394,6 +414,7 @@ class KernelServices:
     policies: tuple[Policy, ...] = ()
     counter: Maybe[TokenCounter] = Nothing
     account: UsageAccount | None = None
+    callers: Callable[[], tuple[Provenance, ...]] = tuple
 
 
 @frozen

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from attrs import asdict, frozen
 
@@ -178,7 +178,7 @@ def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable
     return ask
 
 
-# --- What is told of a kernel run while it goes on. The only publisher of kernel events ---
+# --- Events of a kernel run. The only publisher of kernel events ---
 
 
 @frozen
@@ -197,75 +197,41 @@ class Compaction:
     problem: str
 
 
-def _silence(*_: object) -> None:
-    return None
+class _SilentEvents:
+    """The events of a run whose events nobody can read."""
+
+    answer: AnswerStream | None = None
+
+    def publish(self, *_: object, **__: object) -> None:
+        """Publish nothing."""
 
 
-@frozen
 class KernelHooks:
-    """Called by kernels and their runner; none of them can fail.
-
-    Attributes:
-        on_thought: the model said something.
-        on_action: a tool is about to be called.
-        on_observation: the tool's result is here.
-        on_done: the run has its output.
-        on_error: the run failed.
-        on_compacted: the transcript was made smaller.
-        on_context_lost: the model read only so many tokens of a request of so many bytes.
-        on_guidance: the model is steered before its next turn.
-        on_retracted: a policy turned down an answer that the model proposed.
-        on_turn: the model had a turn, with the answer that it proposes, or an empty text; ``None`` where
-            nothing is streamed.
-    """
-
-    on_thought: Callable[[KernelState, str], None]
-    on_action: Callable[[KernelState, ToolCall], None]
-    on_observation: Callable[[KernelState, ToolResult, str], None]
-    on_done: Callable[[KernelState], None]
-    on_error: Callable[[KernelState, KernelErrors | None], None]
-    on_compacted: Callable[[KernelState, Compaction], None] = _silence
-    on_context_lost: Callable[[KernelState, int, int], None] = _silence
-    on_guidance: Callable[[Guidance], None] = _silence
-    on_retracted: Callable[[KernelState, str], None] = _silence
-    on_turn: Callable[[str], None] | None = None
-
-
-noop_hooks = KernelHooks(_silence, _silence, _silence, _silence, _silence)
-"""Hooks that do nothing."""
-
-
-def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
-    """Return hooks that publish each kernel event once; silent ones without a bus.
+    """Called by kernels and their runner; publishes each kernel event once. None of them can fail.
 
     Args:
-        events: the run's events; ``None`` for none.
+        events: the run's events.
         kernel_pass: label of this kernel run, carried by its events.
     """
-    if events is None:
-        return noop_hooks
 
-    def publish_step(
-        state: KernelState,
-        *,
-        copied: tuple[str, ...] = (),
-        repairs: tuple[str, ...] = (),
-        **told: Any,
-    ) -> None:
-        kind = ReasoningStepCompleted
-        events.publish(
-            kind, state.strategy, state.iteration, kernel_pass, copied=copied, repairs=repairs, **told
-        )
+    __slots__ = ("_events", "_kernel_pass")
 
-    def on_thought(state: KernelState, thought: str) -> None:
-        publish_step(state, thought=thought)
+    def __init__(self, events: RunEvents, kernel_pass: str = "") -> None:
+        self._events = events
+        self._kernel_pass = kernel_pass
 
-    def on_action(state: KernelState, call: ToolCall) -> None:
-        publish_step(state, action=call.described, copied=call.copied, repairs=call.repairs)
+    def on_thought(self, state: KernelState, thought: str) -> None:
+        """Publish that the model said something."""
+        self._publish_step(state, thought=thought)
 
-    def on_observation(state: KernelState, result: ToolResult, shown: str) -> None:
-        publish_step(state, observation=shown)
-        events.publish(
+    def on_action(self, state: KernelState, call: ToolCall) -> None:
+        """Publish that a tool is about to be called."""
+        self._publish_step(state, action=call.described, copied=call.copied, repairs=call.repairs)
+
+    def on_observation(self, state: KernelState, result: ToolResult, shown: str) -> None:
+        """Publish the result of a tool, as the model is shown it."""
+        self._publish_step(state, observation=shown)
+        self._events.publish(
             ToolCallCompleted,
             result.tool_name,
             result.call_id,
@@ -276,8 +242,9 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
             result.result,
         )
 
-    def on_done(state: KernelState) -> None:
-        events.publish(
+    def on_done(self, state: KernelState) -> None:
+        """Publish the output of the run."""
+        self._events.publish(
             FinalAnswerProduced,
             strategy=state.strategy,
             answer=state.output or "",
@@ -287,33 +254,53 @@ def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> Ke
             total_tokens=state.tokens,
         )
 
-    def on_compacted(state: KernelState, compaction: Compaction) -> None:
-        events.publish(ContextCompacted, iteration=state.iteration, **asdict(compaction))
+    def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
+        """Publish nothing of a run that failed: its engine does."""
 
-    def on_context_lost(state: KernelState, sent_bytes: int, read_tokens: int) -> None:
+    def on_compacted(self, state: KernelState, compaction: Compaction) -> None:
+        """Publish that the transcript was made smaller."""
+        self._events.publish(ContextCompacted, iteration=state.iteration, **asdict(compaction))
+
+    def on_context_lost(self, state: KernelState, sent_bytes: int, read_tokens: int) -> None:
+        """Publish that the model read only so many tokens of a request of so many bytes."""
         reason = state.transcript.lost
         _log.warning("%s The rest of the prompt was lost.", reason)
-        events.publish(ContextLost, state.iteration, sent_bytes, read_tokens, reason)
+        self._events.publish(ContextLost, state.iteration, sent_bytes, read_tokens, reason)
 
-    def on_guidance(guidance: Guidance) -> None:
-        events.publish(GuidanceGiven, guidance.policy, guidance.text)
+    def on_guidance(self, guidance: Guidance) -> None:
+        """Publish that the model is steered before its next turn."""
+        self._events.publish(GuidanceGiven, guidance.policy, guidance.text)
 
-    def on_retracted(state: KernelState, policy: str) -> None:
-        proposal = state.proposal
-        if events.answer is not None:
-            events.answer.retract(policy)
+    def on_retracted(self, state: KernelState, policy: str) -> None:
+        """Publish that a policy turned down an answer that the model proposed."""
+        proposal, answer = state.proposal, self._events.answer
+        if answer is not None:
+            answer.retract(policy)
         elif proposal is not None and proposal.call_id is None and proposal.text.strip():
-            events.publish(ModelTextRetracted, policy)
+            self._events.publish(ModelTextRetracted, policy)
 
-    return KernelHooks(
-        on_thought,
-        on_action,
-        on_observation,
-        on_done,
-        _silence,
-        on_compacted,
-        on_context_lost,
-        on_guidance,
-        on_retracted,
-        None if events.answer is None else events.answer.settle,
-    )
+    @property
+    def on_turn(self) -> Callable[[str], None] | None:
+        """Publish the answer that a turn proposes; ``None`` where nothing is streamed."""
+        answer = self._events.answer
+        return None if answer is None else answer.settle
+
+    def _publish_step(
+        self,
+        state: KernelState,
+        *,
+        copied: tuple[str, ...] = (),
+        repairs: tuple[str, ...] = (),
+        **told: Any,
+    ) -> None:
+        step = state.strategy, state.iteration, self._kernel_pass
+        self._events.publish(ReasoningStepCompleted, *step, copied=copied, repairs=repairs, **told)
+
+
+noop_hooks = KernelHooks(cast("RunEvents", _SilentEvents()))
+"""Hooks that do nothing."""
+
+
+def build_kernel_hooks(events: RunEvents | None, *, kernel_pass: str = "") -> KernelHooks:
+    """Return hooks that publish each kernel event once; silent ones without a bus."""
+    return noop_hooks if events is None else KernelHooks(events, kernel_pass)

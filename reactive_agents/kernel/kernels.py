@@ -24,7 +24,7 @@ from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.announcements import begins_words
-from reactive_agents.kernel.call_parsing.response_calls import read_calls
+from reactive_agents.kernel.call_parsing.response_calls import calls_of
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window import token_estimate
 from reactive_agents.kernel.context_window.compaction import fitted, with_summary
@@ -62,7 +62,7 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
         return Failure(asked.failure())
     took_ms = (context.clock.monotonic() - started) * 1000
     state, request, response, estimate = asked.unwrap()
-    response, unmade = read_calls(response, request.tools, authorship(state, context))
+    response, unmade = await calls_of(response, request.tools, authorship(state, context))
     following = absorb_response(
         state, response, context.clock.now(), estimate, unmade=unmade, took_ms=took_ms
     )

@@ -598,10 +598,12 @@ class MeteredLLM:
     ) -> Result[ModelResponse, LLMErrors]:
         if not isinstance(answer, Success):
             return answer
-        problem = response_problem(answer.unwrap())
+        response = answer.unwrap()
+        problem = response_problem(response)
         if problem is not None:
             return self._broken(request, problem)
-        return with_valid_usage(answer).map(without_written_thinking)
+        checked = without_written_thinking(with_valid_usage(response))
+        return answer if checked is response else Success(checked)
 
     def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
         """Return the failure of a model service that violates its contract."""

@@ -107,16 +107,11 @@ async def run_kernel(
                 following = termination.stop_run(state, stop)
             case errors.PolicyFailed() | errors.OutputValidatorFailed() as error:
                 following = termination.fail_run(state, error)
-        match following:
-            case Success(state):
-                pass
-            case _:
-                return following
-    match await run_embedded_calls(state, context):
-        case Success(state):
-            return _finish(state, context)
-        case failed:
-            return failed
+        if not isinstance(following, Success):
+            return following
+        state = following.unwrap()
+    ended = await run_embedded_calls(state, context)
+    return _finish(ended.unwrap(), context) if isinstance(ended, Success) else ended
 
 
 def assemble_context(
@@ -157,6 +152,7 @@ def assemble_context(
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),
         max_iterations=options.max_iterations,
         counter=services.counter,
+        callers=services.callers,
     )
 
 
@@ -226,12 +222,11 @@ async def _take_step(
         missing = describe_missing(requirements_of(state, context), "a final answer")
         reason = f"The time limit of the run was reached. {missing}"
         return termination.stop_run(state, Stop("deadline", "partial", termination.last_words(state), reason))
-    match result:
-        case Success(following):
-            if following.status in TERMINAL and following.outcome is None:
-                result = Success(_with_outcome(following, context))
-        case Failure(error):
-            return _after_failure(state, context, error)
+    if not isinstance(result, Success):
+        return _after_failure(state, context, result.failure())
+    following = result.unwrap()
+    if following.status in TERMINAL and following.outcome is None:
+        result = Success(_with_outcome(following, context))
     return check_successor(state, result)
 
 

@@ -226,13 +226,13 @@ def check_successor(
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
     while the messages are not, loses its counts.
     """
-    match following:
-        case Success(new):
-            try:
-                return _checked(old, new, following)
-            except (TypeError, AttributeError) as error:
-                return _illegal(old, new, "state", f"a value is of a wrong type ({error})")
-    return following
+    if not isinstance(following, Success):
+        return following
+    new = following.unwrap()
+    try:
+        return _checked(old, new, following)
+    except (TypeError, AttributeError) as error:
+        return _illegal(old, new, "state", f"a value is of a wrong type ({error})")
 
 
 def _checked(

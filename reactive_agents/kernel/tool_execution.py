@@ -14,15 +14,16 @@ from typing import Never
 from attrs import evolve
 from returns.result import Result, Success
 
+from reactive_agents.core.conversation import History
 from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
-from reactive_agents.core.messages import ToolCall, UserMessage
+from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
 from reactive_agents.kernel.answer_check import Seen, unsupported_figures
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.call_parsing.response_calls import needs_care
-from reactive_agents.kernel.context import KernelContext
+from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_of
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
@@ -295,22 +296,16 @@ def mark_copied(
         return calls
     from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments
 
-    sources = _sources(state, context)
-    answers = [sources.pop(key) for key in _answers(sources, context)]
-    trusted = [context.input.asked, context.input.settings.system_prompt, *answers]
+    shown = (_shown(state, context), *context.callers())
     return tuple(
-        evolve(call, copied=copied_arguments(call.arguments, trusted, sources))
-        if _is_risky(call, context)
-        else call
+        evolve(call, copied=copied_arguments(call.arguments, shown)) if _is_risky(call, context) else call
         for call in calls
     )
 
 
 def texts_from_outside(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     """Return the tool results and notes that are not the user's own words."""
-    sources = _sources(state, context)
-    answers = set(_answers(sources, context))
-    return tuple(text for key, text in sources.items() if key not in answers)
+    return tuple(_shown(state, context, with_answers=False).sources.values())
 
 
 def call_needs_approval(call: ToolCall, state: KernelState, context: KernelContext) -> bool:
@@ -325,7 +320,7 @@ def call_needs_approval(call: ToolCall, state: KernelState, context: KernelConte
 def guards_written_calls(state: KernelState, context: KernelContext) -> bool:
     """Return whether a written call of any tool runs only with approval."""
     policy = context.input.settings.written_calls
-    return policy == "block" or (policy == "ask" and bool(_sources(state, context)))
+    return policy == "block" or (policy == "ask" and bool(texts_from_outside(state, context)))
 
 
 def why_blocked(call: ToolCall, context: KernelContext) -> str | None:
@@ -340,20 +335,51 @@ def _is_risky(call: ToolCall, context: KernelContext) -> bool:
     return definition is not None and (definition.risk == "high" or definition.requires_approval)
 
 
-def _answers(sources: Mapping[str, str], context: KernelContext) -> list[str]:
-    """Return the keys of results that are the user's own words: answers."""
-    asking = context.toolset.definition(ASK_USER)
-    if asking is None or not asking.external:
-        return []
-    return [key for key in sources if tool_of(key) == ASK_USER]
-
-
-def _sources(state: KernelState, context: KernelContext) -> dict[str, str]:
-    """Return the texts of strangers by the names of their sources."""
+def _shown(state: KernelState, context: KernelContext, *, with_answers: bool = True) -> Provenance:
+    given, asking = context.input, context.toolset.definition(ASK_USER)
+    own = {given.asked, *(message.content for message in given.history.messages)}
     notes = [
         message.content
         for message in context.prefix
-        if isinstance(message, UserMessage) and message.content != context.input.asked
+        if isinstance(message, UserMessage) and message.content not in own
     ]
-    found = {key: text for key, text in state.scratchpad.items() if ":" not in key}
-    return found | ({"recalled notes": "\n".join(notes)} if notes else {})
+    return provenance(
+        (given.asked, given.settings.system_prompt or ""),
+        given.history,
+        state.scratchpad,
+        "\n".join(notes),
+        asks_user=asking is not None and asking.external,
+        with_answers=with_answers,
+    )
+
+
+def provenance(
+    trusted: Sequence[str],
+    history: History,
+    results: Mapping[str, str],
+    notes: str,
+    *,
+    asks_user: bool,
+    with_answers: bool = True,
+) -> Provenance:
+    """Return what a run was shown, by its authors.
+
+    Args:
+        trusted: the task and the instructions.
+        results: of tools, by their keys.
+        notes: recalled, or about an earlier attempt.
+        asks_user: whether results of ``ask-user`` are the user's own words.
+        with_answers: whether earlier answers of the model count as sources, since they may quote one.
+    """
+    own, told = list(trusted), [history.earlier]
+    for message in history.messages:
+        is_reply = isinstance(message, ToolMessage) and asks_user and message.tool_name == ASK_USER
+        if isinstance(message, UserMessage) or is_reply:
+            own.append(message.content)
+        elif isinstance(message, ToolMessage) or with_answers:
+            told.append(message.content)
+    sources = {key: text for key, text in results.items() if ":" not in key}
+    if asks_user:
+        own += [sources.pop(key) for key in results if key in sources and tool_of(key) == ASK_USER]
+    sources |= {"the conversation": "\n".join(filter(None, told)), "recalled notes": notes}
+    return Provenance(tuple(own), {name: text for name, text in sources.items() if text})

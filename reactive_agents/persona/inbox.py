@@ -1,7 +1,7 @@
 """A worker for the queue of a persona: in order within a room, rooms side by side.
 
 The queue is in the persona's store, so that nothing that was accepted is lost with the process; any number of
-processes may work on one. This object takes events in, claims what is due, and says what came of it.
+processes may work on one. This object takes events in, claims what is due, and reports the outcome.
 """
 
 from __future__ import annotations

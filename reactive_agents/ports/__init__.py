@@ -176,7 +176,7 @@ class LLM(Protocol):
         not help; with ``AuthenticationFailed``, ``ContextOverflow``, ``RequestRejected`` or
         ``MalformedResponse`` when they could not. Within a run also with ``BudgetExceeded`` or
         ``BudgetUnavailable``: nothing was sent then. Answer and error list in ``refused`` the attempts that
-        came to nothing and are, or may be, charged for.
+        failed and are, or may be, charged for.
         """
         ...
 

@@ -151,7 +151,7 @@ class ReasoningService:
     ) -> None:
         """Record the outcome of a strategy, where outcomes are learned from.
 
-        A run that abstained tells something about its task, and nothing about the strategy.
+        An abstention is evidence about the task, not about the strategy.
 
         Args:
             verified: whether verification raised no objection; a success is a complete answer besides.

@@ -78,6 +78,7 @@ class StrategyInput:
         key_prefix: of the keys of tool results; empty for that of the turn of the session.
         answer_form: the form of the run's answer; ``None`` for any text.
         parts: images, audio and documents of the task, which every model call about it has.
+        owner: whose what the run stores is, as the owner of a memory.
     """
 
     task_description: str
@@ -99,6 +100,7 @@ class StrategyInput:
     key_prefix: str = ""
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
+    owner: str = ""
 
     @property
     def config(self) -> ReasoningConfig:
@@ -324,15 +326,15 @@ def reasoning_result(
     """
     unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)
-    spent = services.meter.usage.since(measure.spent)
+    now, before = services.meter.usage, measure.spent
     return ReasoningResult(
         strategy=strategy,
         steps=steps,
         output=output,
         metadata=ReasoningMetadata(
             duration=(services.kernel.clock.monotonic() - measure.started) * 1000,
-            cost=spent.cost_usd,
-            tokens_used=spent.usage.total_tokens,
+            cost=max(0.0, now.cost_usd - before.cost_usd),
+            tokens_used=now.tokens - before.tokens,
             steps_count=len(steps),
             confidence=confidence_in(status, course, confidence),
             iterations=iterations,

@@ -33,7 +33,7 @@ from reactive_agents.agent.errors import AgentError
 from reactive_agents.core import events
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun
+from reactive_agents.core.run_record import LoggedRun, LoggedRunFilter, RecordedRun
 from reactive_agents.server.runs import AgentService, Answer, LiveRun, RunRequest, question_id, shown_name
 from reactive_agents.server.web import (
     HEARTBEAT,
@@ -341,28 +341,39 @@ class _Pages:
             text=given.get("text"),
         )
         found = await self.library.runs(chosen)
-        return JsonText({"runs": [self._summary(each) for each in found]})
+        return JsonText({"runs": [await self._summary(each) for each in found]})
 
-    def _summary(self, run: Any) -> JsonObject:
-        return {**run_summary(run), "opened": self.library.is_opened(run.run_id)}
+    async def _summary(self, run: LoggedRun) -> JsonObject:
+        """Return what is listed of a run; the log alone knows not what one without an end does now."""
+        shown: JsonObject = {**run_summary(run), "opened": self.library.is_opened(run.run_id)}
+        if run.ended_at is None and not shown["opened"] and run.agent in self.service.agents:
+            found = await self._found(run.run_id)
+            if isinstance(found, LiveRun):
+                shown["status"] = found.status if found.run_id == run.run_id else run.status
+            elif found is not None:
+                shown["status"] = found.state
+        return shown
 
     async def run(self, request: Request) -> Response:
         """Answer with all that is shown of a run."""
         known = await self._known(request.path_params["run"])
         return JsonText(await self._document(known))
 
-    async def _document(self, known: KnownRun, after: int = 0) -> JsonObject:
-        """Return all that is shown of a run, or what changed after an event."""
+    async def _document(self, known: KnownRun, after: int = 0, *, is_first: bool = True) -> JsonObject:
+        """Return all that is shown of a run, or what changed after an event.
+
+        What can be done is in it for who asks first, also after a restart, and where it may change.
+        """
         timeline = known.timeline
         document = timeline.document(after)
-        is_settled = after > 0 and known.run.ended_at is None and "waiting" not in document
+        is_settled = not is_first and known.run.ended_at is None and "waiting" not in document
         drawn: dict[str, Json] = {}
         if document.get("plan"):
             drawn["plan"] = diagrams.plan_diagram(timeline.plan or {}).document()
         if document.get("tree"):
             drawn["tree"] = diagrams.tree_diagram(timeline.tree or {}).document()
         return {
-            "run": self._summary(known.run),
+            "run": await self._summary(known.run),
             "document": document,
             "diagrams": drawn,
             "children": list(run_document.place_children(timeline, known.children)),
@@ -385,7 +396,7 @@ class _Pages:
                 return
             ended = known.run.ended_at is not None or self.library.is_opened(run_id)
             if known.timeline.last > sent or is_first or ended:
-                document = await self._document(known, sent)
+                document = await self._document(known, sent, is_first=is_first)
                 sent, is_first, silent_s = known.timeline.last, False, 0.0
                 yield sse(json_bytes(document), event="changes", number=str(sent))
             if ended:
@@ -433,7 +444,7 @@ class _Pages:
         other = await self._known(request.path_params["other"])
         compared = run_document.compare(one.timeline, other.timeline)
         both = [
-            {"run": self._summary(each.run), "rows": each.timeline.document()["rows"]}
+            {"run": await self._summary(each.run), "rows": each.timeline.document()["rows"]}
             for each in (one, other)
         ]
         return JsonText({**compared, "runs": both})

@@ -164,7 +164,7 @@ def _leaves(children: Mapping[str | None, Sequence[str]]) -> list[str]:
 def _note_of_step(step: Mapping[str, Any]) -> str:
     if step["error"]:
         return str(step["error"])
-    return str(step["tool"] or step["kind"].replace("_", " "))
+    return f"{step['tool'] or step['kind'].replace('_', ' ')} · {step['status'].replace('_', ' ')}"
 
 
 def _note_of_thought(thought: Mapping[str, Any]) -> str:

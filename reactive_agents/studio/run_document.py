@@ -21,12 +21,18 @@ from difflib import SequenceMatcher
 from typing import Any, Literal, TypeAlias
 
 from attrs import define, field
+from returns.result import Success
 
+from reactive_agents.core import errors
+from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun
 from reactive_agents.core.texts import one_line
 
 RowState: TypeAlias = Literal["running", "done", "failed", "waiting", "denied", "recorded", "note", "skipped"]
+
+_Errors: TypeAlias = errors.RuntimeErrors | errors.LLMErrors | errors.MemoryErrors
+"""The errors that events have."""
 
 _LONGEST_READ = 1_000
 """Characters of a text that the line beside a row's title is made of; all of it is in the row's details."""
@@ -213,9 +219,8 @@ class RunTimeline:
         self._ended(event, _text(result, "status") or "completed", figures, _text(result, "reason"))
 
     def _TaskFailed(self, event: LoggedEvent, body: JsonObject) -> None:
-        error = _object(body, "error")
-        message = _text(error, "message") or _text(error, "tag") or "It failed."
-        self._ended(event, "failed", _object(body, "metadata"), message, error=error)
+        message = _message(body) or "It failed."
+        self._ended(event, "failed", _object(body, "metadata"), message, error=_object(body, "error"))
 
     def _ended(self, event: LoggedEvent, status: str, figures: JsonObject, reason: str, **more: Json) -> None:
         self._close_all(event, "")
@@ -241,9 +246,8 @@ class RunTimeline:
         self._row(event, "phase", _text(body, "phase"), _text(body, "reason"), state="skipped", is_minor=True)
 
     def _ExecutionPhaseFailed(self, event: LoggedEvent, body: JsonObject) -> None:
-        error = _object(body, "error")
         title = f"{_text(body, 'phase')} failed"
-        self._row(event, "failure", title, _text(error, "message"), state="failed", depth=1)
+        self._row(event, "failure", title, _message(body), state="failed", depth=1)
 
     def _ExecutionLoopIteration(self, event: LoggedEvent, body: JsonObject) -> None:
         if self._phase is None or self._phase.title != "reasoning":
@@ -374,7 +378,7 @@ class RunTimeline:
 
     def _ModelCallAbandoned(self, event: LoggedEvent, body: JsonObject) -> None:
         row = self._calls.pop(_integer(body, "model_call"), None) or self._call(event, body)
-        row.note = _line(_text(_object(body, "error"), "message"))
+        row.note = _line(_message(body))
         row.took_ms = _number(body, "duration_ms")
         row.content = ["failed"]
         self._end(row, event, "failed")
@@ -632,7 +636,7 @@ class RunTimeline:
         """Show an event without a special row by its name and its texts."""
         name = _WORD_START.sub(" ", event.kind).capitalize()
         texts = [value for key, value in body.items() if isinstance(value, str) and key != "agent_id"]
-        problem = _text(body, "problem") or _text(_object(body, "error"), "message")
+        problem = _text(body, "problem") or _message(body)
         is_minor = not problem and event.kind.startswith(("Memory", "ToolNeeds", "Execution", "Model"))
         state: RowState = "failed" if problem else "note"
         note = problem or ", ".join(filter(None, texts))
@@ -819,7 +823,7 @@ def model_call_details(row: Row, known: KnownEvents, request: JsonObject, before
         "model": _text(ended, "model") or _text(begun, "model"),
         "purpose": _text(begun, "purpose"),
         "response": _object(ended, "response") or None,
-        "error": _text(_object(ended, "error"), "message"),
+        "error": _message(ended),
         "usage": _object(ended, "usage"),
         "refused": ended.get("refused"),
     }
@@ -947,6 +951,15 @@ def _text(body: Mapping[str, Any], name: str) -> str:
 def _object(body: Mapping[str, Any], name: str) -> JsonObject:
     value = body.get(name)
     return value if isinstance(value, dict) else {}
+
+
+def _message(body: Mapping[str, Any]) -> str:
+    """Return what the error of an event says; that of many is made of their fields, and not among them."""
+    error = _object(body, "error")
+    read = decode(error, _Errors) if error else None
+    if isinstance(read, Success):
+        return str(read.unwrap().message)
+    return _text(error, "message") or _WORD_START.sub(" ", _text(error, "tag")).capitalize()
 
 
 def _list(body: Mapping[str, Any], name: str) -> list[Json]:

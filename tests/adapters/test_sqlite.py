@@ -223,6 +223,28 @@ async def test_a_commit_outlives_a_loss_of_power(tmp_path: Path) -> None:
     assert found == Success([2, "wal", 1])  # 2 is FULL
 
 
+async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable, patience_s=0.0)
+    await file.change("note", "INSERT INTO notes VALUES ('Zebra')")
+    reader = sqlite3.connect(path)
+    reader.execute("BEGIN")
+    reader.execute("SELECT * FROM notes").fetchall()
+    erased = await file.erase("erase", lambda each: each.execute("DELETE FROM notes").rowcount)
+    assert erased == Success(1)
+    assert "has what was deleted until it is closed" in caplog.text
+    reader.close()
+    await file.erase("erase", lambda each: each.execute("DELETE FROM notes").rowcount)
+    assert [bytes_of(each).count(b"Zebra") for each in (path, tmp_path / "notes.db-wal")] == [0, 0]
+    await file.aclose()
+
+
+def bytes_of(path: Path) -> bytes:
+    return path.read_bytes()
+
+
 def test_what_is_refused_says_what_was_found_and_expected(tmp_path: Path) -> None:
     path = tmp_path / "theirs.db"
     table_of_another_program(path)

@@ -280,6 +280,16 @@ def test_policies_of_ones_own_are_asked_first() -> None:
         ReactiveAgents.create().with_model("offline").with_policies(no_guesses).to_config()
 
 
+def test_a_module_of_the_working_directory_says_how_it_is_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tools_beside.py").write_text("", encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    builder = ReactiveAgents.create().with_model("offline").with_tools("tools_beside:look")
+    with pytest.raises(AgentError, match=r"it is in the working directory: set PYTHONPATH=\. or run"):
+        builder.build()
+
+
 @pytest.mark.parametrize(
     ("name", "text", "told"),
     [

@@ -16,6 +16,7 @@ from returns.result import Failure
 from reactive_agents import AgentConfig, AgentError, ReactiveAgents, read_config, tool
 from reactive_agents.adapters.governance.guardrails.checks import length_limit
 from reactive_agents.adapters.tools.workspace import write_inside
+from reactive_agents.agent.tool_references import imported
 from reactive_agents.containers import ToolSettings
 from reactive_agents.core.config import ModelTier
 from reactive_agents.core.errors import DecodeError, InvalidConfig
@@ -296,13 +297,28 @@ def test_a_file_names_functions_of_allowed_modules_only(described: dict[str, Any
 
 
 @pytest.mark.parametrize(
-    "reference", ["os.system", "subprocess.getoutput", "getoutput", "wrapped", "own.__globals__", "kept.run"]
+    "reference",
+    [
+        "os.system",
+        "subprocess.getoutput",
+        "getoutput",
+        "wrapped",
+        "own.__globals__",
+        "kept.run",
+        "Runner",
+        "runner.run",
+    ],
 )
 def test_an_allowed_module_does_not_allow_what_it_imports(
     reference: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    (tmp_path / "elsewhere.py").write_text(
+        "class Runner:\n    'Runs.'\n    def __init__(self, command: str = '') -> None:\n        'Run it.'\n"
+        "    def run(self, command: str) -> str:\n        'Run it.'\n        return command\n"
+    )
     (tmp_path / "allowed_tools.py").write_text(
         "import os, subprocess\nfrom subprocess import getoutput\nfrom reactive_agents import tool\n"
+        "from elsewhere import Runner\nrunner = Runner()\n"
         "wrapped = tool(getoutput)\n"
         "class kept:\n    run = staticmethod(getoutput)\n"
         "def own(text: str) -> str:\n    'Say it.'\n    return text\n"
@@ -316,6 +332,7 @@ def test_an_allowed_module_does_not_allow_what_it_imports(
     assert build("own").build()
     with pytest.raises(AgentError, match="tools: got "):
         build(reference).build()
+    assert isinstance(imported(f"allowed_tools:{reference.replace('runner.', 'Runner.')}", "x"), Failure)
 
 
 def test_a_refused_module_is_not_imported(tmp_path: Path) -> None:

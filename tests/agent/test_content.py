@@ -341,6 +341,12 @@ async def test_a_url_inside_of_a_network_is_not_passed_on(host: str) -> None:
         (Image.from_bytes(contents.HTML, name="a.png"), "kind", "text/html", "image: image/png"),
         (Image.from_bytes(contents.PDF), "kind", "application/pdf", "image: "),
         (Document.from_bytes(contents.ZIP, name="a.docx"), "kind", "application/zip", "application/pdf"),
+        (
+            Document.from_bytes("Größe".encode("latin-1")),
+            "kind",
+            "application/octet-stream",
+            "text/* in UTF-8",
+        ),
         (Image.from_bytes(contents.PNG + bytes(1_000)), "size", "1.1 kB", "1 byte to 1 kB"),
         (Image(), "size", "0 bytes", "1 byte to"),
         (Image.from_path("../outside.png"), "path", "'../outside.png'", "it leads out of the workspace"),

@@ -77,8 +77,39 @@ assert injected() == 5
 container.unwire()
 """
 
+GARBAGE = """
+import gc
+from reactive_agents import ReactiveAgents
 
-@pytest.mark.parametrize("program", [FIRST_ANSWER, INJECTOR], ids=["the first answer", "dependency-injector"])
+def young():
+    return len(gc.get_objects(generation=0)) + len(gc.get_objects(generation=1))
+
+assert young() < 2_000
+ReactiveAgents.create().with_model("offline").build()
+assert gc.isenabled() and not gc.get_freeze_count()
+gc.set_threshold(0)
+before = young()
+agents = [ReactiveAgents.create().with_model("offline").build() for _ in range(10)]
+assert young() - before > 1_000  # those of agents are not
+"""
+
+FROZEN = """
+import gc
+gc.freeze()
+from reactive_agents import ReactiveAgents
+
+assert gc.get_freeze_count()
+"""
+
+PROGRAMS = {
+    "the first answer": FIRST_ANSWER,
+    "dependency-injector": INJECTOR,
+    "objects of imports are old": GARBAGE,
+    "what was frozen stays frozen": FROZEN,
+}
+
+
+@pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_what_is_not_needed_is_imported_when_it_is(program: str, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yml"
     settings.write_text("place: here\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import stat
 import sys
 import threading
 from collections.abc import AsyncIterator
@@ -11,7 +12,7 @@ from pathlib import Path
 import pytest
 from returns.result import Result, Success
 
-from reactive_agents import AgentError, ReactiveAgents, read_config
+from reactive_agents import AgentError, ReactiveAgents, RunContext, ToolDefinition, read_config
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.core.errors import InvalidConfig, LLMErrors, ServiceFailed, root_cause
 from reactive_agents.core.ids import CallId
@@ -40,6 +41,42 @@ async def test_an_agent_uses_the_tools_of_a_server_beside_its_own() -> None:
     assert [step.content for step in result.steps if step.type == "observation"] == ["near a", "b"]
     assert result.status == "completed"
     assert again is not None
+
+
+@pytest.mark.parametrize("beside", [True, False])
+async def test_a_run_has_the_tools_of_a_server_that_its_filter_keeps(beside: bool) -> None:
+    seen: list[str] = []
+
+    async def of_caller(ctx: RunContext[str], definition: ToolDefinition) -> bool:
+        seen.append(definition.name)
+        return ctx.deps == "admin" or not definition.name.endswith("echo")
+
+    name = "far-echo" if beside else "echo"
+    llm = ScriptedLLM(call(name, text="a"), answer("none"), call(name, text="a"), answer("done"))
+    builder = ReactiveAgents.create(deps=str).with_llm(llm).with_reasoning()
+    builder = builder.with_tools(echo) if beside else builder
+    async with builder.with_mcp(SERVER, filter=of_caller).build() as agent:
+        guest = await agent.run("Say it.", deps="guest")
+        admin = await agent.run("Say it.", deps="admin")
+    assert admin.tool_results == {f"{name}-1": "a"}
+    assert not guest.tool_results
+    assert "echo" not in seen if beside else "far-echo" not in seen
+    offered = [[tool.name for tool in request.tools] for request in llm.requests]
+    assert [name in each for each in offered] == [False, False, True, True]
+    assert all("forecast" in each and ("echo" in each) is beside for each in offered[:2])
+
+
+async def test_a_filter_of_a_server_that_raises_fails_the_run() -> None:
+    def broken(ctx: RunContext[object], definition: ToolDefinition) -> bool:
+        raise ValueError("no customer")
+
+    llm = ScriptedLLM()
+    async with ReactiveAgents.create().with_llm(llm).with_mcp(SERVER, filter=broken).build() as agent:
+        with pytest.raises(AgentError, match="broken' raised ValueError: no customer"):
+            await agent.run("Say it.")
+    assert not llm.requests
+    with pytest.raises(AgentError, match=r"toolset\.filter: got 'x', expected a function"):
+        ReactiveAgents.create().with_model("offline").with_mcp(SERVER, filter="x").build()  # type: ignore[arg-type]
 
 
 async def test_a_tool_that_needs_approval_asks_for_it() -> None:
@@ -115,6 +152,7 @@ def test_servers_are_data(tmp_path: Path) -> None:
     config = ReactiveAgents.create().with_model("offline").with_mcp(SERVER).to_config()
     for name in ("agent.toml", "agent.json"):
         config.save(tmp_path / name)
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600, "it has the keys of servers"
         assert read_config(tmp_path / name).unwrap() == config
 
 

@@ -7,10 +7,11 @@ from typing import Any
 
 import pytest
 
-from reactive_agents import AgentError, ReactiveAgents, agent_tool
+from reactive_agents import AgentError, Image, ReactiveAgents, agent_tool
 from reactive_agents.core.errors import ServiceFailed, ServiceMissing
 from reactive_agents.effects import attempt
 from reactive_agents.testing import InMemoryMemory, ScriptedLLM, answer, call, forever, say
+from tests.support.contents import PNG
 from tests.support.embedders import ToyEmbedder
 
 pytestmark = pytest.mark.anyio
@@ -145,6 +146,23 @@ async def test_everything_of_a_user_is_forgotten(tmp_path: Path) -> None:
     stored = bytes_of(tmp_path)
     assert b"Elm Street" not in stored
     assert b"Oak Road" in stored
+
+
+@pytest.mark.parametrize("strategy", ["reactive", "plan-execute-reflect"])
+async def test_no_file_has_anything_of_a_forgotten_user(tmp_path: Path, strategy: Any) -> None:
+    builder = ReactiveAgents.create().with_model("offline").with_reasoning(strategy).with_tools("calculator")
+    builder = builder.with_memory(tmp_path / "m.db").with_sessions(tmp_path / "s.db")
+    builder = builder.with_durability(tmp_path / "r.db").with_run_log(tmp_path / "l.db")
+    picture = Image.from_bytes(PNG, name="zebra.png")
+    async with builder.build() as agent:
+        await agent.run(["Zebra: what is 17 * 23?", picture], user="user-a", session="one", run_id="zebra-1")
+        await agent.run("Gnu: what is 17 * 23?", user="user-b", session="two")
+        assert b"Zebra" in bytes_of(tmp_path)
+        assert await agent.forget(user="user-a") > 1
+        stored = bytes_of(tmp_path)
+        assert not [each for each in (b"Zebra", b"zebra", b"user-a", PNG) if each in stored]
+        assert b"Gnu" in stored
+        assert b"user-b" in stored
 
 
 async def test_a_memory_that_cannot_forget_is_named() -> None:

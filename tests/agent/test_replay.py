@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import stat
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,7 @@ async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) 
 async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) -> None:
     one = await recorded(tmp_path / "r.db")
     await one.runs.export("r1", tmp_path / "run.json")
+    assert stat.S_IMODE((tmp_path / "run.json").stat().st_mode) == 0o600, "it has all that was said"
     player = RecordedRunPlayer(tmp_path / "run.json")
     tested = ReactiveAgents.create().with_llm(player).with_reasoning().with_tools(price, sell)
     played = tested.with_system_prompt("Be brief.").build()

@@ -189,6 +189,7 @@ LIMITS: list[tuple[type, str, list[Any], list[Any]]] = [
     (ContentConfig, "max_bytes", [1], [0]),
     (ContentConfig, "max_total_bytes", [1], [0]),
     (ContentConfig, "max_parts", [1], [0]),
+    (ContentConfig, "media_types", [(), ("image/*", "text/csv")], [("image/bmp",), ("image/png", "jpeg")]),
     (ContentConfig, "unheld_bytes", [0], [-1]),
     (ContentConfig, "fetch_s", [0.1], [0.0, float("nan")]),
     (TimeoutConfig, "run_s", [None, 0.1], [0.0, -1.0, float("nan")]),

@@ -42,10 +42,37 @@ def test_a_code_is_read_also_directly_behind_other_signs(before: str, code: byte
         "550e8400-e29b-41d4-a716-446655440000",
         "https://shop.example/articles/how-to-choose-a-lamp?color=warm-white",
         "The answer... is no. -- Ada / Bo / Cy",
+        "He said that with many more good sign here upon this road when they came back home",
+        "chr(65) is A; U+0041 LATIN CAPITAL LETTER A; a \u2764\ufe0f and \u200b\u200c",
     ],
 )
 def test_words_hashes_and_addresses_are_no_codes(text: str) -> None:
     assert list(encoded_texts(text)) == []
+
+
+def _selected(octet: int) -> str:
+    return chr(0xFE00 + octet if octet < 16 else 0xE00F0 + octet)
+
+
+_BITS = "".join(f"{octet:08b}" for octet in ORDER)
+_CODE = base64.b64encode(ORDER).decode()
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        " ".join(f"U+{octet:04X}" for octet in ORDER),
+        " + ".join(f"chr({octet})" for octet in ORDER),
+        " & ".join(f"ChrW({octet})" for octet in ORDER),
+        "".join(f"\\u{octet}?" for octet in ORDER),
+        " ".join(_CODE[at : at + 4] for at in range(0, len(_CODE), 4)),
+        "\u2764" + "".join(map(_selected, ORDER)),
+        "Hello" + _BITS.replace("0", "\u200b").replace("1", "\u200c"),
+        "Hello" + _BITS.replace("0", "\u2060").replace("1", "\ufeff"),
+    ],
+)
+def test_characters_by_their_numbers_and_signs_that_are_not_seen_are_read(code: str) -> None:
+    assert any(ORDER.decode() in each.text for each in encoded_texts(f"It says {code} and ends."))
 
 
 def test_what_was_decoded_stands_in_its_place() -> None:

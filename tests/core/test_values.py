@@ -12,7 +12,8 @@ from reactive_agents.core.persistent import as_list, as_map, as_set
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine import ExecutionContext
-from reactive_agents.kernel import KernelContext, initial_kernel_state
+from reactive_agents.kernel import initial_kernel_state
+from reactive_agents.kernel.ledger import CallLedger
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
 CONTEXT = ExecutionContext(
@@ -42,7 +43,7 @@ def test_an_unknown_field_is_refused() -> None:
             replaced(CONTEXT, **{name: 1})
 
 
-@pytest.mark.parametrize("kind", [ExecutionContext, KernelContext, type(STATE)])
+@pytest.mark.parametrize("kind", [ExecutionContext, CallLedger, type(STATE)])
 def test_the_classes_it_is_used_for_check_nothing_in_their_init(kind: type) -> None:
     assert "__slots__" not in vars(kind)
     for field in attrs.fields(kind):

@@ -24,13 +24,13 @@ from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
 from reactive_agents.reasoning import StrategyRegistry
+from tests.docs.site import COMPLETE
 from tests.support.command_line import parsed_command
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 RECORDS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = [*DOCUMENTS, *RECORDS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
-COMPLETE = "# complete\n"
 
 
 @attrs.frozen
@@ -91,9 +91,21 @@ def test_the_table_of_behaviours_names_every_test_file_or_its_folder_and_no_othe
         for path in (ROOT / folder).rglob("test_*.py")
     ]
     assert [file for file in files if not file.startswith(tuple(named))] == []
+    behaviours = re.findall(r"^\| (.*?) \|", table, re.MULTILINE)
+    assert len(behaviours) == len(set(behaviours)), "each behaviour has one row"
 
 
 # --- architecture ---------------------------------------------------------------------------------------
+
+
+def test_each_feature_that_other_frameworks_have_names_its_tests_or_that_there_is_none() -> None:
+    table = (ROOT / "docs" / "coming-from.md").read_text(encoding="utf-8").partition("| feature |")[2]
+    rows = [row.strip("| ").split(" | ") for row in table.splitlines()[2:] if row.startswith("| ")]
+    assert len(rows) > 30
+    for _, page, *tests in rows:
+        named = re.findall(r"`([\w/]+\.py)`", "".join(tests))
+        assert all((ROOT / each).is_file() for each in named), named
+        assert page.startswith("none") != bool(named)
 
 
 def test_the_architecture_page_names_every_package_and_only_files_that_exist() -> None:

@@ -106,6 +106,19 @@ async def settled_by(client: httpx.AsyncClient, run_id: str, **body: Any) -> Non
     raise AssertionError("the answer was not taken")
 
 
+async def first_of(lines: AsyncIterator[str], beginning: str) -> AsyncIterator[str]:
+    """Yield what follows the beginning in the first line that has it."""
+    async for line in lines:
+        if line.startswith(beginning):
+            yield line.removeprefix(beginning)
+            return
+
+
+async def states(client: httpx.AsyncClient) -> list[str]:
+    """Return what the list says of each run, the latest first."""
+    return [each["status"] for each in (await client.get("/api/runs")).json()["runs"]]
+
+
 async def until_stored(client: httpx.AsyncClient) -> None:
     """Wait until there is a conversation: it is stored after the last event of its run."""
     for _ in range(200):
@@ -314,10 +327,13 @@ async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
             run_id = await started(client)
             can = (await client.get(f"/api/runs/{run_id}")).json()["can"]
             assert (can["order"], can["stop"], can["answer"]) == (True, True, True)
+            assert (await states(client))[0] == "waiting"
             for order in ("pause", "resume", action):
                 done = await client.post(f"/api/runs/{run_id}/orders", json={"action": order})
                 assert done.status_code == 200, done.text
-            assert (await ended(client, run_id))["run"]["status"] == status
+            shown = await ended(client, run_id)
+            assert shown["run"]["status"] == status
+            assert ("was cancelled" in shown["document"]["ended"]["reason"]) == (action == "cancel")
             late = await client.post(f"/api/runs/{run_id}/orders", json={"action": "pause"})
             assert late.status_code == 409
 
@@ -498,6 +514,7 @@ async def test_an_interrupted_run_is_continued(tmp_path: Path) -> None:
     async with studio(path, summing(path, answer("It is 3; sending was not approved."))) as client:
         before = (await client.get("/api/runs/r-1")).json()
         assert before["can"]["resume"]
+        assert await states(client) == ["waiting"]  # no process has it, and its letter needs approval
         assert (await client.post("/api/runs/r-1/orders", json={"action": "continue"})).status_code == 200
         await settled_by(client, "r-1", kind="approval", id="r-1:t2", approved=False, reason="No.")
         after = await ended(client, "r-1")
@@ -523,7 +540,14 @@ async def test_the_text_of_a_model_is_followed_as_it_comes(tmp_path: Path) -> No
                 name, _, value = line.partition(": ")
                 seen += [value] if name == "event" else []
                 if name == "data" and json.loads(value).get("text") == "First I send it.":
-                    (waiting,) = (await client.get(f"/api/runs/{run_id}")).json()["document"]["waiting"]
+                    shown: Any = {"document": {"waiting": []}}
+                    while not shown["document"]["waiting"]:  # the log is a moment later
+                        shown = (await client.get(f"/api/runs/{run_id}")).json()
+                    (waiting,) = shown["document"]["waiting"]
+                    again = f"/api/runs/{run_id}/stream?after={shown['document']['last']}"
+                    async with client.stream("GET", again) as late:  # what can be done may have changed
+                        data = [each async for each in first_of(late.aiter_lines(), "data: ")]
+                    assert json.loads(data[0])["can"] == shown["can"]
                     body = {"kind": "approval", "id": waiting["id"], "approved": True}
                     await client.post(f"/api/runs/{run_id}/answers", json=body)
         assert "delta" in seen

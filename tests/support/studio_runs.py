@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import shutil
 import sqlite3
@@ -274,7 +275,7 @@ async def make_runs(path: Path) -> dict[str, RunId | None]:
     return {each.__name__: await each(path) for each in EXAMPLES}
 
 
-async def long_run(path: Path, turns: int = 1_700) -> RunId:
+async def long_run(path: Path, turns: int) -> RunId:
     """Log a run of three steps a turn, as events of a bus would come; return its id."""
     log, run_id = SqliteRunLog(path), RunId("01LONGRUN00000000000000000")
     begun, number = datetime(2026, 5, 4, 9, 0, tzinfo=UTC), 0
@@ -358,16 +359,38 @@ model = "offline"
 
 [reasoning]
 default_strategy = "reactive"
+
+[memory]
+path = "build/studio/memory.db"
+
+[audit]
+path = "build/studio/audit.db"
+
+[cost]
+path = "build/studio/cost.db"
+daily_usd = 5.0
+
+[sessions]
+path = "build/studio/sessions.db"
 """
+
+
+async def talked(path: Path, described: Path) -> None:
+    """Hold a conversation with the agent of the page, which is remembered and audited."""
+    async with ReactiveAgents.from_config(described).with_run_log(path).build() as agent:
+        await agent.run("What is 17 * 23?", session="sums")
+        await agent.run("What is 391 / 23?", session="sums")
 
 
 def main() -> None:
     """Make the runs, and open the studio on them."""
     shutil.rmtree(FOLDER, ignore_errors=True)
     FOLDER.mkdir(parents=True)
-    log = FOLDER / "runs.db"
+    log, described = FOLDER / "runs.db", FOLDER / "agent.toml"
+    described.write_text(CONFIGURATION, encoding="utf-8")
+    logging.disable()  # calls and runs that fail are examples too
     anyio.run(make_runs, log)
-    (FOLDER / "agent.toml").write_text(CONFIGURATION, encoding="utf-8")
+    anyio.run(talked, log, described)
     with sqlite3.connect(log) as file:
         (count,) = file.execute("SELECT count(*) FROM logged_runs").fetchone()
     print(f"{count} runs are in {log}.", flush=True)

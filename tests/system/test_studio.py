@@ -13,7 +13,7 @@ from typing import Any
 
 import axe_playwright_python
 import pytest
-from playwright.sync_api import Browser, Page, expect
+from playwright.sync_api import Browser, Page, Route, expect
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.ids import RunId
@@ -107,6 +107,7 @@ def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
         ("searched", "Tree of thoughts", "Bundle it with a gas cartridge"),
         ("reflected", "Attempts (2)", "It gives no price"),
         ("delegated", "Sub-agents (1)", "logistics"),
+        ("planned", "Plan", "price · completed"),
         ("failed", "Usage and end", "overloaded"),
     ],
 )
@@ -118,7 +119,7 @@ def test_each_strategy_has_its_view(watched: Watched, runs: Any, example: str, v
 
 def test_two_runs_are_compared_from_the_first_difference(watched: Watched, runs: Any) -> None:
     page = watched.open(f"compare/{runs[1]['reactive']}/{runs[1]['failed']}")
-    expect(page.get_by_text("they differ from step 1 on")).to_be_visible()
+    expect(page.get_by_text("They differ from the first step on")).to_be_visible()
     expect(page.get_by_role("region", name="The step of the second run")).to_contain_text("Ember 2")
 
 
@@ -131,6 +132,15 @@ def test_what_is_missing_says_what_to_do(watched: Watched) -> None:
     page = watched.open("run/none")
     expect(page.get_by_role("alert")).to_contain_text("no such run")
     watched.problems.clear()  # the browser reports the status 404
+
+
+def test_a_run_has_the_tokens_of_its_sub_agents_in_the_list_and_on_its_page(
+    watched: Watched, runs: Any
+) -> None:
+    page = watched.open("runs")
+    expect(page.get_by_role("row", name="A customer in Norway")).to_contain_text("2,488")
+    page = watched.open(f"run/{runs[1]['delegated']}")
+    expect(page.locator(".figure-line")).to_contain_text("2,488 tokens")
 
 
 # --- what it does ----------------------------------------------------------------------------------------
@@ -160,6 +170,89 @@ def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
     dialog.get_by_role("button", name="Fork and run").click()
     page.wait_for_url(lambda url: url.partition("#")[2][:30] != before.partition("#")[2][:30])
     expect(steps(page).locator(".row.tool", has_text="place_order")).to_be_visible()
+
+
+def test_a_pause_is_confirmed_and_a_run_begun_again(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "runs.db"
+    context = browser.new_context()
+    with serving(log, [buyer(log, tmp_path)]) as address:
+        watched = Watched(context.new_page(), address)
+        page = watched.open("runs")
+        page.get_by_role("button", name="New run").click()
+        form = page.get_by_role("dialog")
+        form.get_by_label("Task").fill("Order two cartons.")
+        form.get_by_role("button", name="Start").click()
+        expect(page.locator(".card")).to_contain_text("waits for approval")
+        page.get_by_role("button", name="Pause").click()
+        expect(page.get_by_text("It pauses before its next step.")).to_be_visible()
+        row = watched.open("runs").get_by_role("row", name="Order two cartons.")
+        expect(row).to_contain_text("waiting")
+        row.get_by_role("link").click()
+        page.get_by_role("button", name="Cancel").click()
+        expect(page.locator(".run-head .reason")).to_contain_text("was cancelled")
+        page.get_by_role("button", name="Run again").click()
+        expect(page.get_by_role("dialog").get_by_label("Task")).to_have_value("Order two cartons.")
+        assert watched.problems == []
+    context.close()
+
+
+def test_a_message_that_is_written_during_an_answer_is_kept(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "runs.db"
+    agents = [asking_things(log, call("ask-user", question="Which size?"), answer("It is sent."))]
+    context = browser.new_context()
+    with serving(log, agents) as address:
+        watched = Watched(context.new_page(), address)
+        page = watched.open("sessions/sums/letters")
+        message = page.get_by_label("Message")
+        message.fill("Send the letter.")
+        page.get_by_role("button", name="Send").click()
+        waiting = page.get_by_role("link", name="It waits for you")
+        expect(waiting).to_be_visible()
+        message.fill("Thank you")
+        other = Watched(context.new_page(), address)
+        other.page.goto(f"{address.partition('?')[0]}{waiting.get_attribute('href')}")
+        card = other.page.locator(".card")
+        card.get_by_label("Answer").fill("L")
+        card.get_by_role("button", name="Answer").click()
+        expect(page.get_by_text("It is sent.")).to_be_visible()
+        expect(page.get_by_role("navigation", name="Conversations")).to_contain_text("Send the letter.")
+        expect(message).to_have_value("Thank you")
+        expect(page.get_by_role("button", name="Send")).to_be_enabled()
+        assert watched.problems == other.problems == []
+    context.close()
+
+
+def test_a_page_tells_that_the_studio_is_gone_and_goes_on_when_it_is_back(
+    browser: Browser, tmp_path: Path
+) -> None:
+    log = tmp_path / "runs.db"
+    context = browser.new_context()
+    with serving(log, [buyer(log, tmp_path)]) as address:
+        page = Watched(context.new_page(), address).open("runs")
+        expect(page.get_by_text("No runs yet")).to_be_visible()
+    gone = page.get_by_text("The studio does not answer.")
+    expect(gone).to_be_visible()
+    with serving(log, [buyer(log, tmp_path)], int(address.partition("/?")[0].rpartition(":")[2])):
+        expect(gone).to_be_hidden()
+        refused: list[str] = []
+
+        def refuse_once(route: Route) -> None:
+            refused.append(route.request.url)
+            if len(refused) > 1:
+                route.continue_()
+            else:
+                route.fulfill(status=401)
+
+        page.route("**/stream?*", refuse_once)
+        page.get_by_role("button", name="New run").click()
+        form = page.get_by_role("dialog")
+        form.get_by_label("Task").fill("Order two cartons.")
+        form.get_by_role("button", name="Start").click()
+        expect(page.locator(".card")).to_contain_text("waits for approval")
+        page.get_by_role("button", name="Approve").click()
+        expect(page.locator(".run-head .status")).to_have_text("completed")
+        assert len(refused) > 1
+    context.close()
 
 
 def test_characters_that_are_not_seen_are_shown_as_escapes(watched: Watched) -> None:
@@ -237,10 +330,12 @@ def test_what_models_and_tools_write_is_text(browser: Browser, tmp_path: Path) -
         watched = Watched(context.new_page(), address)
         page = watched.open("runs")
         expect(page.get_by_role("link", name="<img src=x")).to_be_visible()
+        assert "\u202e" not in page.content()
         page = watched.open(f"run/{run_id}")
         for number in range(steps(page).locator(".row:visible").count()):
             steps(page).locator(".row:visible").nth(number).click()
             expect(page.locator(".inspector h2")).to_be_visible()
+        assert "\u202e" not in page.content() + page.title()
         for name in ("Usage and end", "Timeline"):
             page.get_by_role("tab", name=name).click()
         watched.open(f"compare/{run_id}/{run_id}")
@@ -377,9 +472,12 @@ def test_a_narrow_screen_shows_steps_and_then_details(browser: Browser, address:
     context.close()
 
 
-def test_five_thousand_steps_are_a_few_rows_of_the_page(browser: Browser, tmp_path: Path) -> None:
+TURNS = int(os.environ.get("STUDIO_TURNS", "700"))
+
+
+def test_thousands_of_steps_are_a_few_rows_of_the_page(browser: Browser, tmp_path: Path) -> None:
     log = tmp_path / "runs.db"
-    run_id = run_apart(studio_runs.long_run, log)
+    run_id = run_apart(studio_runs.long_run, log, TURNS)
     context = browser.new_context(viewport={"width": 1280, "height": 800})
     with serving(log) as address:
         watched = Watched(context.new_page(), address)
@@ -387,7 +485,7 @@ def test_five_thousand_steps_are_a_few_rows_of_the_page(browser: Browser, tmp_pa
         listed = steps(page)
         expect(listed).to_be_visible()
         row = listed.locator(".row:visible").first
-        expect(row).to_have_attribute("aria-setsize", "5103")
+        expect(row).to_have_attribute("aria-setsize", str(3 * TURNS + 3))
         script = """async () => {
             const list = document.querySelector(".list");
             let frames = 0;
@@ -404,12 +502,12 @@ def test_five_thousand_steps_are_a_few_rows_of_the_page(browser: Browser, tmp_pa
         frames, rows = page.evaluate(script)
         spent_ms = (scripting(client) - before) * 1000
         told = f"{spent_ms / frames:.2f} ms of script, style and layout a frame"
-        print(f"\n{frames} frames over 5,103 rows: {told}")
+        print(f"\n{frames} frames over {3 * TURNS + 3:,} rows: {told}")
         assert rows < 80
         listed.focus()
         page.keyboard.press("End")
         expect(listed.locator("[aria-selected=true]")).to_contain_text("Ended")
-        page.get_by_label("Search steps").fill("number=1234")
+        page.get_by_label("Search steps").fill("number=567")
         expect(listed.locator(".row:visible").first).to_have_attribute("aria-setsize", "2")
         assert watched.problems == []
     context.close()

@@ -7,6 +7,7 @@ from typing import Any, assert_type
 
 from reactive_agents import (
     AgentResult,
+    McpServer,
     Personas,
     ReactiveAgent,
     ReactiveAgents,
@@ -148,6 +149,8 @@ def instructions_and_toolsets() -> None:
     builder.with_toolset([without, bank_tool])  # type: ignore[list-item]
     ReactiveAgents.create(deps=Bank).with_toolset(chosen)  # type: ignore[arg-type]
     ReactiveAgents.create(deps=Bank).with_toolset([without], filter=keep)  # type: ignore[arg-type]
+    builder.with_mcp(McpServer("crm", command="crm"), filter=keep).build()
+    ReactiveAgents.create(deps=Bank).with_mcp(McpServer("crm", command="crm"), filter=keep)  # type: ignore[arg-type]
 
 
 def personas_with_dependencies() -> None:

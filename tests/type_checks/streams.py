@@ -18,8 +18,11 @@ async def partial_answers() -> None:
     builder = ReactiveAgents.create().with_model("offline")
     async for text in builder.build().stream_output("Report."):
         assert_type(text, str)
-    async for report in builder.with_output_type(Report).build().stream_output("Report."):
+    reports = builder.with_output_type(Report).build().stream_output("Report.")
+    async for report in reports:
         assert_type(report, Report)
+    if reports.result.status == "completed":
+        assert_type(reports.result.output, Report)
     async for numbers in builder.build().stream_output("Count.", output=list[int]):
         assert_type(numbers, list[int])
     async for event in builder.build().stream("Report."):

@@ -45,7 +45,7 @@ class FailedAttempts:
         self._spent: list[RunUsage] = []
 
     def enter(self, failed: FailedAttempt) -> None:
-        """An attempt came to nothing."""
+        """An attempt failed."""
         if failed.spent is not None:
             self._spent.append(failed.spent)
 

@@ -515,7 +515,7 @@ class SqlitePersonaStore:
         """
         until = None if before is None else microseconds(before)
         work = partial(_forget, persona_id=persona_id, user=user, tenant=tenant, until=until)
-        return await self._database.write("forget", work, of=f"events of {persona_id}")
+        return await self._database.erase("forget", work, of=f"events of {persona_id}")
 
     # --- leases -------------------------------------------------------------------------------------------
 

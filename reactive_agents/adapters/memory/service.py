@@ -285,10 +285,12 @@ class SqliteMemory:
 
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
-        """Delete entries and sessions, and return their number; plans stay.
+        """Delete entries and sessions, and return their number.
+
+        Of a user, plans are deleted too.
 
         Fails with ``MemoryUnavailable``."""
-        return await self._database.write("forget", lambda connection: store.forget(connection, what))
+        return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
     # --- inside -----------------------------------------------------------------------------------------
 
@@ -472,4 +474,4 @@ class MemoryArchive:
     @effect
     async def forget(self, what: Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions; how many there were."""
-        return await self.database.write("forget", lambda connection: store.forget(connection, what))
+        return await self.database.erase("forget", lambda connection: store.forget(connection, what))

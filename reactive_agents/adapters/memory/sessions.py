@@ -266,7 +266,7 @@ class SqliteSessions:
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
         """Delete a session with everything in it; a run under way adds nothing."""
         work = partial(_delete, agent=agent, session=session)
-        deleted = await self._write("delete", work, SessionKey(agent, session))
+        deleted: Result[int, SessionErrors] = await self._file.erase("delete", work, of=f"{agent}\n{session}")
         return deleted.bind(lambda rows: self._changed(session, rows))
 
     @effect
@@ -275,7 +275,7 @@ class SqliteSessions:
 
         Runs that are under way add nothing.
         """
-        return await self._write("forget", partial(_forget, user=user))
+        return await self._file.erase("forget", partial(_forget, user=user), of="forget")
 
     @staticmethod
     def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:

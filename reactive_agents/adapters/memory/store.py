@@ -7,6 +7,7 @@ Facts outlive episodes; a person's words outlive the rest.
 
 from __future__ import annotations
 
+import json
 import math
 import sqlite3
 from collections.abc import Mapping, Sequence
@@ -365,6 +366,8 @@ def delete_weakest(connection: Transaction, reach: Reach, kind: memory.MemoryKin
 def forget(connection: Transaction, what: memory.Forgetting) -> int:
     """Delete entries, and sessions of the agent or age; return the number of both.
 
+    Of a user, the plans are deleted as well.
+
     Their words are removed from the full-text index of a file as well, which by default only marks them as
     deleted.
     """
@@ -380,6 +383,7 @@ def forget(connection: Transaction, what: memory.Forgetting) -> int:
                 _delete(connection, table, "owner = ?1 AND agent_id = coalesce(?2, agent_id)", *owned)
                 for table in ("memories", "sessions")
             )
+            _forget_plans(connection, *owned)
         case memory.ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
             entries = _delete(
@@ -393,6 +397,16 @@ def forget(connection: Transaction, what: memory.Forgetting) -> int:
     if entries and isinstance(connection, sqlite3.Connection):
         connection.execute("INSERT INTO memory_words (memory_words) VALUES ('optimize')")
     return entries + sessions
+
+
+def _forget_plans(connection: Transaction, owner: str, agent_id: AgentId | None) -> None:
+    rows = connection.execute(
+        "SELECT id, data FROM plans WHERE agent_id = coalesce(?1, agent_id)", (agent_id,)
+    ).fetchall()
+    for plan_id in [plan_id for plan_id, data in rows if json.loads(data).get("owner") == owner]:
+        _delete(connection, "step_transitions", "plan_id = ?", plan_id)
+        _delete(connection, "plan_steps", "plan_id = ?", plan_id)
+        _delete(connection, "plans", "id = ?", plan_id)
 
 
 # --- sessions -------------------------------------------------------------------------------------------

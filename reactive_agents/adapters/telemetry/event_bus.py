@@ -73,7 +73,8 @@ class LocalEventBus:
     @property
     def wants_requests(self) -> bool:
         """Whether a handler of all runs reads the requests to models."""
-        return any(getattr(each.handler, "wants_requests", False) for each in self._of_all)
+        every = self._of_all
+        return bool(every) and any(getattr(each.handler, "wants_requests", False) for each in every)
 
     def publish(self, event: AgentEvent) -> None:
         """Call every handler with the event; one that raises is logged."""

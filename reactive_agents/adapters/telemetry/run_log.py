@@ -316,7 +316,7 @@ class SqliteRunLog:
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
         """Delete the runs of a user, and those that they began; return their number."""
         await self.flush()
-        return await self._file.write("forget", partial(_forget, user=user), of="forget")
+        return await self._file.erase("forget", partial(_forget, user=user), of="forget")
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:

@@ -112,6 +112,12 @@ class CombinedTools:
         found: tuple[Json] | None = await probe(route.name, key)
         return found
 
+    def of_servers(self, servers: Container[str]) -> frozenset[str]:
+        """Return the names of the tools of MCP servers."""
+        theirs = {id(each): _of_servers(each, servers) for each in self._services}
+        routes = self._current().routes
+        return frozenset(name for name, route in routes.items() if route.name in theirs[id(route.service)])
+
     def _current(self) -> _Catalog:
         catalog = self._catalog
         listings = tuple(service.definitions() for service in self._services)
@@ -128,6 +134,35 @@ class CombinedTools:
                 definitions.append(attrs.evolve(definition, name=name))
         catalog = self._catalog = _Catalog(listings, tuple(definitions), routes)
         return catalog
+
+
+def _of_servers(service: ToolService, servers: Container[str]) -> frozenset[str]:
+    named = getattr(service, "of_servers", None)  # of services with MCP servers
+    return frozenset() if named is None else named(servers)
+
+
+class _Without:
+    """Implements ``ToolService`` without some tools of another service."""
+
+    def __init__(self, service: ToolService, hidden: frozenset[str]) -> None:
+        self._service = service
+        self._hidden = hidden
+
+    def definitions(self) -> tuple[ToolDefinition, ...]:
+        return tuple(each for each in self._service.definitions() if each.name not in self._hidden)
+
+    @effect
+    async def execute(
+        self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
+    ) -> Result[ToolResult, ToolErrors]:
+        if call.name in self._hidden:
+            return Failure(ToolNotFound(call.name, tuple(each.name for each in self.definitions())))
+        return await attempt(self._service.execute(call, scope, approver))
+
+    async def was_done(self, name: str, key: str) -> tuple[Json] | None:
+        probe = None if name in self._hidden else getattr(self._service, "was_done", None)
+        found: tuple[Json] | None = None if probe is None else await probe(name, key)
+        return found
 
 
 def _renamed(error: ToolErrors, name: str) -> ToolErrors:
@@ -190,6 +225,7 @@ class ToolGroup:
         rename: new names, by those that the tools have.
         only: the names, as the tools have them, of those that are taken; ``None`` for all.
         filter: chooses among them for each run; ``None`` for all.
+        servers: names of MCP servers among whose tools the filter chooses, in place of a source.
     """
 
     source: tuple[Tool, ...] | ContextFunction
@@ -197,6 +233,7 @@ class ToolGroup:
     rename: Mapping[str, str] = field(factory=dict)
     only: frozenset[str] | None = None
     filter: ToolFilter | None = None
+    servers: frozenset[str] = frozenset()
 
     @property
     def is_dynamic(self) -> bool:
@@ -242,11 +279,20 @@ class Toolsets:
     ) -> Result[Maybe[ToolService], InvalidConfig | ServiceFailed]:
         """Return the tools of a run; fails as the port says."""
         chosen: list[Tool] = []
+        hidden: frozenset[str] = frozenset()
         for toolset in self._toolsets:
+            if toolset.servers and tools is not None:
+                refused = await _refused(toolset, context, tools)
+                if isinstance(refused, Failure):
+                    return Failure(refused.failure())
+                hidden |= refused.unwrap()
+                continue
             found = await _chosen(toolset, context)
             if isinstance(found, Failure):
                 return Failure(found.failure())
             chosen += found.unwrap()
+        if tools is not None and hidden:
+            tools = _Without(tools, hidden)
         taken = {} if tools is None else {each.name: each for each in tools.definitions()}
         names = set(taken)
         for tool in (*chosen, *added):
@@ -276,7 +322,21 @@ async def _chosen(
     renamed = toolset.renamed(source)
     if toolset.filter is None or isinstance(renamed, Failure):
         return renamed
-    return await _filtered(renamed.unwrap(), toolset.filter, context)
+    found_tools = renamed.unwrap()
+    kept = await _filtered([tool.definition for tool in found_tools], toolset.filter, context)
+    return kept.map(lambda names: tuple([tool for tool in found_tools if tool.name in names]))
+
+
+async def _refused(
+    toolset: ToolGroup, context: RunContext[Any], tools: ToolService
+) -> Result[frozenset[str], ServiceFailed]:
+    """Return the names of the tools of MCP servers that the run does not have."""
+    theirs = _of_servers(tools, toolset.servers)
+    if toolset.filter is None or not theirs:
+        return Success(frozenset())
+    listed = [each for each in tools.definitions() if each.name in theirs]
+    kept = await _filtered(listed, toolset.filter, context)
+    return kept.map(lambda names: theirs - names)
 
 
 async def _made(
@@ -303,21 +363,23 @@ def _checked(tool: Tool) -> Tool:
 
 
 async def _filtered(
-    tools: tuple[Tool, ...], keeps: ToolFilter, context: RunContext[Any]
-) -> Result[tuple[Tool, ...], ServiceFailed]:
+    definitions: Sequence[ToolDefinition], keeps: ToolFilter, context: RunContext[Any]
+) -> Result[frozenset[str], ServiceFailed]:
+    """Return the names of the definitions that a filter keeps."""
     name = getattr(keeps, "__qualname__", type(keeps).__qualname__).rpartition("<locals>.")[2]
     try:
         if inspect.iscoroutinefunction(keeps):
-            kept = [await call_function(keeps, context, tool.definition) for tool in tools]
+            kept = [await call_function(keeps, context, each) for each in definitions]
         else:
-            kept = await call_function(lambda: [keeps(context, tool.definition) for tool in tools])
+            kept = await call_function(lambda: [keeps(context, each) for each in definitions])
     except Exception as error:  # noqa: BLE001 - a function of the program
         _log.warning("The toolset function %r raised.", name, exc_info=error)
         return Failure(_failed(name, f"raised {type(error).__name__}: {error}"))
     wrong = [each for each in kept if not isinstance(each, bool)]
     if wrong:
         return Failure(_failed(name, f"returned {abbreviated(wrong[0])}, expected True or False"))
-    return Success(tuple([tool for tool, keep in zip(tools, kept, strict=True) if keep]))
+    named = zip(definitions, kept, strict=True)
+    return Success(frozenset([each.name for each, keep in named if keep]))
 
 
 def _failed(name: str, problem: str) -> ServiceFailed:

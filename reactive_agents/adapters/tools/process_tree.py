@@ -104,7 +104,7 @@ class ProcessTree:
     def _is_marked(self, process: int) -> bool:
         try:
             environment = (self.proc / str(process) / "environ").read_bytes()
-        except OSError:  # it has ended, or it is somebody else's
+        except OSError:  # it has ended, or belongs to another user
             return False
         return f"{MARK}={self.mark}".encode() in environment.split(b"\0")
 

@@ -3,17 +3,23 @@
 A path is resolved each time it is used, symlinks included, and refused when the result lies elsewhere. The
 resolved path is then opened one component after the other from the directory of the workspace, each without
 following a symlink: a directory that another process replaces by a link in between is refused too, where the
-system has ``dir_fd``. What is written is neither hidden, as the folders of repositories are, nor executable.
+system has ``dir_fd``. What is written is neither hidden, as the folders of repositories are, nor executable,
+nor imported by this program.
 """
 
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import stat
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
+from functools import cache
+from importlib import metadata
+from importlib.machinery import PathFinder, all_suffixes
 from itertools import islice
 from pathlib import Path, PurePosixPath
 from typing import BinaryIO
@@ -111,8 +117,8 @@ def write_inside(
             lies below one, or beside it with a name that goes on with ``-``, as ``audit.db-head``.
 
     Fails with ``WorkspaceViolation`` as :func:`resolve_inside`; when what is there is no regular file, is
-    executable or protected; when the path or one of its directories is hidden; and when a folder on the way
-    is a repository without a working tree, or would become one.
+    executable or protected; when the path or one of its directories is hidden; when a folder on the way is a
+    repository without a working tree, or would become one; and when a library would be imported from it.
     """
     found = resolve_inside(workspace, path)
     if isinstance(found, Failure):
@@ -131,6 +137,9 @@ def write_inside(
         return _refuse(path, "a file HEAD makes a folder a repository, whose settings run commands.")
     if escaped(path) != path:
         return _refuse(path, "it holds characters that are not seen, or that break a line.")
+    imported = why_imported(target)
+    if imported is not None:
+        return _refuse(path, imported)
     try:
         with _folder_of(workspace, target, create=True) as folder:
             write = _append if append else _replace
@@ -158,6 +167,76 @@ def _is_of_repository(root: Path, target: Path) -> bool:
     if any(name.split(":")[0].rstrip(". ").casefold() == "head" for name in names):
         return True
     return any(os.path.lexists(root.joinpath(*names[:depth], "HEAD")) for depth in range(len(names)))
+
+
+# --- files that this program would import ----------------------------------------------------------------
+# Libraries are imported when they are first used, from the folder of the program before any other: what a
+# tool writes there as ``ddgs.py`` would run within this process, or when it is started again.
+
+
+_INSTALLED = frozenset({"site-packages", "dist-packages", "node_modules"})
+_CUSTOMIZING = frozenset({"sitecustomize", "usercustomize"})
+_OWN_NAMES = frozenset({"test", "tests"})
+"""Modules that other packages leave beside theirs, and that nothing imports from there."""
+
+
+def why_imported(target: Path) -> str | None:
+    """Return why a file would be imported by this program, or ``None``.
+
+    That is a file of installed packages, one of a loaded module, and one by which another module than until
+    now has the name of a library, also of one that is not installed and would be used if it were.
+
+    Args:
+        target: a resolved path; the file need not exist.
+    """
+    if not _INSTALLED.isdisjoint(target.parts):
+        return "installed packages are not written."
+    if not target.name.casefold().endswith(tuple(all_suffixes())):
+        return None
+    loaded = (getattr(module, "__file__", None) or "" for module in tuple(sys.modules.values()))
+    if any(_is_same(file, target) for file in loaded):
+        return "it is a part of the program that runs the agent."
+    for folder in sys.path:
+        root = Path(folder or ".").resolve()
+        if target.is_relative_to(root) and target != root:
+            name = target.relative_to(root).parts[0].partition(".")[0]
+            if name not in _OWN_NAMES and _is_library(name, root):
+                return f"the program would import it as {name}, in place of a library."
+    return None
+
+
+def _is_same(file: str, target: Path) -> bool:
+    if os.path.basename(file).casefold() != target.name.casefold():  # most are not, and links take time
+        return False
+    return os.path.realpath(file).casefold() == str(target).casefold()
+
+
+def _is_library(name: str, root: Path) -> bool:
+    """Return whether a module of this name is, or would be, found in another folder."""
+    if name in sys.stdlib_module_names or name in _CUSTOMIZING or name.casefold() in _requirements():
+        return True
+    others = [folder for folder in sys.path if Path(folder or ".").resolve() != root]
+    try:
+        return PathFinder.find_spec(name, others) is not None
+    except (ImportError, ValueError):
+        return False
+
+
+@cache
+def _requirements() -> frozenset[str]:
+    """Return the modules that installed packages may use, by the names of their requirements.
+
+    The module of a requirement has its name or, for those of this package, the beginning of it.
+    """
+    names = {"azure", "google", "opentelemetry"}
+    for distribution in metadata.distributions():
+        is_own = distribution.name == "reactive-agents"
+        for requirement in distribution.requires or ():
+            words = re.split(r"[-_.]+", re.split(r"[^\w.-]", requirement, maxsplit=1)[0].casefold())
+            names.update(
+                "_".join(words[:size]) for size in range(1 if is_own else len(words), len(words) + 1)
+            )
+    return frozenset(names)
 
 
 @frozen

@@ -149,7 +149,7 @@ def _list(schema: JsonObject, key: str) -> list[Json]:
     return found if isinstance(found, list) else []
 
 
-# --- What a model is told about a call that could not be healed ---
+# --- What a model is told about a call that could not be repaired ---
 
 
 _PROBLEM_CHARS = 300

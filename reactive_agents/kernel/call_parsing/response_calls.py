@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+import anyio.to_thread
 from attrs import evolve, frozen
 
 from reactive_agents.core.ids import CallId
@@ -18,6 +19,10 @@ from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
 
 if TYPE_CHECKING:
     from reactive_agents.kernel.call_parsing.json_calls import ParsedCall
+
+
+_MUCH_SHOWN = 20_000
+"""Characters."""
 
 
 @frozen
@@ -55,6 +60,20 @@ class WrittenCalls:
 def may_hold_calls(text: str) -> bool:
     """Return whether a text has any sign of a call or of thinking."""
     return "{" in text or "[" in text or "<" in text or "(" in text or "Action" in text
+
+
+async def calls_of(
+    response: ModelResponse, definitions: Sequence[ToolDefinition], author: Authorship
+) -> tuple[ModelResponse, str]:
+    """Return what :func:`read_calls` does, in a thread where much was shown.
+
+    A call of a text is compared with all of it in many readings: of a megabyte, that takes seconds.
+    """
+    if response.tool_calls or not may_hold_calls(response.content):
+        return read_calls(response, definitions, author)
+    if sum(map(len, author.shown())) < _MUCH_SHOWN:
+        return read_calls(response, definitions, author)
+    return await anyio.to_thread.run_sync(read_calls, response, definitions, author, abandon_on_cancel=True)
 
 
 def read_calls(

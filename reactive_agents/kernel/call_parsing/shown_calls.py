@@ -18,15 +18,17 @@ import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from itertools import islice
 from urllib.parse import unquote
 
 from attrs import evolve, field, frozen
 
-from reactive_agents.core.encodings import encoded_texts, unwrapped
+from reactive_agents.core.encodings import encoded_texts, unseen_texts, unwrapped
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.texts import folded
+from reactive_agents.kernel.context import Provenance
 
 _SIGNS = re.compile(r"[\W_]+")
 _WORD = re.compile(r"[^\W_]+")
@@ -53,6 +55,10 @@ _MOST_VALUES = 50
 _LONGEST_VALUE = 200
 _LEAST_COPIED, _LEAST_WORD, _LEAST_LINE = 6, 8, 24
 """Letters and digits from which on a value, a word and a line of one are recognised."""
+_MOST_DECODED = 100_000
+"""Characters of a source in which codes are looked for; decoding takes time."""
+_LEAST_JOINED, _MOST_JOINED = 8, 3
+"""Letters and digits of a piece that a value was put together from, and how many they may be."""
 _NEARBY = 300
 """Letters and digits that the form of a call may put around its name and values."""
 _LEAST_PIECE, _MOST_PIECES = 4, 6
@@ -88,6 +94,7 @@ def is_shown(call: ToolCall, texts: Iterable[str], outside: Iterable[str] = ()) 
     wanted, shown = _wanted(call), "\n".join(texts)
     if not wanted.name:
         return False
+    shown = unwrapped(shown, [*unseen_texts(shown)])
     layers = list(_layers(shown))
     if any(
         _occurs(wanted, text) for each in (shown, *(one.whole for one in layers)) for text in _readings(each)
@@ -135,23 +142,66 @@ _SUBSTITUTIONS = (
 """Other letters for each letter: by a number of places, and from the end of the alphabet."""
 
 
-def copied_arguments(
-    arguments: JsonObject, trusted: Iterable[str], sources: Mapping[str, str]
-) -> tuple[str, ...]:
+def copied_arguments(arguments: JsonObject, shown: Iterable[Provenance]) -> tuple[str, ...]:
     """Return which arguments were copied from a source, one sentence each.
 
-    An argument is copied when it occurs in the source and not in a trusted text: as a whole, or a line or a
-    word such as an address of it. What has fewer than 6 letters and digits occurs by chance.
+    An argument is copied when it occurs in a source, also in a code or as pieces of several sources, and not
+    in what the same run trusts: as a whole, or a line or a word such as an address of it. What has fewer than
+    6 letters and digits occurs by chance.
+
+    Args:
+        shown: to this run, and to those whose tools began it.
     """
-    own = _letters(_plain("\n".join(trusted)))
-    known = {name: _letters(_plain(_INVISIBLE.sub("", text))) for name, text in sources.items()}
+    runs = [
+        (_letters(_plain("\n".join(each.trusted))), {key: _known(text) for key, text in each.sources.items()})
+        for each in shown
+    ]
     found: dict[str, str] = {}
     for key, value in islice(_leaves(arguments), _MOST_VALUES):
-        parts = [part for part in map(_letters, map(_plain, _parts(value))) if part not in own]
-        origin = next((name for name, text in known.items() if any(part in text for part in parts)), None)
-        if origin is not None and key not in found:
-            found[key] = f"The argument {key!r} was copied from {origin}."
+        parts = [*map(_letters, map(_plain, _parts(value)))]
+        for own, known in runs if key not in found else ():
+            origin = _origin([part for part in parts if part not in own], known)
+            if origin:
+                found[key] = f"The argument {key!r} was copied from {origin}."
+                break
     return tuple(found.values())
+
+
+@lru_cache(maxsize=64)  # sources are the same for each call of a run
+def _known(text: str) -> str:
+    """Return the letters of a text, and those of the texts that are encoded in it."""
+    plain = _INVISIBLE.sub("", text)
+    decoded = (each.text for each in encoded_texts(plain[:_MOST_DECODED]))
+    return _letters(_plain("\n".join((plain, *decoded))))
+
+
+def _origin(parts: Sequence[str], known: Mapping[str, str]) -> str:
+    """Return where one of the parts was copied from; empty for nowhere."""
+    for name, text in known.items():
+        if any(part in text for part in parts):
+            return name
+    for part in parts:
+        names = _sources_of_pieces(part, known)
+        if names:
+            return " and ".join(names)
+    return ""
+
+
+def _sources_of_pieces(part: str, known: Mapping[str, str]) -> list[str]:
+    """Return the sources that a part was put together from; none when it was not."""
+    names: list[str] = []
+    while part and len(names) < _MOST_JOINED:
+        size, name = max(
+            ((_longest_start(part, text), name) for name, text in known.items()), default=(0, "")
+        )
+        if size < min(_LEAST_JOINED, len(part)):
+            return []
+        names, part = [*names, name], part[size:]
+    return [] if part else list(dict.fromkeys(names))
+
+
+def _longest_start(part: str, text: str) -> int:
+    return bisect_left(range(len(part)), True, key=lambda size: part[: size + 1] not in text)
 
 
 def _parts(value: str) -> Iterator[str]:

@@ -97,7 +97,7 @@ def fixed_size(prefix: Iterable[Message], tools: Iterable[ToolDefinition]) -> in
 def sized(estimate: TokenEstimate, messages: Sequence[Message]) -> tuple[int, int]:
     """The bytes of a transcript, and of that part of it that is in no count of tokens."""
     done, size = estimate.sized, estimate.bytes
-    if done > len(messages):  # a transcript that somebody else has made anew
+    if done > len(messages):  # another caller has rebuilt the transcript
         size = sum(map(message_size, messages))
         return size, size
     added = 0

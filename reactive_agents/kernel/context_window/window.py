@@ -11,7 +11,13 @@ from attrs import asdict, evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import CONTEXT_PROFILES, ContextProfile, ContextProfileOverrides, ContextTier
+from reactive_agents.core.config import (
+    CONTEXT_PROFILES,
+    NO_PROFILE_OVERRIDES,
+    ContextProfile,
+    ContextProfileOverrides,
+    ContextTier,
+)
 from reactive_agents.core.content import parts_in
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
@@ -24,7 +30,6 @@ from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, 
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.ports import TokenCounter
 
-_NO_OVERRIDES = ContextProfileOverrides()
 _LOCAL_RUNNERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile"})
 _LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
 _MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
@@ -65,7 +70,7 @@ def merge_profile(
     Args:
         max_tokens: the user's upper bound of an answer, before that of the profile.
     """
-    if overrides != _NO_OVERRIDES:
+    if overrides != NO_PROFILE_OVERRIDES:
         base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
         given = {name: value for name, value in asdict(overrides).items() if value is not None}
         baseline = evolve(base, **given)

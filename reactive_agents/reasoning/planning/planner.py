@@ -57,6 +57,7 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
             goal=given.task_description,
             mode=mode,
             now=now,
+            owner=given.owner,
         )
 
     needs = needs_left(progress, context)

@@ -87,10 +87,11 @@ def hydrate_plan(
     goal: str,
     mode: PlanMode,
     now: datetime,
+    owner: str = "",
 ) -> Plan:
     """Return the plan with steps ``s1``, ``s2``, …, all pending. Pure."""
     steps = hydrate_steps(output.steps, first=1)
-    return Plan(plan_id, task_id, agent_id, goal, mode, steps, "active", 1, now, now)
+    return Plan(plan_id, task_id, agent_id, goal, mode, steps, "active", 1, now, now, owner=owner)
 
 
 def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1) -> tuple[PlanStep, ...]:

@@ -22,7 +22,7 @@ export async function comparePage(main, { rest: [one, other], isHere }) {
       h("span", {}, `${whole(each.run.tokens)} tokens`), h("span", {}, money(each.run.cost_usd))), h("p", { class: "quiet" }, each.run.detail));
   const first = known.first;
   replace(main, h("div", { class: "page compare" },
-    h("div", { class: "head" }, h("h1", {}, "Two runs"), h("p", { class: "quiet" }, first === null ? `No step differs: ${count(pairs.length, "step")} are the same.` : `${count(first, "step")} are the same; they differ from step ${first + 1} on.`),
+    h("div", { class: "head" }, h("h1", {}, "Two runs"), h("p", { class: "quiet" }, first === null ? `No step differs: ${count(pairs.length, "step")} are the same.` : first === 0 ? "They differ from the first step on." : `They differ from step ${first + 1} on; what comes before is the same.`),
       first !== null && button("Go to the first difference", () => list.select(first, true)), link(`compare/${part(other)}/${part(one)}`, { class: "quiet" }, "Swap sides")),
     h("div", { class: "two" }, known.runs.map(head)), list.element, h("div", { class: "two details" }, details)));
   list.set(pairs);

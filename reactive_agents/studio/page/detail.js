@@ -33,8 +33,7 @@ function turn(known) {
     recorded && h("p", { class: "hint" }, "A recorded answer: the model was not asked again, so this attempt has no request."),
     error && section("Failed", text(error)),
     section("Said",
-      response ? said(response) : h("p", { class: "quiet" }, error ? "Nothing." : row.state === "running" ? "The model is thinking…" : "The log has no answer of this call."),
-      known.live && text(known.live, { class: "text live" })),
+      response ? said(response) : h("p", { class: "quiet" }, error ? "Nothing." : row.state === "running" ? "The model is thinking…" : "The log has no answer of this call.")),
     known.messages && changes(known),
     known.messages && folded(`All that the model saw: ${count(known.messages.length, "message")}, ${count(known.tools.length, "tool")}`,
       () => h("div", { class: "messages" }, known.messages.map(message),
@@ -107,15 +106,20 @@ function policy(known) {
 }
 
 function ended(known) {
-  return h("div", {}, figures(known.row), plain(known, true));
+  const { result, error } = known.body;
+  const reason = result?.reason || known.row.note;
+  return h("div", {}, figures(known.row, [["Ended by", known.row.label]]), reason && section("Reason", text(reason, PROSE)),
+    result?.output && section("Output", text(result.output, PROSE)),
+    folded("All of the event", () => text(result ?? error ?? known.body)));
 }
 
-function plain(known, bare = false) {
-  return h("div", {}, !bare && figures(known.row), fieldsOf(known.body));
+function plain(known) {
+  return h("div", {}, figures(known.row), fieldsOf(known.body));
 }
 
 function fieldsOf(body) {
-  return Object.entries(body ?? {}).filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && !value.length))
+  const isEmpty = (value) => value === null || value === "" || (typeof value === "object" && !Object.keys(value).length);
+  return Object.entries(body ?? {}).filter(([, value]) => !isEmpty(value))
     .map(([name, value]) => {
       const title = name.replaceAll("_", " ");
       if (typeof value === "object") return folded(title, () => text(value), JSON.stringify(value).length < 400);

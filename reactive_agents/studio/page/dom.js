@@ -1,4 +1,4 @@
-// Elements without markup: texts of models and tools only ever become text nodes.
+// Elements without markup: texts of models and tools only ever become text nodes, in which nothing is hidden.
 
 const SVG = "http://www.w3.org/2000/svg";
 
@@ -16,6 +16,8 @@ export function svg(name, properties, ...children) {
   return element;
 }
 
+const READ = new Set(["title", "aria-label", "placeholder"]);
+
 function assign(element, properties) {
   for (const [key, value] of Object.entries(properties ?? {})) {
     if (value === null || value === undefined || value === false) continue;
@@ -23,14 +25,14 @@ function assign(element, properties) {
     else if (key === "class") element.className = value;
     else if (key === "style") for (const [name, text] of Object.entries(value)) element.style.setProperty(name, text);
     else if (key === "value") element.value = value;
-    else element.setAttribute(key, value === true ? "" : String(value));
+    else element.setAttribute(key, value === true ? "" : READ.has(key) ? plainly(value) : String(value));
   }
 }
 
 function append(element, children) {
   for (const child of children.flat(Infinity)) {
     if (child === null || child === undefined || child === false) continue;
-    element.append(child instanceof Node ? child : String(child));
+    element.append(child instanceof Node ? child : plainly(child));
   }
 }
 
@@ -38,6 +40,10 @@ export function replace(element, ...children) {
   element.replaceChildren();
   append(element, children);
   return element;
+}
+
+export function write(element, value) {
+  element.textContent = plainly(value);
 }
 
 // Only paths of this page: an address out of a run is never a link.
@@ -70,6 +76,7 @@ export function duration(ms) {
 export function money(value) {
   if (value === null || value === undefined) return "";
   if (value === 0) return "$0";
+  if (value > 0 && value < 0.0001) return "<$0.0001";
   return value < 0.01 ? `$${value.toFixed(4)}` : `$${value.toFixed(2)}`;
 }
 
@@ -85,7 +92,7 @@ export function when(text, full = false) {
 
 const STATES = {
   running: "running", completed: "done", done: "done", ok: "done", valid: "done",
-  failed: "failed", cancelled: "failed", denied: "failed", interrupted: "waiting",
+  failed: "failed", cancelled: "failed", denied: "failed", interrupted: "waiting", queued: "waiting",
   partial: "waiting", waiting: "waiting", paused: "waiting", abstained: "waiting",
 };
 
@@ -115,9 +122,11 @@ export function visible(value, unseen = UNSEEN) {
   return String(value).replace(unseen, (each) => `\\u{${each.codePointAt(0).toString(16)}}`);
 }
 
+export const plainly = (value) => visible(value, UNSEEN_IN_PROSE);
+
 // A text or other value; a long one is cut until somebody wants all of it.
 export function text(value, properties) {
-  const shown = typeof value === "string" ? visible(value, UNSEEN_IN_PROSE) : visible(JSON.stringify(value, null, 2) ?? "");
+  const shown = typeof value === "string" ? plainly(value) : visible(JSON.stringify(value, null, 2) ?? "");
   const block = h("pre", { class: "text", tabindex: "0", role: "group", "aria-label": "Text", ...properties });
   if (shown.length <= LONGEST) {
     block.textContent = shown;

@@ -1,7 +1,7 @@
 // The page: which part of it an address shows, and what is on every part.
 
-import { announce, button, failure, h, link, replace } from "./dom.js";
-import { get } from "./api.js";
+import { announce, button, failure, link, replace } from "./dom.js";
+import { connection, get } from "./api.js";
 import { runsPage } from "./runs.js";
 import { runPage } from "./run.js";
 import { comparePage } from "./compare.js";
@@ -90,6 +90,15 @@ function stored() {
   }
 }
 
+// --- the connection --------------------------------------------------------------------------------------
+
+const banner = document.getElementById("connection");
+connection.addEventListener("problem", ({ detail }) => {
+  if (banner.textContent === detail) return;
+  banner.textContent = detail;
+  banner.hidden = !detail;
+});
+
 // --- keys ------------------------------------------------------------------------------------------------
 
 document.addEventListener("keydown", (event) => {
@@ -112,7 +121,11 @@ replace(nav, PAGES.map(([key, title]) => link(key, { "data-page": key }, title))
 replace(document.getElementById("top-actions"),
   button("Open a file", () => openFile(), { class: "quiet wide-only", title: "Open a run that was saved as a file" }),
   button("New run", async () => {
-    state ??= await get("state");
+    try {
+      state ??= await get("state");
+    } catch {
+      return; // the page says so already
+    }
     newRun(state);
   }, { class: "primary" }),
   themeButton());

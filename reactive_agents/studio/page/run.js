@@ -1,13 +1,14 @@
 // One run: its timeline as it happens, the details of a row, its plan, tree and attempts, and what can be done.
 
-import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, replace, section, status, text, tone, visible, when, whole } from "./dom.js";
+import { announce, button, count, dialog, duration, facts, failure, field, h, link, money, notice, plainly, replace, section, status, text, tone, visible, when, whole, write } from "./dom.js";
 import { follow, get, part, post } from "./api.js";
 import { detail } from "./detail.js";
 import { diagram } from "./diagram.js";
 import { VirtualList } from "./list.js";
-import { save } from "./start.js";
+import { newRun, save } from "./start.js";
 
 const ROW_HEIGHT = 34;
+const ORDERED = { pause: "It pauses before its next step.", stop: "It stops after its step, with what it has.", cancel: "It is being cancelled." };
 const MARKS = {
   turn: "◆", question: "◇", tool: "⚒", policy: "⚑", plan: "▤", step: "▸", tree: "⑂", answer: "✓", result: "✓", end: "■", start: "●",
   critique: "✎", reflect: "✎", search: "⑂", strategy: "◎", failure: "!", person: "?", pause: "‖", agent: "→", phase: "", context: "⇣", verify: "✓", attempt: "↻",
@@ -75,7 +76,7 @@ class RunView {
     else replace(this.inspector, notice("Nothing has happened yet", "Steps appear here as they happen."));
     if (this.isUnderWay) {
       this.follow();
-      this.clock = setInterval(() => this.isUnderWay && this.drawHead(), 1000);
+      this.clock = setInterval(() => this.isUnderWay && !this.isCutOff && this.drawHead(), 1000);
     }
   }
 
@@ -104,7 +105,11 @@ class RunView {
         this.live = given;
         this.drawLive();
       },
-      state: (open) => this.head.classList.toggle("cut-off", !open),
+      state: (open) => {
+        this.isCutOff = !open;
+        this.head.classList.toggle("cut-off", !open);
+      },
+      gone: (error) => replace(this.main, failure(error)),
     });
   }
 
@@ -137,11 +142,12 @@ class RunView {
   }
 
   drawLive() {
-    const element = this.inspector.querySelector(".text.live") ?? this.inspector.querySelector(".said-live");
-    if (element) element.textContent = this.live.text;
+    const element = this.inspector.querySelector(".said-live");
+    if (element) write(element, this.live.text);
     const row = [...this.rows.values()].findLast?.((each) => each.kind === "turn" && each.state === "running");
     if (!row) return;
-    row.note = this.live.text.replaceAll(/\s+/g, " ").slice(-200);
+    const said = plainly(this.live.text).replaceAll(/\s+/g, " ");
+    row.note = said.length > 200 ? `…${said.slice(-200)}` : said;
     this.list.draw(true);
     if (row.id === this.selected && !element) {
       const place = this.inspector.querySelector(".part");
@@ -161,6 +167,7 @@ class RunView {
   drawHead() {
     const { run, document: known } = this;
     const { totals } = known;
+    const overall = (ended, sofar) => (run.ended_at ? ended : sofar); // with sub-agents, once it has ended
     const shown = run.ended_at ? run.status : this.can.resume ? "interrupted" : known.waiting.length ? "waiting" : known.status;
     const took = run.duration_s === null ? Date.now() - Date.parse(run.started_at) : run.duration_s * 1000;
     const focused = document.activeElement?.dataset?.key;
@@ -170,26 +177,30 @@ class RunView {
       h("div", { class: "title-line" }, h("h1", { title: run.task.slice(0, 2000) }, run.task.slice(0, 400) || "(no text)"), status(shown)),
       h("div", { class: "figure-line" },
         h("span", {}, run.agent), known.strategy && h("span", {}, known.strategy), h("span", {}, when(run.started_at, true)),
-        figure(duration(took), "took"), figure(whole(totals.model_calls), "model calls"), figure(whole(totals.tool_calls), "tool calls"),
-        figure(whole(totals.tokens_in + totals.tokens_out), "tokens"), figure(money(run.ended_at ? run.cost_usd : totals.cost_usd), "cost")),
+        figure(duration(took), ""), figures(totals.model_calls, "model call"), figures(totals.tool_calls, "tool call"),
+        figure(whole(overall(run.tokens, totals.tokens_in + totals.tokens_out)), "tokens"), figure(money(overall(run.cost_usd, totals.cost_usd)), "cost")),
       known.ended && known.ended.status !== "completed" && h("p", { class: `reason ${tone(known.ended.status)}` }, known.ended.reason || `Ended by ${known.ended.terminated_by}.`),
       h("div", { class: "actions", role: "toolbar", "aria-label": "What can be done" }, this.actions()));
     if (focused) this.head.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
-    if (this.isHere()) document.title = `${shown} · ${run.task.slice(0, 60)} · Studio`;
+    if (this.isHere()) document.title = plainly(`${shown} · ${run.task.slice(0, 60)} · Studio`);
   }
 
   actions() {
     const { can } = this;
     const act = (key, label, action, properties) => button(label, () => this.order(action), { "data-key": key, ...properties });
-    const paused = this.document.status === "paused";
+    const { status: state } = this.document;
+    const paused = state === "paused";
+    if (this.ordered && (this.ordered.state !== state || !this.isUnderWay)) this.ordered = null;
     const orders = can.order && this.isUnderWay ? [
       paused ? act("resume", "Resume", "resume", { class: "primary" }) : act("pause", "Pause", "pause"),
       can.stop && act("stop", "Stop with what there is", "stop"),
       act("cancel", "Cancel", "cancel", { class: "danger" }),
+      this.ordered && h("span", { class: "hint", role: "status" }, ORDERED[this.ordered.action]),
     ] : [];
     return [
       ...orders,
       can.resume && this.isUnderWay && act("continue", "Continue the run", "continue", { class: "primary", title: "No process has it under way" }),
+      this.state.agents.some((each) => each.name === this.run.agent) && !this.isUnderWay && button("Run again", () => newRun(this.state, { agent: this.run.agent, task: this.run.task, user: this.run.user }), { "data-key": "again", title: "A new run of the same task" }),
       button("Compare with…", () => this.compare(), { "data-key": "compare" }),
       button("Save as a file", () => this.save("export", "jsonl"), { "data-key": "save", title: "A file that opens in another studio" }),
       can.recording && button("Save as a test recording", () => this.save("recording", "json"), { "data-key": "recording", title: "A file for RecordedRunPlayer of reactive_agents.testing" }),
@@ -200,7 +211,8 @@ class RunView {
   async order(action, more = {}) {
     try {
       await post(`runs/${part(this.run.run_id)}/orders`, { action, ...more });
-      announce(`${action}: done`);
+      this.ordered = ORDERED[action] && { action, state: this.document.status };
+      this.drawHead();
     } catch (error) {
       dialog("That did not work", h("p", {}, error.message), { confirm: "All right", action: async () => {} });
     }
@@ -380,7 +392,7 @@ class RunView {
   // --- the timeline --------------------------------------------------------------------------------------
 
   refill() {
-    const wanted = [...this.rows.values()].filter((each) => (this.everything || !each.minor) && (!this.search || `${each.title} ${each.note} ${each.label}`.toLowerCase().includes(this.search)));
+    const wanted = [...this.rows.values()].filter((each) => (this.everything || !each.minor || each.state === "running") && (!this.search || `${each.title} ${each.note} ${each.label}`.toLowerCase().includes(this.search)));
     const last = wanted.at(-1);
     this.span = Math.max(1, this.run.duration_s === null ? (last?.at_ms ?? 1) : this.run.duration_s * 1000);
     this.withChildren = new Map(this.children.filter((each) => each.row !== null).map((each) => [each.row, each]));
@@ -398,19 +410,19 @@ class RunView {
       };
       element.append(parts.mark, parts.title, parts.note, parts.state, parts.track, parts.took, parts.cost);
     }
-    element.className = `row ${row.kind} ${row.state}`;
+    const isTimed = row.took_ms !== null || row.state === "running";
+    element.className = `row ${row.kind} ${row.state} ${isTimed ? "" : "untimed"}`;
     element.style.setProperty("--depth", row.depth);
     parts.mark.textContent = MARKS[row.kind] ?? "·";
     parts.title.textContent = row.title;
-    parts.note.textContent = this.withChildren?.has(row.id) ? `${row.note}  (sub-agent ${this.withChildren.get(row.id).agent})` : row.note;
+    write(parts.note, this.withChildren?.has(row.id) ? `${row.note}  (sub-agent ${this.withChildren.get(row.id).agent})` : row.note);
     parts.took.textContent = duration(row.took_ms);
-    const tokens = row.tokens_in === null && row.tokens_out === null ? "" : whole((row.tokens_in ?? 0) + (row.tokens_out ?? 0));
+    const tokens = row.tokens_in === null && row.tokens_out === null ? "" : `${whole((row.tokens_in ?? 0) + (row.tokens_out ?? 0))} tok`;
     parts.cost.textContent = tokens;
     parts.state.textContent = row.state === "note" || row.state === "done" ? "" : row.state;
-    parts.track.style.setProperty("visibility", row.took_ms === null && row.state !== "running" ? "hidden" : "visible");
     const bar = parts.track.firstChild;
     const left = Math.min(99.5, (100 * row.at_ms) / this.span);
-    const width = row.took_ms === null ? 0 : Math.min(100 - left, (100 * row.took_ms) / this.span);
+    const width = row.took_ms === null ? 100 - left : Math.min(100 - left, (100 * row.took_ms) / this.span);
     bar.style.setProperty("left", `${left}%`);
     bar.style.setProperty("width", `max(2px, ${width}%)`);
   }
@@ -454,6 +466,7 @@ class RunView {
 
 const sessionOf = ({ session, user }) => (user && session.startsWith(`${user}:`) ? session.slice(user.length + 1) : session);
 const figure = (value, name) => value !== "" && h("span", { class: "figure" }, h("b", {}, value), ` ${name}`);
+const figures = (number, name) => figure(whole(number), number === 1 ? name : `${name}s`);
 
 function parsed(given) {
   try {

@@ -10,7 +10,7 @@ export function newRun(state, given = {}) {
       h("pre", { class: "text" }, "reactive-agents studio agent.toml"),
     ], { confirm: "All right", action: async () => {} });
   }
-  const task = h("textarea", { name: "task", rows: "5", required: true });
+  const task = h("textarea", { name: "task", rows: "5", required: true, value: given.task });
   const element = dialog("New run", [
     field("Agent", choice("agent", state.agents.map((each) => [each.name, each.model ? `${each.name} (${each.model})` : each.name]), given.agent)),
     field("Task", task),

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import stat
+import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 import pytest
-from returns.result import Success
+from returns.result import Failure, Success
 
 from reactive_agents.adapters.tools.workspace import LARGEST_WRITE, open_to_read, resolve_inside, write_inside
 from reactive_agents.core.errors import WorkspaceViolation
@@ -216,6 +218,34 @@ def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(workspace: Path
     assert b"secret" not in read
 
 
+class SwappedWhenOpened(PosixPath):
+    """A workspace of which a directory becomes a link between the check of a path and its opening."""
+
+    calls = 0
+
+    def resolve(self, strict: bool = False) -> PosixPath:
+        SwappedWhenOpened.calls -= 1
+        if not SwappedWhenOpened.calls:
+            os.rename(self / "swapped", self / "kept")
+            os.symlink(self.parent / "outside", self / "swapped")
+        return PosixPath(self).resolve(strict)
+
+
+@pytest.mark.parametrize("write", [False, True])
+def test_a_directory_that_becomes_a_link_after_the_check_is_not_followed(
+    workspace: Path, write: bool
+) -> None:
+    (workspace.parent / "outside" / "a.txt").write_text("secret")
+    (workspace / "swapped").mkdir()
+    (workspace / "swapped/a.txt").write_text("own")
+    SwappedWhenOpened.calls = 3 if write else 2
+    root = SwappedWhenOpened(workspace)
+    opened = write_inside(root, "swapped/a.txt", b"x") if write else open_to_read(root, "swapped/a.txt")
+    assert isinstance(opened, Failure)
+    assert (workspace / "swapped").is_symlink()
+    assert (workspace.parent / "outside" / "a.txt").read_text() == "secret"
+
+
 def test_a_file_with_another_name_is_neither_read_nor_appended_to(workspace: Path) -> None:
     os.link(workspace.parent / "secret.txt", workspace / "linked.txt")
     for refused in (
@@ -286,3 +316,56 @@ def test_a_write_is_bounded(workspace: Path) -> None:
     assert (
         "may be written" in write_inside(workspace, "big.txt", b"x" * (LARGEST_WRITE + 1)).failure().message
     )
+
+
+# --- files that the program imports ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "ddgs/__init__.py",  # an optional library, imported by the first search
+        "ddgs.py",
+        "httpx.py",
+        "httpx/_client.py",
+        "json.py",
+        "sitecustomize.py",
+        "orjson.py",  # of a library of a library
+        "opentelemetry/sdk/__init__.py",
+        "presidio_analyzer.so",
+        "a2a/types.py",
+        "venv/lib/python3.11/site-packages/any.pth",
+        "node_modules/left-pad/index.js",
+    ],
+)
+def test_no_library_is_imported_from_what_is_written(
+    workspace: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(workspace)
+    failed = write_inside(workspace, path, b"x")
+    assert isinstance(failed, Failure), path
+    assert any(each in failed.failure().reason for each in ("in place of a library", "installed packages"))
+    assert not (workspace / path).exists()
+
+
+@pytest.mark.parametrize("path", ["report.py", "tests/test_report.py", "shop/prices.py", "json/data.json"])
+def test_other_code_is_written_also_where_the_program_imports_from(
+    workspace: Path, path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(workspace)
+    assert write_inside(workspace, path, b"x") == Success(workspace / path)
+
+
+def test_a_library_elsewhere_does_not_matter_to_a_folder_that_nothing_is_imported_from(
+    workspace: Path,
+) -> None:
+    assert write_inside(workspace, "json.py", b"x") == Success(workspace / "json.py")
+
+
+def test_a_module_that_is_loaded_is_not_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (workspace / "loaded_of_the_program.py").write_text("value = 1")
+    monkeypatch.syspath_prepend(workspace)
+    importlib.import_module("loaded_of_the_program")
+    failed = write_inside(workspace, "loaded_of_the_program.py", b"value = 2")
+    assert "a part of the program" in failed.failure().reason
+    monkeypatch.delitem(sys.modules, "loaded_of_the_program")

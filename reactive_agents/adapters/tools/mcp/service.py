@@ -15,7 +15,7 @@ import os
 import sqlite3
 import threading
 import weakref
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Container, Sequence
 from copy import deepcopy
 from typing import TYPE_CHECKING, Any, Final
 
@@ -26,7 +26,7 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
-from reactive_agents.adapters.sqlite import IN_PROCESS, DatabasePath, SqliteFile, Store
+from reactive_agents.adapters.sqlite import IN_PROCESS, DatabasePath, SqliteFile, Store, place_of
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.listed_tools import (
@@ -157,7 +157,9 @@ class _Fleet:
         if isinstance(found, Failure):
             message = found.failure().message
             _log.warning("Whether tools of the MCP server %r changed is not known: %s", server.name, message)
-            return [""] * len(tools)
+            # where there is no file nothing can be kept; one that cannot be read knew what was approved
+            unknown = _UNKNOWN if place_of(path).exists() else ""
+            return [unknown] * len(tools)
         return found.unwrap()
 
     async def approve(self, entry: _Entry) -> None:
@@ -264,6 +266,12 @@ class McpTools:
         """Return all tools, in the order of the servers and of their listings."""
         fleet = self._fleet
         return () if fleet is None else fleet.definitions
+
+    def of_servers(self, servers: Container[str]) -> frozenset[str]:
+        """Return the names of the tools of these servers."""
+        fleet = self._fleet
+        entries = {} if fleet is None else fleet.entries
+        return frozenset(name for name, entry in entries.items() if entry.tool.server.name in servers)
 
     @effect
     async def execute(
@@ -405,6 +413,7 @@ _SHOWN_CHARS = 600
 _SELECT = "SELECT description, parameters, hints FROM mcp_tools WHERE server = ? AND tool = ?"
 _KNOWN = "SELECT 1 FROM mcp_tools WHERE server = ? LIMIT 1"
 _KEEP = "INSERT OR REPLACE INTO mcp_tools VALUES (?, ?, ?, ?, ?)"
+_UNKNOWN = "Whether the tool changed is not known: the file of approved definitions cannot be read."
 _NEW = "The tool is new: its server did not list it when it was first seen."
 
 

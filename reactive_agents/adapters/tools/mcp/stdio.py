@@ -268,7 +268,7 @@ async def end_server(process: Process, tree: ProcessTree, *, patience_s: float =
     Does not return before the operating system has forgotten the process.
 
     Args:
-        patience_s: seconds that it has for each step: to leave by itself, to heed ``SIGTERM``, to be killed.
+        patience_s: seconds for each step: to leave by itself, to end on ``SIGTERM``, to be killed.
     """
     try:
         if process.stdin is not None:

@@ -128,6 +128,8 @@ def answer(message: dict[str, Any]) -> dict[str, Any] | None:
             reply = json.loads(sys.stdin.readline())
             text = reply["error"]["message"]
             return {"result": {"content": [{"type": "text", "text": text}]}}
+        case {"method": "tools/call", "params": {"name": "described", "arguments": {"text": text}}}:
+            return {"result": {"content": [{"type": "text", "text": f"said {text}"}]}}
         case {"method": "tools/call"}:
             return call(message["params"]["name"])
         case {"id": _}:

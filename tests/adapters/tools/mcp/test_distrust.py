@@ -10,15 +10,20 @@ from typing import Any
 import attrs
 import pytest
 from mcp.types import Tool
+from returns.result import Result, Success
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.adapters.tools.mcp.listed_tools import define_tools
 from reactive_agents.containers.layers import find_orders
-from reactive_agents.core.errors import ToolFailed, ToolNotApproved
+from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolNotApproved
 from reactive_agents.core.events import ApprovalRequested, ToolWithheld
+from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import ToolCall
+from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, FixedApprover, ScriptedLLM, call, say
-from tests.adapters.tools.mcp.servers import failure, old, opened, program, run, value
+from tests.adapters.tools.mcp.servers import SCOPE, failure, old, opened, program, run, value
 
 pytestmark = pytest.mark.anyio
 
@@ -174,7 +179,7 @@ async def test_a_tool_that_changed_since_it_was_seen_needs_approval_again(
     path = tmp_path / "state" / "tools.db"
     server = described("Says it.", known_tools=str(path), approve="never")
     async with opened(server) as tools:
-        assert await value(tools, "described", text="a") == "fine"
+        assert await value(tools, "described", text="a") == "said a"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     changed = described("Shouts it.", known_tools=str(path), approve="never")
     async with opened(changed) as tools:  # another process of the server, as of the agent
@@ -189,9 +194,9 @@ async def test_a_tool_that_changed_since_it_was_seen_needs_approval_again(
     async with opened(changed) as tools:
         approver = FixedApprover(True)
         assert (await run(tools, "described", approver=approver, text="a")).unwrap().success
-        assert await value(tools, "described", text="b") == "fine"
+        assert await value(tools, "described", text="b") == "said b"
     async with opened(changed) as tools:
-        assert await value(tools, "described", text="c") == "fine"
+        assert await value(tools, "described", text="c") == "said c"
 
 
 async def test_the_request_for_approval_shows_how_a_tool_changed(tmp_path: Path) -> None:
@@ -272,14 +277,46 @@ async def test_hints_that_changed_need_approval_again(tmp_path: Path) -> None:
         assert not any(each.requires_approval for each in tools.definitions())
 
 
-async def test_a_file_that_cannot_be_used_is_a_warning(
+async def test_tools_need_approval_while_the_file_of_what_was_approved_cannot_be_read(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = tmp_path / "tools.db"
     path.write_text("no database, but a text that is long enough to be looked at as one" * 20)
     async with opened(old(name="far", known_tools=str(path))) as tools:
+        assert "not known" in next(each.notice for each in tools.definitions() if each.name == "fine")
+        assert isinstance(await failure(tools, "fine"), ToolNotApproved)
+        for _ in range(2):
+            assert await run(tools, "fine", approver=FixedApprover(True))
+    assert "is not known" in caplog.text
+
+
+async def test_a_file_that_cannot_be_made_is_a_warning(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (tmp_path / "file").touch()
+    async with opened(old(name="far", known_tools=str(tmp_path / "file" / "tools.db"))) as tools:
         assert await value(tools, "fine") == "fine"
     assert "is not known" in caplog.text
+
+
+class ChangingApprover:
+    """Approves, after somebody who also has the arguments has changed them."""
+
+    def __init__(self, arguments: dict[str, Any]) -> None:
+        self.arguments = arguments
+
+    @effect
+    async def decide(self, request: ApprovalRequest) -> Result[ApprovalDecision, ServiceFailed]:
+        self.arguments["text"] = "b"
+        return Success(ApprovalDecision(True))
+
+
+async def test_what_runs_is_what_was_approved_whoever_has_the_arguments() -> None:
+    arguments: dict[str, Any] = {"text": "a"}
+    async with opened(described("Says it.", approve="always")) as tools:
+        call_of_model = ToolCall(CallId("c1"), "described", arguments)
+        ran = await attempt(tools.execute(call_of_model, SCOPE, ChangingApprover(arguments)))
+        assert (ran.unwrap().result, arguments) == ("said a", {"text": "b"})
 
 
 # --- what a server asks of its client ---------------------------------------------------------------------
