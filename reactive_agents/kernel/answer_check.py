@@ -498,7 +498,8 @@ def lacks_figure(text: str, task: str) -> bool:
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
     figures = _NUMBER_ALONE.findall(_without_list_marks(_NUMBERED_STEP.sub(" ", text)))
-    return all(_occurs(each.lstrip("-+~#$€£"), task) for each in figures)
+    given = {found[0] for found in _COUNTED.finditer(task)}
+    return all(each.lstrip("-+~#$€£") in given for each in figures)
 
 
 def names_particulars(task: str) -> bool:

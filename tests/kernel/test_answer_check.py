@@ -506,6 +506,7 @@ def test_a_text_without_a_figure_does_not_say_how_much(task: str, text: str) -> 
         ("How many are left?", "None of them is left."),
         ("Wie hoch ist der Pegel?", "Bei -3 cm."),
         ("Who is Tom?", "A customer."),
+        ("How many letters has the word of the list test-6?", "It has 6 letters."),
         ("What is the price of freedom?", "It is " + "a long and thoughtful answer to what was asked, " * 3),
     ],
 )
