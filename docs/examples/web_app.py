@@ -3,8 +3,8 @@
 Prints:
 
     {'status': 'completed', 'answer': 'Hello Ada.'}
-    data: {"text": "Hello "}
-    data: {"text": "Ada."}
+    data: "Hello "
+    data: "Ada."
 """
 
 from __future__ import annotations
@@ -36,11 +36,10 @@ async def ask(question: str, user: str) -> dict[str, str | None]:
 async def stream(question: str) -> StreamingResponse:
     async def events() -> AsyncIterator[str]:
         async for event in agent.stream(question):
-            match event:
-                case ModelTextStreamed(text=delta):
-                    yield f"data: {json.dumps({'text': delta})}\n\n"
-                case ModelTextRetracted() | ModelStreamRestarted():  # the page begins again
-                    yield 'data: {"text": null}\n\n'
+            if isinstance(event, ModelTextStreamed):
+                yield f"data: {json.dumps(event.text)}\n\n"
+            elif isinstance(event, ModelTextRetracted | ModelStreamRestarted):
+                yield "data: null\n\n"  # the page begins again
 
     return StreamingResponse(events(), media_type="text/event-stream")
 
@@ -52,8 +51,7 @@ def main() -> None:
         thread.start()
         with httpx.Client(base_url=f"http://127.0.0.1:{listening.getsockname()[1]}") as client:
             print(client.post("/ask", params={"question": "Who am I?", "user": "ada"}).json())
-            text = client.get("/stream", params={"question": "Who am I?"}).text
-            print("\n".join(line for line in text.splitlines() if line))
+            print(client.get("/stream", params={"question": "Who am I?"}).text.replace("\n\n", "\n").strip())
         server.should_exit = True
         thread.join()
 

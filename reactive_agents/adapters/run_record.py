@@ -118,6 +118,25 @@ RUNS = sqlite.Store(
             " of_key, of_kind, at_time, text_of);"
             " RETURN orders; END $$",
         ),
+        (
+            "DROP FUNCTION append_entry (text, text, bigint, text, text)",
+            # takes its lock by itself: one statement, which is a whole transaction
+            "CREATE FUNCTION append_entry (of_lock bigint, waits_for_disk text,"
+            " of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
+            " RETURNS text LANGUAGE plpgsql AS $$"
+            " DECLARE held_run bigint; shared bigint; orders text; BEGIN"
+            " PERFORM set_config('lock_timeout', '500', true),"
+            " set_config('synchronous_commit', waits_for_disk, true);"
+            " PERFORM pg_advisory_xact_lock(of_lock);"
+            " SELECT id, origin_entries, wanted INTO held_run, shared, orders FROM reactive_agents.runs"
+            " WHERE holder = by_holder AND holder <> '';"
+            " IF NOT FOUND THEN RETURN NULL; END IF;"
+            " SELECT coalesce(max(number), shared) INTO shared FROM reactive_agents.run_entries"
+            " WHERE run = held_run;"
+            " INSERT INTO reactive_agents.run_entries (run, number, key, kind, at_us, body)"
+            " VALUES (held_run, 1 + shared, of_key, of_kind, at_time, text_of);"
+            " RETURN orders; END $$",
+        ),
     ),
 )
 """Runs, their entries by number, and schedules. ``begun_us`` is when a worker began a run of a queue.
@@ -335,8 +354,11 @@ class SqliteRunRecord:
         self, run_id: RunId, holder: str, status: RunStatus, result: str
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
+        held = self._leases.get(holder)
         self._leases.let_go(holder)
-        work = partial(_end, holder=holder, status=status, result=self._seal.close(result), now=self._now())
+        recent = () if held is None else held.recent_entries
+        sealed, now = self._seal.close(result), self._now()
+        work = partial(_end, holder=holder, status=status, result=sealed, now=now, recent=recent)
         return _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
 
     @effect
@@ -652,7 +674,7 @@ _APPEND = (
     " RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
-_APPEND_ON_SERVER = "SELECT append_entry(?, ?, ?, ?, ?)"
+_APPEND_ON_SERVER = "SELECT reactive_agents.append_entry(?, ?, ?, ?, ?, ?, ?)"
 """The same as a function, whose plan the server keeps; nothing where the run is not held."""
 
 
@@ -672,7 +694,19 @@ def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) 
     return held[1]  # type: ignore[no-any-return]
 
 
-def _end(file: sql.Transaction, *, holder: str, status: RunStatus, result: str, now: int) -> RunOrder | None:
+def _end(
+    file: sql.Transaction,
+    *,
+    holder: str,
+    status: RunStatus,
+    result: str,
+    now: int,
+    recent: tuple[RunEntry, ...] = (),
+) -> RunOrder | None:
+    """Store the outcome, and earlier entries that a crash of the server has lost."""
+    latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
+    if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
+        _append(file, holder=holder, entries=recent)
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
         " WHERE holder = ? AND holder <> ''",

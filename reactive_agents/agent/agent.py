@@ -174,8 +174,7 @@ class ReactiveAgent(Generic[R, D]):
         return await self._conducted(*_value(self._run_of(task, options)))
 
     async def _conducted(self, ready: Task, changes: RunChanges) -> Any:
-        conducting = self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
-        outcome = await attempt(conducting)
+        outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
         if not isinstance(outcome, Success):
             failed = outcome.failure()
             raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
@@ -280,8 +279,7 @@ class ReactiveAgent(Generic[R, D]):
         if not isinstance(ready, Success):
             return Failure(ready.failure())
         made, changes = ready.unwrap()
-        conducting = self._engine.conduct(made, run_id=changes.run_id, overrides=changes.overrides)
-        outcome = await attempt(conducting)
+        outcome = await self._engine.conduct(made, run_id=changes.run_id, overrides=changes.overrides)
         return outcome.map(changes.present or self.present).alt(lambda failed: failed.error)
 
     @overload

@@ -392,7 +392,11 @@ class Runs(Generic[R]):
 
     async def prune(self, older_than: timedelta) -> int:
         """Delete runs that ended longer ago; return how many there were."""
-        before: datetime = self._engine.ports.clock.now() - older_than
+        try:
+            before: datetime = self._engine.ports.clock.now() - older_than
+        except OverflowError:
+            expected = "an age after the year 1"
+            raise AgentError(errors.InvalidConfig("older_than", str(older_than), expected)) from None
         return _value(await attempt(self._record.delete(before=before)))
 
     async def delete(self, run_id: str) -> None:
@@ -407,11 +411,11 @@ class Runs(Generic[R]):
     ) -> Result[TaskResult, TaskFailed]:
         run = await self.find(run_id)
         overrides = RunOverrides(deps, accept_changes=accept_changes, named=True)
-        return await attempt(self._engine.conduct(run.task, run_id=run_id, overrides=overrides))
+        return await self._engine.conduct(run.task, run_id=run_id, overrides=overrides)
 
     async def _continued(self, deps: Any, run: RecordedRun, reserved: str) -> Result[TaskResult, TaskFailed]:
         overrides = RunOverrides(deps, reserved=reserved, named=True)
-        return await attempt(self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides))
+        return await self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
         return _value(await attempt(self._record.entries(RunId(run_id))))

@@ -22,7 +22,7 @@ from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.effects import spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.kernel.service_calls import CheckedIds, ServiceFaults
@@ -112,7 +112,7 @@ async def stream_events(
     async def conduct() -> None:
         try:
             with run.scope:
-                outcome = await attempt(engine.conduct(task, run_id=run_id, overrides=overrides))
+                outcome = await engine.conduct(task, run_id=run_id, overrides=overrides)
                 if on_end is not None:
                     on_end(outcome)
         except BaseException as error:  # noqa: BLE001 - raised again where the events are consumed

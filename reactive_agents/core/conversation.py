@@ -64,7 +64,9 @@ def wrong_history(messages: Sequence[object]) -> str | None:
     for index, message in enumerate(messages):
         place = f"history[{index}]"
         if not isinstance(message, get_args(Message)):
-            return f"{place}: got {abbreviated(message)}, expected a message"
+            is_of_openai = isinstance(message, Mapping) and "role" in message
+            hint = ": messages_from_openai reads it" if is_of_openai else ""
+            return f"{place}: got {abbreviated(message)}, expected a message{hint}"
         wrong = _wrong_field(message)
         if wrong is not None:
             return f"{place}.{wrong}"

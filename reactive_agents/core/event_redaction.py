@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from datetime import datetime
 from enum import Enum
+from functools import lru_cache
 from operator import attrgetter, is_
 from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_origin
@@ -137,6 +138,7 @@ class ValueRedactor:
         return None if all(map(is_, made, values)) else made
 
 
+@lru_cache(maxsize=2_048)  # of all redactors: each agent has its own, for the same classes
 def _plan_of(kind: type, names: _Names) -> _Plan:
     texts: list[str] = []
     json_fields: list[str] = []

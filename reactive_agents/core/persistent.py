@@ -134,20 +134,12 @@ class PersistentMap(Mapping[_H, _V]):
         if not more:
             return self
         items, own = self._items, self._length
-        shares = own > 0 and len(items) == own
-        for key in more:
-            shares = shares and key not in items
-        if not shares:
+        if not own or len(items) > own or not items.keys().isdisjoint(more):
             items = dict(islice(items.items(), own))
-        count = own
         for key, value in more.items():
-            if key in items:
-                items[key] = (items[key][0], value)
-            else:
-                items[key] = (count, value)
-                count += 1
+            items[key] = (items[key][0] if key in items else len(items), value)
         grown: PersistentMap[_H, _V] = object.__new__(PersistentMap)
-        grown._items, grown._length = items, count
+        grown._items, grown._length = items, len(items)
         return grown
 
     def added_to(self, earlier: Mapping[_H, _V]) -> Mapping[_H, _V]:

@@ -66,13 +66,13 @@ def replaced(value: _T, **changes: Any) -> _T:
         TypeError: there is no field of that name.
     """
     known: dict[str, Any] = value.__dict__
-    for name in changes:
-        if name not in known:
-            unknown = sorted(changes.keys() - known.keys())
-            raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}.")
-    made = object.__new__(type(value))
     # not known | changes: a copy of the dictionary that a constructor filled is read more slowly
-    object.__setattr__(made, "__dict__", {**known, **changes})
+    fields = {**known, **changes}
+    if len(fields) > len(known):
+        unknown = sorted(changes.keys() - known.keys())
+        raise TypeError(f"{type(value).__name__} has no field {', '.join(unknown)}.")
+    made = object.__new__(type(value))
+    object.__setattr__(made, "__dict__", fields)
     return made
 
 

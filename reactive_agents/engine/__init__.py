@@ -16,7 +16,6 @@ from reactive_agents.engine.context import (
     AgentState,
     ExecutionContext,
     LifecyclePhase,
-    next_agent_state,
 )
 from reactive_agents.engine.execution import ExecutionEngine
 from reactive_agents.engine.hooks import (
@@ -41,5 +40,4 @@ __all__ = [
     "LifecycleHook",
     "LifecycleHookRegistry",
     "LifecyclePhase",
-    "next_agent_state",
 ]

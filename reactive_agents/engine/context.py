@@ -8,10 +8,9 @@ from types import MappingProxyType
 from typing import Literal, TypeAlias, get_args
 
 from attrs import field, frozen
-from returns.result import Failure, Result, Success
 
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.errors import ExecutionError, IllegalAgentState, PhaseCause, RuntimeErrors
+from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeErrors
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -44,16 +43,6 @@ LEGAL_AGENT_STATES: Mapping[AgentState, frozenset[AgentState]] = MappingProxyTyp
 def may_follow(current: AgentState, wanted: AgentState) -> bool:
     """Return whether an agent may change from one state to the other, or stay."""
     return wanted == current or wanted in LEGAL_AGENT_STATES[current]
-
-
-def next_agent_state(current: AgentState, wanted: AgentState) -> Result[AgentState, IllegalAgentState]:
-    """Return ``wanted``.
-
-    Fails with ``IllegalAgentState`` when it may not follow the current state.
-    """
-    if may_follow(current, wanted):
-        return Success(wanted)
-    return Failure(IllegalAgentState(current, wanted))
 
 
 # --- The execution context ---

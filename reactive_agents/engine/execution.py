@@ -39,7 +39,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, Task, TaskResult
 from reactive_agents.core.usage import USAGE_RECORDER
-from reactive_agents.effects import BRANCH, Effect, effect
+from reactive_agents.effects import BRANCH, effect
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.conversations import conversation_problem, end_turn
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -93,9 +93,10 @@ class ExecutionEngine:
         """Return an engine with other settings, which controls the same runs."""
         return ExecutionEngine(settings, self.ports, self._running)
 
-    def execute(
+    @effect
+    async def execute(
         self, task: Task, *, run_id: RunId | None = None, streaming: bool = False
-    ) -> Effect[TaskResult, RuntimeErrors]:
+    ) -> Result[TaskResult, RuntimeErrors]:
         """Run a task through the ten phases.
 
         Fails with ``TaskError`` when the task is blank or already running; ``GuardrailViolationError``;
@@ -107,9 +108,9 @@ class ExecutionEngine:
             run_id: the id that the run's events carry; a new one by default.
             streaming: ask the model for streams, and publish each chunk of text.
         """
-        return self.conduct(task, run_id=run_id, streaming=streaming).alt(lambda failed: failed.error)
+        outcome = await self.conduct(task, run_id=run_id, streaming=streaming)
+        return outcome.alt(lambda failed: failed.error)
 
-    @effect
     async def conduct(
         self,
         task: Task,

@@ -28,7 +28,6 @@ from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, T
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import FINAL_ANSWER, ToolResult
-from reactive_agents.effects import attempt
 from reactive_agents.engine.audit import append_or_report, redacted_arguments
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -272,7 +271,7 @@ async def hand_over(
     engine = handoff.target.engine()
     overrides = _overrides(context, shown.unwrap(), handoff, engine, services)
     task = _task(context, handoff, services)
-    outcome = await attempt(engine.conduct(task, overrides=overrides))
+    outcome = await engine.conduct(task, overrides=overrides)
     if not isinstance(outcome, Success):
         error: Any = outcome.failure().error
         return Failure(evolve(error, task_id=context.task_id) if hasattr(error, "task_id") else error)

@@ -86,38 +86,38 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, Runt
     Without its service it is skipped. Fails with the error of the phase.
     """
     handle, events, hooks = services.handle, services.events, services.ports.hooks
-    context, state = handle.context, AGENT_STATES[phase.name]
+    context, name = handle.context, phase.name
+    state = AGENT_STATES[name]
     if context.agent_state == "failed":
         state = "failed"
     elif not may_follow(context.agent_state, state):
         return Failure(IllegalAgentState(context.agent_state, state))
-    handle.context = context = replaced(context, phase=phase.name, agent_state=state)
-    handle.phase = phase.name
-    handle.reached[phase.name] = "entered"
+    handle.context = context = replaced(context, phase=name, agent_state=state)
+    handle.phase = name
     if phase.service is not None and phase.service(services.ports) is Nothing:
-        reason = "no service is provided"
-        handle.reached[phase.name] = "done"
-        events.publish(ExecutionPhaseSkipped, phase=phase.name, reason=reason)
+        handle.reached[name] = "done"
+        events.publish(ExecutionPhaseSkipped, name, "no service is provided")
         return DONE
-    events.publish(ExecutionPhaseEntered, phase.name)
-    if hooks.has(phase.name, "before"):
-        shown = await fire(phase.name, "before", context, services)
+    handle.reached[name] = "entered"
+    events.publish(ExecutionPhaseEntered, name)
+    if hooks.has(name, "before"):
+        shown = await fire(name, "before", context, services)
         if not isinstance(shown, Success):
-            await fire_on_error(phase.name, context, shown.failure(), services)
+            await fire_on_error(name, context, shown.failure(), services)
             return Failure(shown.failure())
         handle.context = context = shown.unwrap()
-    handle.reached[phase.name] = "begun"
+    handle.reached[name] = "begun"
     outcome: Result[ExecutionContext, RuntimeErrors]
     try:
         body = phase.body if context.deadline is None else partial(_until_deadline, phase, context.deadline)
         outcome = await body(context, services)
     except Exception as error:  # noqa: BLE001 - a defect of the phase, or of a service that it reads
-        outcome = Failure(phase_error(phase.name, error, context, services.ports))
-    handle.reached[phase.name] = "done"
-    if hooks.has(phase.name, "after") and isinstance(outcome, Success):
-        outcome = await fire(phase.name, "after", outcome.unwrap(), services)
+        outcome = Failure(phase_error(name, error, context, services.ports))
+    handle.reached[name] = "done"
+    if hooks.has(name, "after") and isinstance(outcome, Success):
+        outcome = await fire(name, "after", outcome.unwrap(), services)
     if not isinstance(outcome, Success):
-        await fire_on_error(phase.name, context, outcome.failure(), services)
+        await fire_on_error(name, context, outcome.failure(), services)
         return Failure(outcome.failure())
     handle.context = outcome.unwrap()
     return DONE

@@ -23,7 +23,7 @@ from reactive_agents.core.results import (
 from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
-from reactive_agents.engine.context import ExecutionContext, next_agent_state
+from reactive_agents.engine.context import ExecutionContext, may_follow
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import tool_results
@@ -208,11 +208,10 @@ async def complete(
     reasoning = context.reasoning
     if reasoning is None:
         return Failure(errors.ExecutionError("The agent loop has no outcome.", context.task_id, "complete"))
-    state = next_agent_state(context.agent_state, "completed")
-    if not isinstance(state, Success):
-        return Failure(state.failure())
+    if not may_follow(context.agent_state, "completed"):
+        return Failure(errors.IllegalAgentState(context.agent_state, "completed"))
     result = task_result(reasoning, context, services)
-    return Success(replaced(context, agent_state=state.unwrap(), result=result))
+    return Success(replaced(context, agent_state="completed", result=result))
 
 
 def _with_losses(reason: str, handle: RunHandle) -> str:

@@ -494,7 +494,7 @@ async def _run_with_timeout(
     async with anyio.create_task_group() as group:
         group.start_soon(cancel_later)
         try:
-            ended = await attempt(engine.conduct(task, run_id=run_id, overrides=overrides))
+            ended = await engine.conduct(task, run_id=run_id, overrides=overrides)
         except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
             ended = Failure(errors.ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
         group.cancel_scope.cancel()

@@ -326,15 +326,15 @@ def reasoning_result(
     """
     unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)
-    spent = services.meter.usage.since(measure.spent)
+    now, before = services.meter.usage, measure.spent
     return ReasoningResult(
         strategy=strategy,
         steps=steps,
         output=output,
         metadata=ReasoningMetadata(
             duration=(services.kernel.clock.monotonic() - measure.started) * 1000,
-            cost=spent.cost_usd,
-            tokens_used=spent.usage.total_tokens,
+            cost=max(0.0, now.cost_usd - before.cost_usd),
+            tokens_used=now.tokens - before.tokens,
             steps_count=len(steps),
             confidence=confidence_in(status, course, confidence),
             iterations=iterations,

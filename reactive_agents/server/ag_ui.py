@@ -337,7 +337,7 @@ class AgUiEndpoint:
         try:
             given = RunAgentInput.model_validate(data)
         except ValidationError as error:
-            raise problem_of(error, "invalid-body") from None
+            raise problem_of(error, "invalid-body", data) from None
         run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
             principal, name, given
         )

@@ -162,7 +162,7 @@ class SettleQuestion(StrictBody):
     """An answer to a question of the model."""
 
     kind: Literal["question"]
-    answer: str
+    answer: Text
 
 
 class SettleCall(StrictBody):
@@ -364,7 +364,7 @@ def _read_query(kind: type[_Q], request: Request) -> _Q:
     try:
         return kind.model_validate(dict(given))
     except ValidationError as error:
-        raise problem_of(error, "invalid-query") from None
+        raise problem_of(error, "invalid-query", dict(given)) from None
 
 
 def routes(service: AgentService) -> list[BaseRoute]:

@@ -119,7 +119,16 @@ def as_problem(error: Exception) -> Problem:
 
 async def report(request: Request, error: Exception) -> Response:
     """Answer a failed request with its problem, as a handler of exceptions."""
-    return as_problem(error).response()
+    problem = as_problem(error)
+    if problem.status == HTTPStatus.METHOD_NOT_ALLOWED:  # one route of the path alone is named by its error
+        fitting = [
+            each
+            for each in request.app.routes
+            if isinstance(each, Route) and each.matches(request.scope)[0] is not Match.NONE
+        ]
+        methods = sorted({name for each in fitting for name in each.methods or ()})
+        problem.headers = {"allow": ", ".join(methods)}
+    return problem.response()
 
 
 # --- bodies ---------------------------------------------------------------------------------------------
@@ -149,7 +158,7 @@ async def read_body(request: Request, kind: type[_Body], *, most: int, seconds: 
     try:
         return kind.model_validate(data)
     except ValidationError as error:
-        raise problem_of(error, "invalid-body") from None
+        raise problem_of(error, "invalid-body", data) from None
 
 
 def needs_body(kind: type[BaseModel]) -> bool:
@@ -165,10 +174,16 @@ def _is_announced(request: Request) -> bool:
     )
 
 
-def problem_of(error: ValidationError, code: str) -> Problem:
+def problem_of(error: ValidationError, code: str, data: Any) -> Problem:
     """Return the problem of data that has not the form it should have."""
     found = error.errors(include_url=False, include_context=False, include_input=False)[:_MOST_PROBLEMS]
-    problems = [{"pointer": _pointer(each["loc"]), "detail": each["msg"]} for each in found]
+    problems = [
+        {
+            "pointer": _pointer(each["loc"], data, is_missing=each["type"] == "missing"),
+            "detail": "An object is expected" if each["type"] == "model_type" else each["msg"],
+        }
+        for each in found
+    ]
     first = problems[0]
     return Problem(422, code, f"{first['pointer'] or 'The request'}: {first['detail']}", errors=problems)
 
@@ -263,9 +278,16 @@ def _check_json(value: Any) -> None:
     raise Problem(400, "invalid-json", "The body is no JSON: it is nested too deeply.")
 
 
-def _pointer(location: tuple[int | str, ...]) -> str:
-    """Return the place of a field as a JSON pointer."""
-    steps = (str(each).replace("~", "~0").replace("/", "~1") for each in location)
+def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) -> str:
+    """Return the place of a field as a JSON pointer, without the names of forms, which are no places."""
+    steps: list[str] = []
+    for at, step in enumerate(location, 1):
+        is_member = isinstance(data, dict) and step in data
+        if is_member or (isinstance(data, list) and isinstance(step, int) and step < len(data)):
+            data = data[step]
+        elif not is_missing or at < len(location):
+            continue
+        steps.append(str(step).replace("~", "~0").replace("/", "~1"))
     return _shown("".join(f"/{each}" for each in steps))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 
 import anyio
 import pytest
@@ -13,6 +14,7 @@ from reactive_agents.adapters.telemetry.live_console import LiveView
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 from tests.support.command_line import Terminal
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -126,6 +128,35 @@ async def test_approvals_are_asked_on_the_terminal(monkeypatch: pytest.MonkeyPat
     )
     assert sent == ["a"]
     assert errors.getvalue().count("[y/N]") == 2
+
+
+@pytest.mark.skipif(not hasattr(os, "openpty"), reason="no terminals here")
+async def test_a_question_that_was_given_up_takes_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+
+    @tool(requires_approval=True)
+    def send(text: str) -> str:
+        """Send a text."""
+        sent.append(text)
+        return "sent"
+
+    keyboard, line = os.openpty()
+    errors = Terminal()
+    with os.fdopen(line) as stdin, os.fdopen(keyboard, "wb", buffering=0) as keys:
+        monkeypatch.setattr("sys.stdin", stdin)
+        monkeypatch.setattr("sys.stderr", errors)
+        llm = ScriptedLLM(call("send", text="a"), call("send", text="b"), answer("Done."))
+        agent = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(send).with_console().build()
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.run, "Send a.")
+            await until(lambda: "[y/N]" in errors.getvalue())
+            group.cancel_scope.cancel()
+        shown = errors.getvalue()
+        async with anyio.create_task_group() as group:
+            group.start_soon(agent.run, "Send b.")
+            await until(lambda: "[y/N]" in errors.getvalue()[len(shown) :])
+            keys.write(b"y\n")
+        assert sent == ["b"]
 
 
 def test_a_console_that_is_no_file_is_refused() -> None:

@@ -74,7 +74,11 @@ async def test_the_instructions_in_a_history_are_left_out() -> None:
             (ToolMessage("c1", "look", "rain"),),
             "history[0]: got the result of 'c1', expected its call before it",
         ),
-        ((UserMessage("a"), {"role": "user"}), "history[1]: got an object of 1 field, expected a message"),
+        (
+            (UserMessage("a"), {"role": "user"}),
+            "history[1]: got an object of 1 field, expected a message: messages_from_openai reads it",
+        ),
+        ((UserMessage("a"), "b"), "history[1]: got 'b', expected a message."),
         ("Hello.", "history: got 'Hello.', expected messages"),
         ((UserMessage(None),), "history[0].content: got None, expected a text"),  # type: ignore[arg-type]
         ((AssistantMessage("", ("look",)),), "history[0].tool_calls: got an array of 1 item"),  # type: ignore[arg-type]

@@ -131,6 +131,36 @@ async def test_an_answer_with_two_different_values_is_asked_for_again() -> None:
     assert (result.output, result.metadata.model_calls) == (ROME, 2)
 
 
+@attrs.frozen
+class Found:
+    """What was found; every field may be missing."""
+
+    title: str = ""
+    pages: int = 0
+
+
+@pytest.mark.parametrize(
+    ("kind", "said", "problem"),
+    [
+        (dict[str, int], '{"a": "one"}', "$.a: got 'one'"),
+        (dict[str, int], 'Either {"a": 1} or {"b": 2}.', "there are different values in it"),
+        (Point | Found, '{"error": "there is none"}', "Not a valid"),
+        (Found, '{"error": "there is none"}', "none of its fields is known, expected some of title, pages"),
+    ],
+)
+async def test_no_value_is_made_of_what_does_not_fit(kind: Any, said: str, problem: str) -> None:
+    result = await agent(kind, forever(say(said))).run("What was found?")
+    assert (result.status, result.output) == ("partial", None)
+    assert problem in result.reason
+
+
+async def test_fields_that_are_all_unknown_are_no_answer() -> None:
+    turns = (call("final-answer", error="there is none"), call("final-answer", title="Emma"))
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools("calculator")
+    result = await builder.with_output_type(Found).build().run("What was found?")
+    assert result.output == Found("Emma")
+
+
 @pytest.mark.parametrize(
     ("kind", "data", "path"),
     [

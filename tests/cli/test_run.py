@@ -65,6 +65,9 @@ def test_json_is_one_document_and_nothing_else() -> None:
     assert document["metadata"]["model"] == "offline/quotes"
     assert document["metadata"]["tokens_used"] > 0
     assert [step["type"] for step in document["steps"]][-1] in {"thought", "action"}
+    page = (Path(__file__).parents[2] / "docs" / "command-line.md").read_text(encoding="utf-8")
+    table = page.partition("### The JSON document")[2].partition("\n## ")[0]
+    assert [each for each in document if f"`{each}`" not in table] == []
 
 
 def test_a_partial_result_has_its_own_exit_code_and_says_what_is_missing() -> None:

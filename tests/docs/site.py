@@ -19,6 +19,8 @@ ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "build" / "site-source"
 SITE = ROOT / "build" / "docs"
 CONFIGURATION = Path(__file__).with_name("mkdocs.yml")
+COMPLETE = "# complete\n"
+"""The first line of a block that the tests run."""
 MERMAID = "mermaid@11.12.1"
 MODULES = (
     "reactive_agents",
@@ -45,6 +47,7 @@ def write_source() -> None:
     (SOURCE / "README.md").rename(SOURCE / "pages.md")
     for page in SOURCE.rglob("*.md"):
         text = page.read_text(encoding="utf-8").replace("](README.md", "](pages.md")
+        text = text.replace(f"```python\n{COMPLETE}", "```python\n")  # a mark for the tests
         page.write_text(re.sub(r"\]\(((?:\.\./)?examples/\w+)\.py\)", r"](\1.md)", text), encoding="utf-8")
     home = (ROOT / "README.md").read_text(encoding="utf-8")
     home = home.replace("](docs/README.md)", "](pages.md)").replace(

@@ -24,13 +24,13 @@ from reactive_agents.core import errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
 from reactive_agents.reasoning import StrategyRegistry
+from tests.docs.site import COMPLETE
 from tests.support.command_line import parsed_command
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = sorted((ROOT / "docs").glob("*.md"))
 RECORDS = sorted((ROOT / "docs" / "decisions").glob("*.md"))
 PAGES = [*DOCUMENTS, *RECORDS, *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "SECURITY.md"))]
-COMPLETE = "# complete\n"
 
 
 @attrs.frozen

@@ -13,7 +13,6 @@ from reactive_agents.core.errors import ModelUnavailable, RunCancelled, TaskErro
 from reactive_agents.core.events import ExecutionCancelled, TaskCompleted, TaskFailed
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.tasks import TaskResult
-from reactive_agents.effects import attempt
 from reactive_agents.engine import ExecutionContext, LifecycleHook, LifecyclePhase
 from reactive_agents.testing import (
     FakeTools,
@@ -225,7 +224,7 @@ async def test_many_runs_at_once_do_not_see_each_other() -> None:
     results: dict[int, TaskResult] = {}
 
     async def run(n: int) -> None:
-        outcome = await attempt(made.engine.conduct(made.task(f"task number {n}.", f"t{n}")))
+        outcome = await made.engine.conduct(made.task(f"task number {n}.", f"t{n}"))
         results[n] = outcome.unwrap()
 
     async with anyio.create_task_group() as group:

@@ -32,7 +32,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import effect
 from reactive_agents.engine import ExecutionContext, LifecycleHook, LifecyclePhase
 from reactive_agents.ports import LLM
 from reactive_agents.testing import (
@@ -414,7 +414,7 @@ def test_a_run_is_paused_resumed_and_stopped_from_another_thread(backend: str) -
     outcome: list[Result[TaskResult, TaskFailed]] = []
     task = made.task()
     thread = threading.Thread(
-        target=lambda: outcome.append(anyio.run(attempt, made.engine.conduct(task), backend=backend)),
+        target=lambda: outcome.append(anyio.run(made.engine.conduct, task, backend=backend)),
         daemon=True,
     )
     thread.start()

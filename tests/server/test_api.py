@@ -270,13 +270,43 @@ async def test_a_question_is_answered_and_an_external_result_delivered() -> None
         path = f"/v1/runs/{run['run_id']}/requests"
         blank = {"kind": "question", "answer": " "}
         refused = await client.post(f"{path}/{question['id']}", json=blank)
-        assert (refused.status_code, refused.json()["code"]) == (422, "blank-answer")
+        assert (refused.status_code, refused.json()["errors"][0]["pointer"]) == (422, "/answer")
         answered = {"kind": "question", "answer": "L"}
         assert (await client.post(f"{path}/{question['id']}", json=answered)).status_code == 204
         located = await waiting(client, run, "call")
         given = {"kind": "call", "result": {"lat": 1}}
         assert (await client.post(f"{path}/{located['id']}", json=given)).status_code == 204
         assert (await ended(client, run))["output"] == "Sent."
+
+
+async def test_pointers_are_places_in_the_body_and_no_names_of_forms() -> None:
+    wrong: list[tuple[str, Any, str]] = [
+        ("/v1/runs", {"task": 1}, "/task"),
+        ("/v1/runs", {"task": [{"type": 1}, 2]}, "/task/1"),
+        ("/v1/runs", {}, "/task"),
+        ("/v1/runs/r/requests/q", {"kind": "approval", "approved": "yes"}, "/approved"),
+        ("/v1/runs/r/requests/q", {"kind": "approval"}, "/approved"),
+        ("/v1/runs/r/requests/q", {"kind": "other"}, ""),
+        ("/v1/runs", [], ""),
+    ]
+    async with asking(create_app(builder(say("Hi.")).build())) as client:
+        for path, body, place in wrong:
+            refused = await client.post(path, json=body)
+            assert refused.status_code == 422, refused.text
+            assert place in {each["pointer"] for each in refused.json()["errors"]}, refused.text
+            assert all(each["pointer"].count("/") < 3 for each in refused.json()["errors"])
+            assert "NewRun" not in refused.text
+
+
+async def test_a_wrong_method_is_answered_with_those_that_the_path_has() -> None:
+    async with asking(create_app(builder(say("Hi.")).build())) as client:
+        for path, methods in (
+            ("/v1/runs", "GET, HEAD, POST"),
+            ("/v1/agents/clerk/sessions/s", "DELETE, GET, HEAD, PATCH"),
+        ):
+            refused = await client.put(path)
+            assert (refused.status_code, refused.headers["allow"]) == (405, methods)
+            assert refused.headers["content-type"] == "application/problem+json"
 
 
 # --- beginning once, limits, dependencies ---------------------------------------------------------------

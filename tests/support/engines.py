@@ -15,7 +15,6 @@ from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.ports import LLM, Clock, EventBus
 from reactive_agents.reasoning import ReasoningService, StrategyRegistry
@@ -53,7 +52,7 @@ class Bench:
         self, text: str = "What is 1 + 2?", task_id: str = "task-1"
     ) -> Result[TaskResult, TaskFailed]:
         """One task through all phases."""
-        return await attempt(self.engine.conduct(self.task(text, task_id)))
+        return await self.engine.conduct(self.task(text, task_id))
 
     def task(self, text: str = "What is 1 + 2?", task_id: str = "task-1") -> Task:
         """A task for the engine."""

@@ -54,6 +54,12 @@ def test_a_page_is_found_by_a_word_and_read_in_dark_mode(page: Page, address: st
     assert [url for url in asked if not url.startswith((address, "data:", "blob:"))] == []
 
 
+def test_examples_have_no_marks_for_the_tests(page: Page, address: str) -> None:
+    page.goto(f"{address}/observability.html")
+    expect(page.locator("pre code").first).to_contain_text("import anyio")
+    assert "# complete" not in page.content()
+
+
 def test_diagrams_are_drawn_by_a_script_of_the_site(page: Page, address: str) -> None:
     asked: list[str] = []
     page.on("request", lambda request: asked.append(request.url))

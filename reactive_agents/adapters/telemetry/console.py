@@ -8,18 +8,27 @@ from __future__ import annotations
 
 import json
 import os
+import select
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from functools import cached_property
 from threading import Lock, RLock
 from types import TracebackType
 from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 
+import anyio.from_thread
 from attrs import frozen
 
 from reactive_agents.core import events
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.governance import ApprovalRequest, QuestionRequest, described_request
+from reactive_agents.core.governance import (
+    ApprovalRequest,
+    ExternalCallRequest,
+    QuestionRequest,
+    described_request,
+)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -297,9 +306,37 @@ class View(Protocol):
         """Return the answer that the person at the terminal gives; ``None`` for none."""
         ...
 
+    def execute(self, request: ExternalCallRequest) -> Json:
+        """Return the result of a call that the person executes; ``None`` for none."""
+        ...
+
 
 TERMINAL = RLock()
 """Held from a question on the terminal to its answer, so that no answer is taken for one to another."""
+
+
+_LOOK_S = 0.1
+
+
+def read_line() -> str:
+    """Return the next line of standard input.
+
+    On a terminal it is awaited until the question is given up, as with its run: such a question must neither
+    take the answer to the next one nor keep the process from its end.
+
+    Raises:
+        BaseException: the cancellation of who waits for the answer.
+    """
+    while _is_terminal(sys.stdin):
+        try:
+            ready, _, _ = select.select([sys.stdin], [], [], _LOOK_S)
+        except (OSError, TypeError, ValueError):  # nothing that can be waited for, as on Windows
+            break
+        if ready:
+            break
+        with suppress(RuntimeError):  # in a thread of somebody else
+            anyio.from_thread.check_cancelled()
+    return sys.stdin.readline()
 
 
 class SilentView:
@@ -323,7 +360,7 @@ class SilentView:
         """Ask on standard error, and read the answer from standard input."""
         with TERMINAL:
             _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
-            return sys.stdin.readline().strip().lower() in ("y", "yes")
+            return read_line().strip().lower() in ("y", "yes")
 
     def answer(self, question: QuestionRequest) -> str | None:
         """Ask on standard error, and read a line from standard input.
@@ -335,9 +372,18 @@ class SilentView:
             for number, option in enumerate(question.options, 1):
                 _write(sys.stderr, printable(f"  {number}. {option}"))
             _write(sys.stderr, "? ", end="")
-            text = sys.stdin.readline().strip()
+            text = read_line().strip()
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
+
+    def execute(self, request: ExternalCallRequest) -> Json:
+        """Ask on standard error, and read the result from standard input: JSON, or a text."""
+        called = escaped(f"{request.tool_name} {json.dumps(request.arguments, ensure_ascii=False)}")
+        with TERMINAL:
+            _write(sys.stderr, f"Result of {called} (an empty line for none): ", end="")
+            text = read_line().strip()
+        result: Json = from_json(text, Json).value_or(text or None)
+        return result
 
 
 class PlainView(SilentView):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from threading import Lock
 from types import TracebackType
 from typing import TextIO
 
@@ -21,7 +24,8 @@ from reactive_agents.adapters.telemetry.console import (
     text_of,
 )
 from reactive_agents.core import events
-from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
+from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
+from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line
 
 _KINDS_OF_STYLE = {
@@ -56,15 +60,21 @@ class LiveView(SilentView):
         self._tokens = 0
         self._cost_usd = 0.0
         self._text = self._progress = ""
+        self._shown = False
+        self._changing = Lock()
 
     def __enter__(self) -> LiveView:
-        self._live.start()
+        with self._changing:
+            self._shown = True
+            self._live.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._live.stop()
+        with self._changing:
+            self._shown = False
+            self._live.stop()
 
     def show(self, event: events.AgentEvent) -> None:
         """Print the event's line and update the status line."""
@@ -95,21 +105,28 @@ class LiveView(SilentView):
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask with the status line hidden."""
-        with TERMINAL:
-            self._live.stop()
-            try:
-                return super().ask(request)
-            finally:
-                self._live.start()
+        with TERMINAL, self._hidden():
+            return super().ask(request)
 
     def answer(self, question: QuestionRequest) -> str | None:
         """Ask with the status line hidden."""
-        with TERMINAL:
-            self._live.stop()
-            try:
-                return super().answer(question)
-            finally:
-                self._live.start()
+        with TERMINAL, self._hidden():
+            return super().answer(question)
+
+    def execute(self, request: ExternalCallRequest) -> Json:
+        """Ask with the status line hidden."""
+        with TERMINAL, self._hidden():
+            return super().execute(request)
+
+    @contextmanager
+    def _hidden(self) -> Iterator[None]:
+        self._live.stop()
+        try:
+            yield
+        finally:
+            with self._changing:
+                if self._shown:  # the view may have ended while somebody was asked
+                    self._live.start()
 
     def _status(self) -> str:
         phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase

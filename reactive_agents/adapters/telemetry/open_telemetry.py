@@ -24,6 +24,8 @@ from opentelemetry.trace import Span, SpanKind, StatusCode, TracerProvider
 
 from reactive_agents.core import events
 from reactive_agents.core.ids import CallId, PlanId, RunId
+from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolMessage, UserMessage
 from reactive_agents.core.usage import Usage
 
 SCOPE = "reactive_agents"
@@ -65,6 +67,12 @@ class _RunSpans:
     tools: dict[CallId, _OpenSpan] = field(factory=dict)
     plans: dict[PlanId, _OpenSpan] = field(factory=dict)
 
+    @property
+    def conversation(self) -> Attributes:
+        """The attribute with the id of the run's conversation, if it has one."""
+        named = {"gen_ai.conversation.id": self.run.attributes.get("gen_ai.conversation.id")}
+        return {name: value for name, value in named.items() if value is not None}
+
 
 class OpenTelemetryHandler:
     """Makes spans and metrics of events; a handler of the bus.
@@ -72,7 +80,10 @@ class OpenTelemetryHandler:
     Args:
         tracer_provider: makes the spans; by default that of the program.
         meter_provider: makes the metrics; by default that of the program.
-        content: whether spans have tasks, answers, arguments and results.
+        content: whether spans have tasks, requests, answers, arguments and results.
+
+    Attributes:
+        wants_requests: the bus gives it the requests to models, and what they said.
     """
 
     def __init__(
@@ -96,7 +107,7 @@ class OpenTelemetryHandler:
             description="Tokens of a model call.",
             explicit_bucket_boundaries_advisory=_TOKENS,
         )
-        self._content = content
+        self._content = self.wants_requests = content
         self._runs: dict[RunId, _RunSpans] = {}
         self._handlers: Mapping[type, Callable[[Any], None]] = {
             events.TaskStarted: self._begin_run,
@@ -133,6 +144,8 @@ class OpenTelemetryHandler:
             attributes["reactive_agents.run.parent_id"] = str(event.parent_run_id)
         if event.tags:
             attributes["reactive_agents.run.tags"] = list(event.tags)
+        if event.session is not None:
+            attributes["gen_ai.conversation.id"] = event.session
         if self._content:
             attributes["gen_ai.input.messages"] = _message("user", event.input)
         opened = self._open(f"invoke_agent {event.agent}", SpanKind.INTERNAL, event, attributes)
@@ -179,7 +192,12 @@ class OpenTelemetryHandler:
             "gen_ai.provider.name": _provider(event.model),
             "gen_ai.request.model": event.model.rpartition("/")[2],
             "reactive_agents.purpose": event.purpose,
+            **spans.conversation,
         }
+        for of_run in ("gen_ai.provider.name", "gen_ai.request.model"):  # of the first call
+            spans.run.attributes.setdefault(of_run, attributes[of_run])
+        if self._content and event.request is not None:
+            attributes["gen_ai.input.messages"] = _json([*map(_said, event.request.messages)])
         name = f"chat {attributes['gen_ai.request.model']}"
         opened = self._open(name, SpanKind.CLIENT, event, attributes)
         spans.models[id(opened.span)] = opened
@@ -190,6 +208,12 @@ class OpenTelemetryHandler:
             return
         opened.attributes["gen_ai.response.model"] = event.model.rpartition("/")[2]
         attributes = _usage(event.usage)
+        if self._content and event.response is not None:
+            answered = event.response
+            said = AssistantMessage(answered.content, answered.tool_calls, answered.thinking)
+            attributes["gen_ai.response.finish_reasons"] = [answered.finish_reason]
+            told = {**_said(said), "finish_reason": answered.finish_reason}
+            attributes["gen_ai.output.messages"] = _json([told])
         if event.cost_usd is not None:
             attributes["reactive_agents.cost_usd"] = event.cost_usd
         self._close(opened, event.at, attributes)
@@ -220,9 +244,10 @@ class OpenTelemetryHandler:
             "gen_ai.tool.name": event.tool_name,
             "gen_ai.tool.call.id": str(event.call_id),
             "gen_ai.tool.type": "function",
+            **spans.conversation,
         }
         if self._content:
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(event.arguments, ensure_ascii=False)
+            attributes["gen_ai.tool.call.arguments"] = _json(event.arguments)
         spans.tools[event.call_id] = self._open(
             f"execute_tool {event.tool_name}", SpanKind.INTERNAL, event, attributes
         )
@@ -341,9 +366,14 @@ _OF_METRICS = (
 def _usage(usage: Usage) -> Attributes:
     if not usage.reported:
         return {}
+    cached = {
+        "gen_ai.usage.cache_read.input_tokens": usage.cached_tokens,
+        "gen_ai.usage.cache_creation.input_tokens": usage.cache_write_tokens,
+    }
     return {
         "gen_ai.usage.input_tokens": usage.input_tokens,
         "gen_ai.usage.output_tokens": usage.output_tokens,
+        **{name: tokens for name, tokens in cached.items() if tokens},
     }
 
 
@@ -352,7 +382,31 @@ def _metadata(event: events.TaskCompleted | events.TaskFailed) -> Any:
 
 
 def _message(role: str, text: str) -> str:
-    return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}], ensure_ascii=False)
+    return _json([{"role": role, "parts": [{"type": "text", "content": text}]}])
+
+
+def _said(message: Message) -> JsonObject:
+    """Return a message in the form of the conventions."""
+    text: list[Json] = [{"type": "text", "content": message.content}] if message.content else []
+    match message:
+        case ToolMessage(call_id=call_id, content=content):
+            told: Json = {"type": "tool_call_response", "id": str(call_id), "response": content}
+            return {"role": "tool", "parts": [told]}
+        case AssistantMessage(tool_calls=calls, thinking=thinking):
+            thought: list[Json] = [{"type": "reasoning", "content": thinking}] if thinking else []
+            made: list[Json] = [
+                {"type": "tool_call", "id": str(each.id), "name": each.name, "arguments": each.arguments}
+                for each in calls
+            ]
+            return {"role": "assistant", "parts": [*thought, *text, *made]}
+        case SystemMessage():
+            return {"role": "system", "parts": text}
+        case UserMessage():
+            return {"role": "user", "parts": text}
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, ensure_ascii=False)
 
 
 def _provider(model: str) -> str:

@@ -53,6 +53,7 @@ STEPS_PER_ITERATION = 4
 """Kernel steps that one iteration may take; a kernel that needs more makes no progress."""
 
 _PROCEED = Proceed()
+_VERDICTS = (Proceed, Redirect, Stop)
 _OUTCOMES: tuple[ReasoningStatus, ...] = get_args(ReasoningStatus)
 
 
@@ -121,7 +122,7 @@ def _raised(policy: Policy, error: Exception) -> PolicyFailed:
 
 
 def _checked(policy: Policy, returned: object) -> Verdict | PolicyFailed:
-    if isinstance(returned, Proceed | Redirect | Stop):
+    if isinstance(returned, _VERDICTS):
         problem = _problem_of(returned)
         return PolicyFailed(_name_of(policy), problem) if problem else returned
     expected = "expected a Proceed, Redirect or Stop, or None."
@@ -134,13 +135,12 @@ def _checked(policy: Policy, returned: object) -> Verdict | PolicyFailed:
 def _problem_of(verdict: Verdict) -> str:
     """Return which value of a verdict is of a wrong type; empty when none is."""
     texts: tuple[str, ...] = ()
-    match verdict:
-        case Redirect():
-            texts = ("policy", "guidance")
-        case Stop():
-            if verdict.outcome not in _OUTCOMES:
-                return f"returned a Stop whose outcome is {verdict.outcome!r:.80}, expected {_OUTCOMES}."
-            texts = ("policy", "reason") if verdict.output is None else ("policy", "reason", "output")
+    if isinstance(verdict, Redirect):
+        texts = ("policy", "guidance")
+    elif isinstance(verdict, Stop):
+        if verdict.outcome not in _OUTCOMES:
+            return f"returned a Stop whose outcome is {verdict.outcome!r:.80}, expected {_OUTCOMES}."
+        texts = ("policy", "reason") if verdict.output is None else ("policy", "reason", "output")
     for name in texts:
         value = getattr(verdict, name)
         if not isinstance(value, str):

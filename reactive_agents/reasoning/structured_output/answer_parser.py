@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from itertools import chain, islice
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
@@ -66,11 +66,15 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
         for candidate in source:
             if found is not None and candidate.end == found[0].end:  # the same JSON in another form
                 continue
-            fitted = fitted_to_schema(candidate.value, shape.schema, shape.schema)
-            read = shape.read(fitted)
+            fitted = candidate.value
+            if shape.is_fitted:
+                fitted = fitted_to_schema(fitted, shape.schema, shape.schema)
+            is_unknown = isinstance(fitted, dict) and not fitted and bool(candidate.value)
+            read = _only_unknown(shape) if is_unknown else shape.read(fitted)
             if isinstance(read, Failure):
                 error = read.failure()
-                best = error if best is None or len(error.problems) < len(best.problems) else best
+                fewest = best is None or len(error.problems) < len(best.problems)
+                best = error if fewest or is_unknown else best
             elif not (isinstance(fitted, dict | list) and fitted and shape.schema):
                 return Success(ReadAnswer(read.unwrap(), candidate.repaired) if found is None else found[1])
             elif found is None:
@@ -83,6 +87,16 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
         return Failure(best)
     nothing = NO_VALUE if text.strip() else "it is empty"
     return Failure(DecodeError(shape.name, (FieldProblem("$", nothing),)))
+
+
+def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
+    """Return the problem of an object whose fields are all unknown.
+
+    A value of defaults alone would be made up.
+    """
+    known = ", ".join(properties_of(shape.schema)) or "those of the type"
+    problem = FieldProblem("$", f"none of its fields is known, expected some of {known}")
+    return Failure(DecodeError(shape.name, (problem,)))
 
 
 def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:

@@ -103,7 +103,7 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
         lone = fields.keys() == {WRAPPED}
         return _text_of(fields[WRAPPED], shape) if lone else json.dumps(fields, ensure_ascii=False)
     fitted = fitted_to_schema(fields, shape.schema, shape.schema)
-    fits = isinstance(shape.read(fitted), Success)
+    fits = isinstance(shape.read(fitted), Success) and bool(fitted or not fields)
     ((name, inner),) = fields.items() if len(fields) == 1 else (("", None),)
     as_given = fits and name in properties_of(shape.schema)
     if not as_given and isinstance(inner, str) and inner.lstrip()[:1] == "{":  # JSON under any name
@@ -228,9 +228,12 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
         elif wrapped and isinstance(data, dict) and shape.schema.get("type") not in ("object", None):
             missing = FieldProblem(f"$.{WRAPPED}", "required field missing")
             return Failure(DecodeError(shape.name, (missing,)))
+        if wrapped:  # fitted here: as the object around it, one without that field would lose all it has
+            data = fitted_to_schema(data, shape.schema, shape.schema)
         return shape.read(data).map(lambda _: _text_of(data, shape))
 
-    return Shape(shape.name, _in_object(shape.schema) if wrapped else shape.schema, read)
+    schema = _in_object(shape.schema) if wrapped else shape.schema
+    return Shape(shape.name, schema, read, is_fitted=not wrapped)
 
 
 def text_of_value(value: Any, shape: Shape[Any]) -> str:

@@ -37,6 +37,7 @@ class Shape(Generic[T]):
         kind: the output type; ``None`` where the values are not those of a program's type.
         write: returns the JSON data of a value; it may raise for what is none. ``None`` where nothing is
             written.
+        is_fitted: whether JSON data is fitted to the schema before it is read.
     """
 
     name: str
@@ -45,6 +46,7 @@ class Shape(Generic[T]):
     example: Json = None
     kind: Any = None
     write: Callable[[Any], Json] | None = None
+    is_fitted: bool = True
 
 
 def shape_of(kind: type[T], *, example: T | None = None) -> Shape[T]:

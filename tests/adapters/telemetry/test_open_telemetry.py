@@ -13,7 +13,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
-from attrs import define, field
+from attrs import define, evolve, field
 from opentelemetry import baggage, context, trace
 from opentelemetry.exporter.otlp.proto.http.metric_exporter import OTLPMetricExporter
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
@@ -28,6 +28,7 @@ from opentelemetry.trace import SpanKind, StatusCode
 
 from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import trace_headers
+from reactive_agents.core.models import Usage
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, say
 
 
@@ -75,7 +76,8 @@ def test_a_run_has_spans_of_its_calls_by_the_conventions() -> None:
     traced = Traced()
     model = ScriptedLLM(call("add", a=1, b=2), answer("It is 3."), model="openai/gpt-test")
     builder = ReactiveAgents.create().with_name("sums").with_llm(model).with_reasoning().with_tools(add)
-    result = builder.with_telemetry(traced.provider).build().run_sync("Add 1 and 2.", tags=["math"])
+    agent = builder.with_telemetry(traced.provider).build()
+    result = agent.run_sync("Add 1 and 2.", tags=["math"], session="sums-1")
     spans = traced.exporter.get_finished_spans()
     assert [span.name for span in spans] == [
         "chat gpt-test",
@@ -94,6 +96,8 @@ def test_a_run_has_spans_of_its_calls_by_the_conventions() -> None:
     assert told(first, "gen_ai.provider.name") == "openai"
     assert told(first, "gen_ai.request.model") == "gpt-test"
     assert told(first, "gen_ai.usage.output_tokens") > 0
+    assert told(run, "gen_ai.provider.name") == "openai"  # of its first model call
+    assert {told(span, "gen_ai.conversation.id") for span in spans} == {"sums-1"}
     assert told(used, "gen_ai.tool.name") == "add"
     assert told(used, "gen_ai.tool.call.id")
     every = json.dumps([dict(span.attributes or {}) for span in spans], default=str)
@@ -115,6 +119,30 @@ def test_content_is_there_when_asked_for_and_redacted() -> None:
     assert "It is 3." in told(spans["invoke_agent sums"], "gen_ai.output.messages")
     assert json.loads(told(spans["execute_tool add"], "gen_ai.tool.call.arguments")) == {"a": 1, "b": 2}
     assert told(spans["execute_tool add"], "gen_ai.tool.call.result") == "3"
+    first, last = (span for span in traced.exporter.get_finished_spans() if span.name.startswith("chat "))
+    sent = json.loads(told(first, "gen_ai.input.messages"))
+    assert [each["role"] for each in sent[:2]] == ["system", "user"]
+    assert "4711" not in told(first, "gen_ai.input.messages")
+    (said,) = json.loads(told(first, "gen_ai.output.messages"))
+    (asked_for,) = said["parts"]
+    assert (said["role"], said["finish_reason"]) == ("assistant", "tool_calls")
+    assert asked_for == {**asked_for, "type": "tool_call", "name": "add", "arguments": {"a": 1, "b": 2}}
+    assert told(first, "gen_ai.response.finish_reasons") == ("tool_calls",)
+    *_, called, answered = json.loads(told(last, "gen_ai.input.messages"))
+    assert called["parts"] == said["parts"]
+    result = {"type": "tool_call_response", "id": asked_for["id"], "response": "3"}
+    assert answered == {"role": "tool", "parts": [result]}
+
+
+def test_tokens_of_the_providers_cache_are_told() -> None:
+    traced = Traced()
+    usage = Usage(100, 5, 105, cached_tokens=80, cache_write_tokens=20)
+    model = ScriptedLLM(evolve(say("Hi."), usage=usage))
+    ReactiveAgents.create().with_llm(model).with_telemetry(traced.provider).build().run_sync("Say hi.")
+    for span in traced.exporter.get_finished_spans():
+        assert told(span, "gen_ai.usage.input_tokens") == 100
+        assert told(span, "gen_ai.usage.cache_read.input_tokens") == 80
+        assert told(span, "gen_ai.usage.cache_creation.input_tokens") == 20
 
 
 def test_a_sub_agent_is_below_the_call_that_began_it_and_the_run_below_the_caller() -> None:
