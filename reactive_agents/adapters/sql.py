@@ -120,7 +120,8 @@ class Database(Protocol[_E_co]):
     ) -> Result[Any, _E_co]:
         """Execute one statement as a transaction; return its first row, or ``None``.
 
-        A server is asked once. After a failure it may have been done.
+        A server is asked once, by a function of the store that takes the lock and whether the disk is waited
+        for as its first values. After a failure it may have been done.
 
         Args:
             soon: does not wait for the disk.

@@ -497,10 +497,7 @@ def lacks_figure(text: str, task: str) -> bool:
     words = text.lower().strip(" .!*").split()
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
-    told = _NUMBERED_STEP.sub(" ", text)
-    if len(_NUMBERED.findall(told)) > 1:
-        told = _NUMBERED.sub(" ", told)
-    figures = _NUMBER_ALONE.findall(told)
+    figures = _NUMBER_ALONE.findall(_without_list_marks(_NUMBERED_STEP.sub(" ", text)))
     return all(_occurs(each.lstrip("-+~#$€£"), task) for each in figures)
 
 
@@ -633,7 +630,13 @@ def _figures(text: str) -> Iterable[str]:
 
 
 def _numbers_and_names(text: str) -> Iterable[str]:
-    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_LIST_MARK.sub(" ", text)))
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_without_list_marks(text)))
+
+
+def _without_list_marks(text: str) -> str:
+    """Return a text without the numbers of its parts, within a line where there are several."""
+    text = _LIST_MARK.sub(" ", text)
+    return _NUMBERED.sub(" ", text) if len(_NUMBERED.findall(text)) > 1 else text
 
 
 def _numerals(text: str) -> Iterable[str]:
@@ -688,15 +691,16 @@ class _Known:
     def _follows(self, value: float, slack: float) -> bool:
         """Return whether a value can be worked out, within the rounding of its last digit."""
         numbers = list(self._numbers)
-        if self._reached is None:
-            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
-            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
         low, high = value - slack, value + slack
-        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
-            return True
+        if not self._sums:
+            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
         for part in self._sums:
             if any(_has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
                 return True
+        if self._reached is None:
+            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
+        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
+            return True
         return any(
             _has_between(self._reached, *sorted(ends))
             for each in numbers

@@ -556,3 +556,10 @@ def test_a_plan_in_one_line_has_no_figure() -> None:
 
 def test_an_answer_may_be_rounded_to_tens() -> None:
     assert unsupported_figures("About 570.", Seen("How many kronor are 50 euros?", ("11.43",))) == ()
+
+
+def test_a_plan_in_one_line_works_nothing_out() -> None:
+    task = Seen("Convert 130 EUR to NOK: the rate of today, all in all.")
+    assert (
+        judge_text("My way: 1. ask for it 2. add it up 3. answer.", {"rate": "The rate."}, task) != "answer"
+    )
