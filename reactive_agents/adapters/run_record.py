@@ -475,7 +475,7 @@ class SqliteRunRecord:
     async def delete(
         self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
     ) -> Result[int, RecordErrors]:
-        """Delete a run, the runs and schedules of a user, or runs that ended before a time."""
+        """Delete a run, those and the schedules of a user, or runs from before a time."""
         until = None if before is None else sqlite.microseconds(before)
         work = partial(_deleted, run_id=run_id, user=user, until=until, seal=self._seal)
         return await self._file.erase("delete", work)
