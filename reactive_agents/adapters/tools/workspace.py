@@ -227,7 +227,7 @@ def _requirements() -> frozenset[str]:
 
     The module of a requirement has its name or, for those of this package, the beginning of it.
     """
-    from importlib import metadata  # archives and messages, by those who write modules
+    from importlib import metadata  # with parsers of mail and archives; only what is written needs it
 
     names = {"azure", "google", "opentelemetry"}
     for distribution in metadata.distributions():
