@@ -7,6 +7,7 @@ from collections.abc import Callable
 from contextlib import aclosing
 
 import anyio
+import anyio.lowlevel
 import pytest
 from returns.result import Result, Success
 
@@ -81,7 +82,7 @@ async def test_an_answer_that_is_there_at_once_lets_others_of_the_loop_go_on() -
     async def go_on() -> None:
         nonlocal others
         while True:
-            await anyio.sleep(0)
+            await anyio.lowlevel.checkpoint()
             others += 1
 
     with OpenAIServer(many) as server:
