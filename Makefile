@@ -17,7 +17,7 @@ export LITELLM_LOCAL_MODEL_COST_MAP := True
 export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
-.PHONY: help install install-dev demo studio screenshots test requests system crash explore mutants lint types audit collections lock lab bench bench-serving bench-peers docs clean
+.PHONY: help install install-dev demo studio screenshots test requests system crash explore mutants lint types mypy pyright audit collections lock lab bench bench-serving bench-peers docs clean
 
 help: ## Show the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 13
@@ -61,8 +61,9 @@ requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a chan
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
 	$(PYTEST) --numprocesses=auto --dist=loadfile tests/system
 
-crash: $(DEVELOPMENT) ## Kill durable runs and personas, and count what is lost or done twice
-	QUEUED_RUNS=1000 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
+	QUEUED_RUNS=1000 KILLED_STEPS=20 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+	COMMIT_KILLS=50 $(BIN)/python -m pytest -q -rP tests/system/test_crashes.py
 	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
 explore: $(DEVELOPMENT) ## Look for new examples that break the laws of property_tests/
@@ -77,8 +78,12 @@ lint: $(DEVELOPMENT) ## Check style and the directions of imports
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 
-types: $(DEVELOPMENT) ## Check types
+types: mypy pyright ## Check types; with -j2 by both checkers at once
+
+mypy: $(DEVELOPMENT)
 	$(BIN)/mypy
+
+pyright: $(DEVELOPMENT)
 	$(BIN)/pyright
 
 lock: $(DEVELOPMENT) ## Write the versions and hashes of the development environment to requirements-dev.lock

@@ -100,7 +100,7 @@ others = (
 sequences = st.integers(1, COUNT)
 
 
-@examples(50)
+@examples(25)
 @given(sequence=sequences, column=st.sampled_from(COLUMNS), data=st.data())
 def test_every_change_of_an_entry_is_found(
     whole: Path, sequence: int, column: str, data: st.DataObject

@@ -75,7 +75,7 @@ def ran(page: str, task: str, *turns: Turn) -> list[str]:
     return [made.name for made in bench.tools.calls if made.name != "look"]
 
 
-@examples(150)
+@examples(60)
 @given(
     name=st.sampled_from(NAMES),
     given_arguments=arguments,
@@ -104,7 +104,7 @@ def test_a_call_that_was_shown_never_runs(
     assert ran("Nothing." if in_task else shown, shown if in_task else "Look.", turn) == []
 
 
-@examples(100)
+@examples(40)
 @given(
     name=st.sampled_from(NAMES),
     given_arguments=arguments,

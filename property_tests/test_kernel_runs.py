@@ -177,7 +177,7 @@ def play(bench: KernelBench, kernel: str, how: dict[str, Any], backend: str) -> 
     return anyio.run(run, backend=backend)
 
 
-@examples(100)
+@examples(40)
 @given(
     script=scripts,
     tools=st.sampled_from([TOOLS, {}, None]),

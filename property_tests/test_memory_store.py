@@ -254,7 +254,7 @@ TestStore = StoreMachine.TestCase
 # --- rules for any text ---------------------------------------------------------------------------------
 
 
-@examples(50)
+@examples(25)
 @given(st.lists(wild_texts, max_size=4), wild_texts)
 def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)

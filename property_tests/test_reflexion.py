@@ -94,7 +94,7 @@ judged = st.one_of(
 )
 
 
-@examples(40)
+@examples(25)
 @given(st.data(), st.integers(1, 3), st.integers(1, 3))
 def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_totals(
     data: st.DataObject, max_retries: int, turns: int

@@ -37,13 +37,24 @@ def without_backoff() -> Iterator[None]:
         yield
 
 
+gc.disable()  # collecting the tests makes many objects and hardly any garbage
+
+
 def pytest_collection_finish() -> None:
     """Let no later garbage collection look through the modules and the thousands of tests."""
+    gc.enable()
     gc.collect()
     gc.freeze()
 
 
+UNCOVERED = ("property_tests/", "tests/lab/")
+"""Tests that run the same lines many times over; the example tests reach those lines as well."""
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Refuse names with an address in memory: the processes of a parallel run must agree on all names."""
+    for item in items:
+        if item.nodeid.startswith(UNCOVERED):
+            item.add_marker("no_cover")
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"give the parameters of this test ids: {changing[0]}")

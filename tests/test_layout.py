@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import doctest
+import gc
 import importlib
 import os
 import re
@@ -33,9 +34,11 @@ def parsed(source: Path) -> ast.Module:
 
 @pytest.fixture(scope="module", autouse=True)
 def trees_end_with_this_module() -> Iterator[None]:
-    """Their two million nodes would slow down each later garbage collection."""
+    """Their two million nodes would slow down each garbage collection, now and later."""
+    gc.disable()
     yield
     parsed.cache_clear()
+    gc.enable()
 
 
 def check_each(subtests: pytest.Subtests, sources: Iterable[Path], check: SourceCheck) -> None:

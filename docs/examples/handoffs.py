@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import anyio
 
-from reactive_agents import ReactiveAgents, handoff
-from reactive_agents.core.events import AgentEvent, HandedOff
+from reactive_agents import AgentEvent, HandedOff, ReactiveAgents, handoff
 from reactive_agents.testing import ScriptedLLM, answer, call
 
 

@@ -118,6 +118,25 @@ RUNS = sqlite.Store(
             " of_key, of_kind, at_time, text_of);"
             " RETURN orders; END $$",
         ),
+        (
+            "DROP FUNCTION append_entry (text, text, bigint, text, text)",
+            # takes its lock by itself: one statement, which is a whole transaction
+            "CREATE FUNCTION append_entry (of_lock bigint, waits_for_disk text,"
+            " of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
+            " RETURNS text LANGUAGE plpgsql AS $$"
+            " DECLARE held_run bigint; shared bigint; orders text; BEGIN"
+            " PERFORM set_config('lock_timeout', '500', true),"
+            " set_config('synchronous_commit', waits_for_disk, true);"
+            " PERFORM pg_advisory_xact_lock(of_lock);"
+            " SELECT id, origin_entries, wanted INTO held_run, shared, orders FROM reactive_agents.runs"
+            " WHERE holder = by_holder AND holder <> '';"
+            " IF NOT FOUND THEN RETURN NULL; END IF;"
+            " SELECT coalesce(max(number), shared) INTO shared FROM reactive_agents.run_entries"
+            " WHERE run = held_run;"
+            " INSERT INTO reactive_agents.run_entries (run, number, key, kind, at_us, body)"
+            " VALUES (held_run, 1 + shared, of_key, of_kind, at_time, text_of);"
+            " RETURN orders; END $$",
+        ),
     ),
 )
 """Runs, their entries by number, and schedules. ``begun_us`` is when a worker began a run of a queue.
@@ -655,7 +674,7 @@ _APPEND = (
     " RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
-_APPEND_ON_SERVER = "SELECT append_entry(?, ?, ?, ?, ?)"
+_APPEND_ON_SERVER = "SELECT reactive_agents.append_entry(?, ?, ?, ?, ?, ?, ?)"
 """The same as a function, whose plan the server keeps; nothing where the run is not held."""
 
 
@@ -684,7 +703,7 @@ def _end(
     now: int,
     recent: tuple[RunEntry, ...] = (),
 ) -> RunOrder | None:
-    """Store the outcome, and the entries before it that a crash of the server has lost."""
+    """Store the outcome, and earlier entries that a crash of the server has lost."""
     latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
         _append(file, holder=holder, entries=recent)

@@ -255,7 +255,7 @@ class SqliteFile(Generic[_E]):
         """Do work that deletes, as by :meth:`write`, and empty the log of the file.
 
         What was deleted is overwritten in the file at once, but stands in the log (``-wal``) until that is
-        emptied. Where somebody reads the file for all of the patience, the log stays, and a warning tells so.
+        emptied. Where the file is read for all of the patience, the log stays, and a warning tells so.
         """
         done = await self.write(operation, work, of=of)
         if isinstance(done, Failure) or self._in_process:

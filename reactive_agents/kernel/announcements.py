@@ -35,6 +35,8 @@ _HORTATIVE = _table(
     "lasciatemi deixe-me deixa-me laat pozwól pozwólcie давайте давай позвольте hadi voyons regardons "
     "donnez-moi donne-moi dame deme dammi"
 )
+_LET = _table("let lass lassen laissez laat")
+"""They are about the speaker with a pronoun of it only: "let me", and not "let it rest"."""
 _WITH_SPEAKER = _table("i'll we'll i'd i'm would want able ready try can kann")
 """Signs of an intention where the speaker is the subject only."""
 _INTENT = _table(
@@ -89,6 +91,11 @@ _ABILITY = (
     | _UNAVAILABLE
 )
 """Auxiliaries and adjectives of being able and willing."""
+_I_CAN = _table(
+    "puedo podemos pude pudimos posso possiamo consigo conseguimos mogę możemy могу можем смог kann "
+    "können peux pouvons"
+)
+"""Forms of being able that are of the first person without a pronoun."""
 _LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
     "you your you'd you're sie ihnen ihr vous usted ustedes você u jij siz вы вам ти pan pani lei"
@@ -186,6 +193,8 @@ def sign_of(
             return "faint" if _NUMBERED.match(clause.text) else None
     asked = set(_words(task))
     told = every - asked
+    if not _OBJECT & every:
+        told = told - _LET
     speaks = bool(_SUBJECT & every or _HORTATIVE & told or any(map(_has_early_object, clause.parts)))
     ordered = bool(_FOLLOWING & told)
     for number, words in enumerate(clause.parts):
@@ -228,7 +237,7 @@ def denies(text: str) -> bool:
 
 def refuses(clause: Clause) -> bool:
     """Return whether the speaker says not to be able to do something."""
-    if not (clause.denies and _SPEAKER & clause.words):
+    if not (clause.denies and (_SPEAKER | _I_CAN) & clause.words):
         return False
     return bool(_ABILITY & clause.words or _LACKING.search(clause.text.lower().replace("’", "'")))
 

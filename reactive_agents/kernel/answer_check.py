@@ -47,6 +47,8 @@ Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
 _FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
+_COUNTED = re.compile(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
+"""A number that can be reckoned with, which that of an identifier cannot."""
 _QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
@@ -89,7 +91,7 @@ _NUMERALS = {
         "cero uno dos tres cuatro cinco seis siete ocho nueve diez - doce",
     )
     for value, word in enumerate(words.split())
-    if value != 1
+    if value != 1 and word != "-"
 } | {"dozen": "12", "dutzend": "12", "douzaine": "12", "docena": "12"}
 _CALL_SIGNS = re.compile(
     r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
@@ -103,9 +105,43 @@ _TOTAL = re.compile(
     r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
     re.IGNORECASE,
 )
+_HOW_MUCH = re.compile(
+    r"\b(?:how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
+    r"wie ?viele?|wie (?:hoch|lange?|weit|groß|schwer)|combien|cu[aá]nt[oa]s?|quant[oaie]s?|"
+    r"hoeveel|hoe (?:hoog|lang|ver)|ile|сколько|kaç)\b|多少|几个|いくつ|いくら|何個",
+    re.IGNORECASE,
+)
+"""Asking for a figure."""
+_AMOUNT = re.compile(
+    r"\b(?:amount|price|costs?|value|betrag|preis|kosten|wert|montant|prix|coût|valeur|importe|precio|cost[eo]|"
+    r"valor|importo|prezzo|preço|custo|bedrag|prijs|waarde)\b",
+    re.IGNORECASE,
+)
+"""Nouns that a figure belongs to, in most answers about them."""
+_NUMBER_ALONE = re.compile(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
+_NUMBERED_STEP = re.compile(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
+"""A label such as "Step 2 -", whose number is no figure."""
+_NUMBERED = re.compile(r"(?<!\S)\(?[1-9][.)]\s")
+"""A number before a part of a list, within a line too."""
+_ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één jeden один bir"
+_ONE = frozenset(_ONE_WORDS.split())
+_FEWEST_WORDS = 4
+_IDENTIFIER = re.compile(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
+_FILE = re.compile(
+    r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
+    r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
+)
+_LISTED = re.compile(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
+_ENUMERATED = re.compile(
+    r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
+    r"|:\s(?:[\w-]+ ){1,4}(?:and|und|et|y|e|en|i|ve|и|&)(?: [\w-]+){1,4}\s*(?:[.;!?\n]|\Z)"
+)
+"""An item between two others, or all of two after a colon."""
+_PRECISE = re.compile(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
+"""Amounts of money and identifiers, which are seldom known without a look-up."""
 _PARTIAL = re.compile(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
-_ROUNDED = re.compile(r"(?:[.,]?0){2,}\Z")
+_ROUNDED = re.compile(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
 _ROUNDING = 0.01
 """The largest share by which "about 7,300" may differ from the figure that it stands for."""
 _MOST_SUMMED = 10
@@ -188,8 +224,24 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(_Known(results, seen.results).supports, figures)):
         return True
+    items = {str(count) for result in seen.results for count in _items_in(result)}
+    if not items.isdisjoint(_numerals(clause)):
+        return True
     added = _words(clause) - _words(known_before) - _UNTELLING
     return 2 * len(added & _words(results)) >= max(1, len(added))
+
+
+def announces(text: str, seen: Seen) -> bool:
+    """Return whether the last clause of a text says what comes next, and none states anything found."""
+    results = "\n".join(seen.results)
+    return _sign(_clauses(text), seen, results) == "plain" and not any(
+        _adds(each, seen) for each in _clauses(text)
+    )
+
+
+def works_out(text: str, seen: Seen) -> bool:
+    """Return whether the last clause of a text has a figure that follows from the task."""
+    return _works_out(_last_clause(text), seen)
 
 
 def explains(text: str, task: str, errors: Sequence[str]) -> bool:
@@ -274,6 +326,9 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
             return "announcement"
     if _named(known, clause.text, telling_only=True):
         return "unclear"
+    thinks_of_tools = _named(known, text, telling_only=True) and not asks_about_speaker(seen.task)
+    if thinks_of_tools and not any(ends_with_evidence(each, seen) for each in clauses):
+        return "unclear"
     if evident:
         return "answer"
     if sign is not None:
@@ -281,9 +336,12 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     elif seen.results:
         doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{results}"))
     else:
-        doubtful, asked = False, subjects_in(seen.task)
-        for tool in known:
-            doubtful = doubtful or bool(tool.subjects & asked)
+        asked = subjects_in(seen.task)
+        doubtful = any(tool.subjects & asked for tool in known)
+        is_short = len(text.split()) < _MANY_WORDS
+        rearranges = len(text.split()) >= _FEW_WORDS and _telling(text) <= _telling(seen.task)
+        may_need = bool(known) and is_short and not rearranges
+        doubtful = doubtful or (may_need and names_particulars(seen.task))
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
 
 
@@ -422,12 +480,55 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
     return bool(before) and (read_clause(before).denies or ends_with_evidence(before.rstrip("?"), seen))
 
 
+def asks_figure(task: str) -> bool:
+    """Return whether a task asks how much, or for a total."""
+    return _HOW_MUCH.search(task) is not None or _TOTAL.search(task) is not None
+
+
+def lacks_figure(text: str, task: str) -> bool:
+    """Return whether a task asks how much, or for a total, and a text has no figure of its own.
+
+    An identifier is none, and neither is a figure of the task. A text that denies something needs none.
+    """
+    if not asks_figure(task) and (len(text.split()) >= _MANY_WORDS or _AMOUNT.search(task) is None):
+        return False
+    if shows_content(task) or denies(text) or any(_numerals(text)):
+        return False
+    words = text.lower().strip(" .!*").split()
+    if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
+        return False
+    figures = _NUMBER_ALONE.findall(_without_list_marks(_NUMBERED_STEP.sub(" ", text)))
+    return all(_occurs(each.lstrip("-+~#$€£"), task) for each in figures)
+
+
+def names_particulars(task: str) -> bool:
+    """Return whether a task is about particular things that a model cannot know.
+
+    It names a file or an identifier, lists several things, or asks for the total of things whose figures it
+    does not give. That shows in its form, in any language, and whatever words the tools are described in.
+    """
+    plain = _QUOTATION.sub(" ", task)
+    if _IDENTIFIER.search(plain) or _FILE.search(plain):
+        return True
+    if _LISTED.search(plain) or _ENUMERATED.search(plain):
+        return True
+    given = [*_NUMBER.findall(plain), *_numerals(plain)]
+    return len(given) < 2 and _TOTAL.search(plain) is not None
+
+
+def has_precise_figures(figures: Iterable[str]) -> bool:
+    """Return whether one of the figures is an amount of money or an identifier."""
+    return any(map(_PRECISE.fullmatch, figures))
+
+
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
     """Return whether an English task plainly has nothing to do with the tools.
 
     Args:
         tools: descriptions of the tools by their names.
     """
+    if names_particulars(task):
+        return False
     words = task.lower().split()
     if _ENGLISH.isdisjoint(words) and len(words) > _FEW_WORDS:
         return False
@@ -529,7 +630,13 @@ def _figures(text: str) -> Iterable[str]:
 
 
 def _numbers_and_names(text: str) -> Iterable[str]:
-    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_LIST_MARK.sub(" ", text)))
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_without_list_marks(text)))
+
+
+def _without_list_marks(text: str) -> str:
+    """Return a text without the numbers of its parts, within a line where there are several."""
+    text = _LIST_MARK.sub(" ", text)
+    return _NUMBERED.sub(" ", text) if len(_NUMBERED.findall(text)) > 1 else text
 
 
 def _numerals(text: str) -> Iterable[str]:
@@ -551,7 +658,7 @@ class _Known:
     """The numbers of a text, and those that can be worked out from them."""
 
     def __init__(self, shown: str, results: Iterable[str]) -> None:
-        self._every = tuple(_read(found[0]) for found in _NUMBER.finditer(shown))
+        self._every = tuple(_read(found[0]) for found in _COUNTED.finditer(shown))
         self._numbers = dict.fromkeys(self._every)
         self._counts = {count for result in results for count in _counts(result)}
         self._reached: list[float] | None = None
@@ -584,15 +691,16 @@ class _Known:
     def _follows(self, value: float, slack: float) -> bool:
         """Return whether a value can be worked out, within the rounding of its last digit."""
         numbers = list(self._numbers)
-        if self._reached is None:
-            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
-            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
         low, high = value - slack, value + slack
-        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
-            return True
+        if not self._sums:
+            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
         for part in self._sums:
             if any(_has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
                 return True
+        if self._reached is None:
+            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
+        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
+            return True
         return any(
             _has_between(self._reached, *sorted(ends))
             for each in numbers
@@ -643,6 +751,11 @@ def _counts(result: str) -> tuple[float, ...]:
     lines, words, items = result.count("\n") + 1, len(result.split()), result.count(",") + 1
     filled = sum(1 for line in result.splitlines() if line.strip())
     return (lines, filled, words, items, result.count("{"))
+
+
+def _items_in(result: str) -> tuple[int, ...]:
+    """Return how many lines or objects a result has."""
+    return (sum(1 for line in result.splitlines() if line.strip()), result.count("{"))
 
 
 def _operations(numbers: Sequence[float]) -> Iterable[float]:

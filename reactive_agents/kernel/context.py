@@ -211,6 +211,7 @@ class KernelInput:
         task: the task that the model is shown.
         user_task: the task in the user's words, where ``task`` has more, such as earlier answers and results:
             those are no source of a figure or an argument. Empty where ``task`` is that.
+        part: what is to be done of the task, such as the instruction of a plan's step; empty for all.
         settings: the settings of the agent's runs.
         instructions: the strategy's instructions; trusted text, part of the system prompt.
         memory: recalled by the memory service; shown as data.
@@ -253,6 +254,7 @@ class KernelInput:
     earlier: EarlierAttempt | None = None
     history: History = NO_HISTORY
     user_task: str = ""
+    part: str = ""
     answer_form: AnswerForm | None = None
     parts: tuple[Content, ...] = ()
 
@@ -260,6 +262,11 @@ class KernelInput:
     def asked(self) -> str:
         """Return the task in the user's words."""
         return self.user_task or self.task
+
+    @property
+    def to_do(self) -> str:
+        """Return what this run is to do: the task, or its part of that."""
+        return self.part or self.asked
 
 
 @frozen
@@ -364,9 +371,9 @@ def _marked(policy: _P, **changes: Any) -> _P:
 
 def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
     """Return the policies that apply to a run, by the fields of its context."""
-    asked: tuple[Policy, ...] = ()
-    within: tuple[Policy, ...] = ()
-    before: tuple[Policy, ...] = ()
+    asked: list[Policy] = []
+    within: list[Policy] = []
+    before: list[Policy] = []
     condition, holds = None, True
     for policy in policies:
         marks: _Marks = getattr(policy, "marks", _UNMARKED)
@@ -375,12 +382,12 @@ def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str
                 condition, holds = marks.applies, marks.applies(context)
             if not holds:
                 continue
-        asked += (policy,)
+        asked.append(policy)
         if marks.moment != "answers":
-            before += (policy,)
+            before.append(policy)
             if marks.moment == "always":
-                within += (policy,)
-    return {"asked": asked, "within_turns": within, "before_turns": before}
+                within.append(policy)
+    return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
 
 
 @frozen

@@ -3,13 +3,16 @@
 A model that stops early has looked up one of several things, and answers with that. Which things a task is
 about shows in its form: what was looked up stands in a list of the task, between commas or a word such as
 "and", and so do the others. That needs no knowledge of the tools, and no verbs of any language. Where the
-form leaves it open, nothing is an item.
+form leaves it open, nothing is an item. Beside a file that was read or written, the other files that a task
+names are items too.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+
+from reactive_agents.kernel.announcements import denies
 
 _WORDS = r"(?:and|und|et|y|e|en|or|oder|ou|o|i|ve|и)"
 _COMMA = r"[,;、，]"
@@ -22,6 +25,11 @@ _GAP = re.compile(r"\s{2,}")
 _PART = re.compile(r"[^\n.?!:()]+(?:\n\s*(?:[-*•]|\d{1,2}[.)])\s+[^\n.?!:()]+)*")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u4e00-\u9fff]")
 _QUESTION = re.compile(r"(?:which|who|whose)\b.*\b(?:more|less|\w{2,}er|better|worse)\Z", re.IGNORECASE)
+_FILE = re.compile(r"(?<![\w@/.:-])[\w-]+(?:/[\w-]+)*\.[a-z]{2,4}(?![\w/]|\.\w)")
+_DETERMINER = re.compile(
+    r"(?:the|an?|my|our|your|der|die|das|den|dem|eine?[nmr]?|el|las?|los|una?|les?|des|une|il|gli|het|een|os|as|uma?)\s+(?=\S)",
+)
+"""An article before an item, which is no part of what is looked up."""
 _LONGEST_ITEM = 60
 _MOST_ITEMS = 20
 _LONGEST_NAME = 4
@@ -37,16 +45,26 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
         seen: everything that the calls and their results say.
     """
     task = _GAP.sub(_shortest_gap, task)  # which the other expressions take a cube of its length for
+    known, found = seen.casefold(), dict[str, None]()
+    asked = list(asked)
+    if any(map(_FILE.fullmatch, asked)) and not denies(task):
+        named = (each[0] for each in _FILE.finditer(task))
+        found |= dict.fromkeys(each for each in named if each.casefold() not in known)
     if _SEPARATOR.search(task) is None:
-        return ()
-    known, lists = seen.casefold(), list(_lists(task))
-    found: dict[str, None] = {}
-    for item in dict.fromkeys(each.strip() for each in asked):
+        return tuple(found)[:_MOST_ITEMS]
+    lists = list(_lists(task))
+    for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
-                beside = _beside(parts, item)
-                found |= dict.fromkeys(each for each in beside if each.casefold() not in known)
+                found |= dict.fromkeys(_beside(parts, item, known))
     return tuple(found)[:_MOST_ITEMS]
+
+
+def _bare(item: str) -> str:
+    """Return an item without blanks around it and an article before it."""
+    item = item.strip()
+    article = _DETERMINER.match(item)
+    return item if article is None else item[article.end() :]
 
 
 def _shortest_gap(gap: re.Match[str]) -> str:
@@ -59,7 +77,8 @@ def _lists(task: str) -> Iterator[list[str]]:
     Such a word of one language is another word in another: each that the task has is tried alone.
     """
     task = re.sub(r"(?<=\w)[.:](?=\w)", _INNER_MARK, task)  # within a name, a number or a time
-    words = dict.fromkeys(between["last"] for between in _SEPARATOR.finditer(task)) or {None: None}
+    found = dict.fromkeys(between["last"] for between in _SEPARATOR.finditer(task))
+    words = [word for word in found if word] or [None]
     for word in words:
         yield from _lists_with(task, word)
 
@@ -70,7 +89,7 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
         found = [each for each in _SEPARATOR.finditer(place[0]) if each["last"] in (None, word)]
         for between in (*found, None):
             end = len(place[0]) if between is None else between.start()
-            parts.append(place[0][start:end].replace(_INNER_MARK, ".").strip())
+            parts.append(_bare(place[0][start:end].replace(_INNER_MARK, ".")))
             if between is None or is_last:
                 yield parts
                 parts, is_last = [], False
@@ -78,8 +97,8 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
                 start, is_last = between.end(), bool(between["last"] or between["last_unspaced"])
 
 
-def _beside(parts: list[str], item: str) -> Iterator[str]:
-    """Yield the other parts of a list that has the item, as far as they have its form."""
+def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
+    """Yield the other parts of a list that has the item, as far as they have its form and are not known."""
     words, size = item.split(), len(item.split())
     folded = item.casefold()
     at = next((n for n, part in enumerate(parts) if _has(part, folded, n, len(parts))), None)
@@ -91,14 +110,27 @@ def _beside(parts: list[str], item: str) -> Iterator[str]:
         if asks and not number:
             continue  # "Which account holds more, savings or giro?"
         given, is_edge = part.split(), number in (0, len(parts) - 1)
-        if number == at or not given:
+        if number == at or not given or _is_known(given, known, number, len(parts)):
             continue
+        if number == 0 and named and len(given) > size:
+            given = given[1:]  # the first word of a sentence is no name
         if named and len(given) <= _LONGEST_NAME and all(map(_is_name, given)):
-            yield part
+            yield " ".join(given)
         elif len(given) == size or (len(given) > size and is_edge and (named or len(parts) > 2)):
             chosen = given[-size:] if number == 0 else given[:size]
             if _alike(words, chosen):
                 yield " ".join(chosen)
+
+
+def _is_known(words: list[str], known: str, number: int, count: int) -> bool:
+    """Return whether a part was asked about, or what it has at the inner end of the list."""
+    words = [word.casefold() for word in words]
+    if " ".join(words) in known:
+        return True
+    most = min(len(words), 2 * _LONGEST_NAME)
+    ends = [words[-size:] for size in range(1, most)] if number == 0 else []
+    starts = [words[:size] for size in range(1, most)] if number == count - 1 else []
+    return any(re.search(rf"(?<!\w){re.escape(' '.join(each))}(?!\w)", known) for each in (*ends, *starts))
 
 
 def _has(part: str, folded: str, number: int, count: int) -> bool:

@@ -177,6 +177,7 @@ class Pass:
         key: begins the keys of its results; unique within the strategy, such as ``s2.``.
         task: the task of the pass.
         user_task: the task in the user's words, where that of the pass has earlier answers as well.
+        part: the part of the task that the pass does, such as the instruction of a step; empty for all.
         max_iterations: turns that the model may take, 1 or more; the run's own limit may be lower.
         instructions: besides how to work in turns; trusted text.
         allowed_tools: the only tools that it may see; ``None`` for all.
@@ -201,6 +202,7 @@ class Pass:
     kernel_type: str = ""
     answers_by_tool: bool = True
     user_task: str = ""
+    part: str = ""
     leads: bool = True
     delivers: bool = True
 
@@ -247,6 +249,7 @@ async def run_pass(
         answer_form=form if each.leads and each.delivers else None,
         task=each.task,
         user_task=each.user_task,
+        part=each.part,
         allowed_tools=allowed,
         needs=strategy_input.needs if each.needs is None else each.needs,
         call_limits=limits_of_run(strategy_input),

@@ -554,8 +554,9 @@ class InMemoryPersonaStore:
         heads: dict[personas.Room, queue.WorkItem] = {}
         priorities: dict[personas.Room, float] = {}
         for item in self.work.values():
-            chosen = item.room.domain in domains if room is None else item.room == room
-            if chosen and item.kind == kind and item.room.persona_id == persona_id and item.is_open:
+            if item.kind != kind or not item.is_open or item.room.persona_id != persona_id:
+                continue
+            if item.room.domain in domains if room is None else item.room == room:
                 heads.setdefault(item.room, item)
                 priorities[item.room] = max(priorities.get(item.room, 0.0), item.event.priority)
         now = self._clock.now()
@@ -664,18 +665,21 @@ class InMemoryPersonaStore:
         self, room: personas.Room, *, before: int | None = None, limit: int = 50
     ) -> Result[tuple[queue.Utterance, ...], MemoryErrors]:
         """Return the messages of a room, oldest first."""
+        if not limit:
+            return Success(())
         of_room = [each for each in self.work.values() if each.room == room]
+        replies: dict[str, list[queue.Utterance]] = {}
+        for each in of_room:
+            if each.kind == "delivery" and each.status != "dropped":
+                reply = queue.Utterance("", each.message, each.created_at, each.event.id)
+                replies.setdefault(each.event.id, []).append(reply)
         said: list[queue.Utterance] = []
         for item in of_room:
-            if item.kind != "event" or (before is not None and item.number >= before):
-                continue
-            said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
-            said += [
-                queue.Utterance("", each.message, each.created_at, item.event.id)
-                for each in of_room
-                if each.kind == "delivery" and each.event.id == item.event.id and each.status != "dropped"
-            ]
-        return Success(tuple(said[-limit:]) if limit else ())
+            if item.kind == "event" and (before is None or item.number < before):
+                event = item.event
+                said.append(queue.Utterance(event.author, event.content, event.at, event.id))
+                said += replies.get(event.id, ())
+        return Success(tuple(said[-limit:]))
 
     @fake_effect
     async def spending(

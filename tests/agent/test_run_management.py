@@ -20,6 +20,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import (
+    InvalidConfig,
     LLMErrors,
     RecordFailed,
     RunCancelled,
@@ -441,6 +442,12 @@ async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
     assert [run.run_id for run in await one.runs.list()] == ["r1"]
     await one.runs.delete("r1")
     assert await one.runs.list() == ()
+
+
+async def test_an_age_that_no_run_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AgentError) as refused:
+        await agent(tmp_path / "r.db", ScriptedLLM()).runs.prune(timedelta.max)
+    assert isinstance(refused.value.error, InvalidConfig)
 
 
 async def test_without_durability_there_are_no_recorded_runs() -> None:

@@ -130,19 +130,31 @@ def test_runs_of_many_threads_share_one_engine() -> None:
 
 
 def test_one_task_runs_once_however_many_threads_begin_it() -> None:
-    made = bench(ScriptedLLM(forever(say("done", delay=0.05))))
+    refused, all_refused = [], threading.Event()
+
+    class Waiting(ScriptedLLM):
+        @effect
+        async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+            assert await anyio.to_thread.run_sync(all_refused.wait, PATIENCE_S)
+            return Success(ModelResponse("done", self.model))
+
+    made = bench(Waiting())
     together = threading.Barrier(8)
 
     def run(_: int) -> object:
         together.wait(PATIENCE_S)
         outcome = anyio.run(made.run)
-        return outcome.failure().error if isinstance(outcome, Failure) else outcome.unwrap().output
+        if isinstance(outcome, Success):
+            return outcome.unwrap().output
+        refused.append(outcome.failure().error)
+        if len(refused) == 7:
+            all_refused.set()
+        return None
 
     with ThreadPoolExecutor(8) as pool:
         outcomes = list(pool.map(run, range(8)))
-    refused = TaskError("Task task-1 is already running.", "task-1")
+    assert refused == [TaskError("Task task-1 is already running.", "task-1")] * 7
     assert outcomes.count("done") == 1
-    assert outcomes.count(refused) == 7
 
 
 def test_hooks_are_registered_and_unregistered_from_many_threads() -> None:

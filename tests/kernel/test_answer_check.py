@@ -11,14 +11,18 @@ from reactive_agents.kernel.answer_check import (
     Seen,
     concludes,
     ends_with_evidence,
+    is_beside_tools,
     is_open_for,
     is_refusal,
     judge_text,
+    lacks_figure,
     lacks_total,
+    names_particulars,
     unmade_call,
     unsupported_figures,
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
+from tests.support.operations import assert_linear
 
 PRICES = Seen(
     "What do A-10 and B-20 cost together?",
@@ -442,3 +446,120 @@ def test_a_time_until_then_and_a_question_of_yes_or_no_follow_an_answer() -> Non
     assert concludes("The vet comes at 4 pm. Until then, keep her off the hard floor.", tools, seen)
     assert concludes("The vet comes at 4 pm. Is everything else alright?", tools, seen)
     assert not concludes("The vet comes at 4 pm. What about the price?", tools, seen)
+
+
+# --- what a task is about, by its form ----------------------------------------------------------------------
+
+PARTICULAR = [
+    "What do the lamp and the stool cost together?",
+    "Shopping list\n1. lamp\n2. stool\nTotal?",
+    "Basket: lamp and stool. The bill, please.",
+    "Tell Ada, Bruno and Elif that the office is closed.",
+    "Summiere Lampe, Stuhl und Tisch.",
+    "¿Cuántos litros llevan la cuba, el tonel y la barrica?",
+    "When does contract V-702 end?",
+    "Put the sum into report.md.",
+]
+GENERAL = [
+    "What is the capital of Peru?",
+    "Which is further from the sun, Earth or Mars?",
+    "What is heavier, a litre of water or a litre of oil?",
+    "Who wrote Don Quixote?",
+    "What is 12 times 12 and 3 in total?",
+    "Rewrite more politely: 'Send me the file.'",
+    "Danke dir!",
+]
+
+
+@pytest.mark.parametrize("task", PARTICULAR)
+def test_a_task_about_particular_things_shows_in_its_form(task: str) -> None:
+    assert names_particulars(task)
+    assert not is_beside_tools(task, {"register": "Entry of the register."})
+
+
+@pytest.mark.parametrize("task", GENERAL)
+def test_a_general_question_names_nothing_that_has_to_be_looked_up(task: str) -> None:
+    assert not names_particulars(task)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("How much did Tom pay?", "His customer number is K75787."),
+        ("How much did Tom pay?", "Next: O-9284."),
+        ("How many cm are 5 feet?", "Right, on to the 5 feet."),
+        ("What do both cost together?", "Step 1 - read the list. Step 2 - choose a tool."),
+        ("Wie hoch ist der Pegel?", "Ich habe alles nachgesehen."),
+        ("What is the price of the lamp?", "All done - everything was looked up."),
+    ],
+)
+def test_a_text_without_a_figure_does_not_say_how_much(task: str, text: str) -> None:
+    assert lacks_figure(text, task)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("How much did Tom pay?", "31.90 EUR."),
+        ("How many are left?", "There are a dozen left."),
+        ("How many are left?", "Just one."),
+        ("How many are left?", "None of them is left."),
+        ("Wie hoch ist der Pegel?", "Bei -3 cm."),
+        ("Who is Tom?", "A customer."),
+        ("What is the price of freedom?", "It is " + "a long and thoughtful answer to what was asked, " * 3),
+    ],
+)
+def test_a_figure_a_numeral_or_a_denial_says_how_much(task: str, text: str) -> None:
+    assert not lacks_figure(text, task)
+
+
+@pytest.mark.parametrize("part", ["-a", "a,", ", b ", "$", ".", "\n", "a/", "- ", "a.b", ": c "])
+def test_the_form_of_a_task_is_read_in_linear_time(part: str) -> None:
+    assert_linear(lambda size: (names_particulars(part * size), lacks_figure(part * size, "How much?")), 500)
+
+
+def test_digits_of_an_identifier_are_no_number_to_reckon_with() -> None:
+    contract = Seen("How many days of notice has contract V-702?")
+    assert unsupported_figures("It is 12 days.", contract) == ("12",), "702 minutes are 11.7 hours"
+
+
+@pytest.mark.parametrize("text", ["No puedo ayudar con eso.", "Non posso farlo.", "Nie mogę tego zrobić."])
+def test_a_refusal_needs_no_pronoun_where_the_verb_has_the_person(text: str) -> None:
+    assert is_refusal(text, Seen("¿Cuánto cuesta la lámpara?"))
+
+
+TOOLS_OF_ACCOUNTS = {"open_account": "Open an account.", "final-answer": "Deliver the answer."}
+
+
+@pytest.mark.parametrize(
+    ("text", "judged"),
+    [
+        ("I take open_account for it. It has one argument. So", "unclear"),
+        ("pear, fig, apple", "answer"),
+        ("Everything has been put in order.", "unclear"),
+    ],
+)
+def test_a_text_about_listed_things_is_judged_by_what_it_adds(text: str, judged: str) -> None:
+    assert judge_text(text, TOOLS_OF_ACCOUNTS, Seen("Sort these: apple, pear, fig.")) == judged
+
+
+@pytest.mark.parametrize("text", ["There are two open ones.", "Let the dough rest, then bake it 20 minutes."])
+def test_a_number_word_that_counts_the_results_is_evidence_and_a_let_is_no_announcement(text: str) -> None:
+    found = Seen("What is there?", ('[{"id": 811}, {"id": 815}]', "Bake for 20 minutes."))
+    assert judge_text(text, {}, found) == "answer"
+
+
+def test_a_plan_in_one_line_has_no_figure() -> None:
+    assert lacks_figure("My way: 1. ask for it 2. add it up 3. answer.", "How much is it in all?")
+    assert not lacks_figure("It is 1. Not more.", "How much is it in all?")
+
+
+def test_an_answer_may_be_rounded_to_tens() -> None:
+    assert unsupported_figures("About 570.", Seen("How many kronor are 50 euros?", ("11.43",))) == ()
+
+
+def test_a_plan_in_one_line_works_nothing_out() -> None:
+    task = Seen("Convert 130 EUR to NOK: the rate of today, all in all.")
+    assert (
+        judge_text("My way: 1. ask for it 2. add it up 3. answer.", {"rate": "The rate."}, task) != "answer"
+    )

@@ -39,12 +39,12 @@ def search_orders(customer: str, status: str = "open", limit: int = 10) -> list[
     ]
 
 
-@pytest.mark.parametrize(("offered", "most"), [(search_orders, 1.3), (price, 1.62)])
-def test_one_tool_and_four_turns_take_little_more_than_by_hand(offered: Tool, most: float) -> None:
+@pytest.mark.parametrize(("offered", "cost", "most"), [(search_orders, "49.90", 1.3), (price, "12.50", 1.62)])
+def test_one_tool_and_four_turns_take_little_more_than_by_hand(offered: Tool, cost: str, most: float) -> None:
     name = offered.definition.name
     argument = next(iter(offered.definition.parameters["required"]))
     calls = (Answer(None, (Call(name, {argument: f"number {n}"}, f"call-{n}"),)) for n in range(3))
-    done = Answer(None, (Call("final-answer", {"answer": "It is done."}, "call-end"),))
+    done = Answer(None, (Call("final-answer", {"answer": f"{cost} each."}, "call-end"),))
     with OpenAIServer(*calls, done) as server:
         agent = (
             ReactiveAgents.create()

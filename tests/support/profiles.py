@@ -11,12 +11,12 @@ from hypothesis import HealthCheck, settings
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
-settings.register_profile("repeatable", max_examples=30, derandomize=True, database=None, **_COMMON)
+settings.register_profile("repeatable", max_examples=25, derandomize=True, database=None, **_COMMON)
 settings.register_profile("explore", max_examples=1_000, print_blob=True, **_COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
 settings.load_profile(PROFILE)
 
 
 def examples(count: int) -> settings:
-    """So many examples in the suite, where they never change, and 20 times as many in ``make explore``."""
-    return settings(max_examples=20 * count if PROFILE == "explore" else count)
+    """So many examples in the suite, where they never change, and 50 times as many in ``make explore``."""
+    return settings(max_examples=50 * count if PROFILE == "explore" else count)

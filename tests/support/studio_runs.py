@@ -275,7 +275,7 @@ async def make_runs(path: Path) -> dict[str, RunId | None]:
     return {each.__name__: await each(path) for each in EXAMPLES}
 
 
-async def long_run(path: Path, turns: int = 1_700) -> RunId:
+async def long_run(path: Path, turns: int) -> RunId:
     """Log a run of three steps a turn, as events of a bus would come; return its id."""
     log, run_id = SqliteRunLog(path), RunId("01LONGRUN00000000000000000")
     begun, number = datetime(2026, 5, 4, 9, 0, tzinfo=UTC), 0

@@ -30,7 +30,7 @@ from tests.support.postgres import running_server
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
-QUEUED = int(os.environ.get("QUEUED_RUNS", "120"))
+QUEUED = int(os.environ.get("QUEUED_RUNS", "40"))
 
 
 @pytest.fixture(scope="module")

@@ -204,7 +204,7 @@ def test_every_answer_is_as_the_document_says(address: str, subtests: pytest.Sub
     statuses = set[int]()
     for operation in operations:
 
-        @settings(max_examples=15, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
+        @settings(max_examples=8, suppress_health_check=list(HealthCheck), derandomize=True, database=None)
         @given(case=operation.as_strategy())
         def check(case: Any) -> None:
             answered = case.call_and_validate(

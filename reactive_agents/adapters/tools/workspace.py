@@ -224,7 +224,7 @@ def _is_library(name: str, root: Path) -> bool:
 
 @cache
 def _requirements() -> frozenset[str]:
-    """Return the modules that installed packages may use, by the names of their requirements.
+    """Return the modules that installed packages may use, by their requirements.
 
     The module of a requirement has its name or, for those of this package, the beginning of it.
     """

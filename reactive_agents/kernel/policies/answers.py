@@ -21,6 +21,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check
+from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_form import (
     OUTPUT_TYPE,
     OUTPUT_VALIDATOR,
@@ -57,6 +58,8 @@ LEFT_OUT = "left_out"
 UNSUPPORTED = "unsupported"
 MOST_CUT_OFF = 2
 """Turns of a run that are asked again because they were cut off at the output limit."""
+MOST_UNSUPPORTED = 3
+"""Answers of a run whose figures are questioned."""
 MOST_TEXTS = 4
 """Texts without a call in a row after which a run that is still only announcing ends."""
 
@@ -64,6 +67,8 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
+_LONG_ANSWER = 20
+"""Words of an answer that says something by itself, whatever was looked up."""
 
 
 def _can_ask(context: KernelContext) -> bool:
@@ -155,14 +160,20 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     seen, tools = _seen(state, context), _described(state, context)
     judgement = answer_check.judge_text(text, tools, seen)
+    lacks_figure = answer_check.lacks_figure(text, context.input.to_do)
+    if lacks_figure:
+        judgement = "announcement"
     if judgement == "answer":
-        return None
+        if not _leaves_open(text, seen, state, context):
+            return None
+        judgement = "unclear"
     is_left = _is_left(state, context)
-    if not is_left and answer_check.concludes(text, tools, seen):
+    if not (is_left or lacks_figure) and answer_check.concludes(text, tools, seen):
         return None
     texts = min(_texts_in_a_row(state), 1 + state.ledger.told.get(TEXT_ANSWER, 0))
     if judgement == "announcement":
-        if state.ledger.idle_turns and not is_left:
+        goes_on = is_left or lacks_figure or (seen.results and answer_check.announces(text, seen))
+        if state.ledger.idle_turns and not goes_on:
             return None  # the same text again
         if texts < MOST_TEXTS:
             return Redirect(TEXT_ANSWER, _NO_CALL)
@@ -227,21 +238,41 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or not proposal.text.strip() or proposal.could_not:
         return None
     told = state.ledger.told.get(LEFT_OUT, 0)
-    if told and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
+    is_last = not turns_left(state, context)
+    if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         return None  # the answer again, or another one twice, and no call has found anything new since then
     if not _can_ask(context):
         return None
     items = _items_left(state, context)
+    if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
+        advice = "Call what the task needs; if it needs no more tools, give the answer again."
+        return Redirect(LEFT_OUT, f"No tool was called for that. {advice}")
     if not items:
         return None
     named = ", ".join(items[:_MOST_NAMED])
-    if not turns_left(state, context):
+    if is_last:
         reason = f"The last turn came before everything was looked up. Missing: {named}."
         return Stop(LEFT_OUT, "partial", proposal.text, reason)
     return Redirect(
         LEFT_OUT,
-        f"The task also names: {named}. Look it up first; if that is not needed, give the answer again.",
+        f"The task also names: {named}. Make the calls for it first; if none are needed, answer again.",
     )
+
+
+def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
+    """Return whether a short answer about particular things is delivered without a call for it.
+
+    There was none at all, or none of a tool that a task calls for which asks how much. What can be worked out
+    from the task needs none.
+    """
+    asked = context.input.to_do
+    if proposal.call_id is None or len(proposal.text.split()) >= _LONG_ANSWER:
+        return False
+    if state.ledger.counted.attempts:
+        return answer_check.asks_figure(asked) and _calls_for_another(state, context)
+    if context.input.calls.attempts or context.input.results or not answer_check.names_particulars(asked):
+        return False
+    return not answer_check.works_out(proposal.text, answer_check.Seen(asked))
 
 
 def _is_left(state: KernelState, context: KernelContext) -> bool:
@@ -253,12 +284,31 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
     counted = state.ledger.counted
     if requirements_of(state, context).open or counted.failed_in_a_row or _items_left(state, context):
         return True
-    tools = {name: text for name, text in _described(state, context).items() if text}
     if not counted.attempts:
-        return not answer_check.is_beside_tools(context.input.asked, tools)
-    used = {name: text for name, text in tools.items() if counted.attempts.get(name)}
+        tools = {name: text for name, text in _described(state, context).items() if text}
+        return not answer_check.is_beside_tools(context.input.to_do, tools)
+    return _calls_for_another(state, context)
+
+
+def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
+    """Return whether the task calls for a tool that was not used, beside those that were."""
+    tools = {name: text for name, text in _described(state, context).items() if text}
+    used = {name: text for name, text in tools.items() if state.ledger.counted.attempts.get(name)}
     unused = {name: text for name, text in tools.items() if name not in used}
-    return answer_check.is_open_for(context.input.asked, unused, used)
+    return answer_check.is_open_for(context.input.to_do, unused, used)
+
+
+def _leaves_open(text: str, seen: answer_check.Seen, state: KernelState, context: KernelContext) -> bool:
+    """Return whether a text that may be the answer comes before its end.
+
+    No call has worked and it has nothing of what the tools said, or a tool that the task calls for is unused.
+    """
+    counted = state.ledger.counted
+    if not counted.attempts or denies(text):
+        return False
+    if not counted.succeeded:
+        return not answer_check.ends_with_evidence(text, seen)
+    return answer_check.asks_figure(context.input.to_do) and _calls_for_another(state, context)
 
 
 def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
@@ -278,7 +328,7 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
         if step.type == "observation" and step.metadata is not None and not _was_run(step)
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
-    return open_items(context.input.asked, asked, "\n".join((*made, *_results(state))))
+    return open_items(context.input.to_do, asked, "\n".join((*made, *_results(state))))
 
 
 def _was_run(step: ReasoningStep) -> bool:
@@ -303,7 +353,8 @@ def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
     definition, arguments = context.toolset.definition(str(described.get("tool"))), described.get("arguments")
     if definition is None or has_side_effects(definition) or not isinstance(arguments, dict):
         return ()
-    return tuple(value for value in arguments.values() if isinstance(value, str))
+    given = [each for value in arguments.values() for each in (value if isinstance(value, list) else [value])]
+    return tuple(each for each in given if isinstance(each, str))
 
 
 @_where_tools_answer
@@ -312,24 +363,32 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     """Question figures that nothing seen supports, and a total that is missing.
 
     Once, and once more where the answer is a text: delivered with ``final-answer``, it is taken at its word.
+    An answer with other figures in place of those is questioned again.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip():
         return None
-    if state.ledger.told.get(UNSUPPORTED, 0) >= (2 if proposal.call_id is None else 1):
-        return None
-    if not _can_ask(context):
+    told = state.ledger.told.get(UNSUPPORTED, 0)
+    if told >= MOST_UNSUPPORTED or not _can_ask(context):
         return None
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
     described = _described(state, context)
-    if not state.ledger.counted.attempts and answer_check.is_beside_tools(context.input.asked, described):
-        return None  # the model answers from what it knows, as it has to
+    is_known = not state.ledger.counted.attempts and answer_check.is_beside_tools(
+        context.input.to_do, described
+    )
     seen = _seen(state, context)
     figures = answer_check.unsupported_figures(proposal.text, seen)
-    if not figures and answer_check.lacks_total(proposal.text, seen):
-        return Redirect(UNSUPPORTED, "The task asks for a total, and your answer has none. Work it out.")
+    if is_known and not answer_check.has_precise_figures(figures):
+        return None  # the model answers from what it knows, as it has to
+    if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
+        return None  # the model is sure of it
+    if not figures and not told and not proposal.could_not:
+        if answer_check.lacks_total(proposal.text, seen):
+            return Redirect(UNSUPPORTED, "The task asks for a total, and your answer has none. Work it out.")
+        if answer_check.lacks_figure(proposal.text, context.input.to_do):
+            return Redirect(UNSUPPORTED, "The task asks for a figure, and your answer has none. Find it out.")
     if not figures:
         return None
     named = ", ".join(figures[:_MOST_NAMED])
@@ -338,6 +397,13 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out and say so; "
         f"what you are sure of, deliver with {FINAL_ANSWER}.",
     )
+
+
+def _says_other(figures: tuple[str, ...], state: KernelState) -> bool:
+    """Return whether an answer has figures that the model's turn before had not."""
+    turns = [message for message in state.messages if isinstance(message, AssistantMessage)][-2:-1]
+    before = [text for turn in turns for text in (turn.content, *(str(c.arguments) for c in turn.tool_calls))]
+    return bool(before) and not all(any(each in text for text in before) for each in figures)
 
 
 def _fits_form(text: str, context: KernelContext) -> bool:

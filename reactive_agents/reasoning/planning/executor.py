@@ -179,6 +179,7 @@ def _prepare(
                     task,
                     max(context.config.step_kernel_max_iterations, turns),
                     instructions=COMPOSITE_INSTRUCTIONS,
+                    part=step.instruction,
                     allowed_tools=frozenset(step.tool_hints) or None,
                     needs=evolve(
                         context.input.needs,

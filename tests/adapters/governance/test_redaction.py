@@ -57,11 +57,11 @@ KNOWN = [
 
 
 @pytest.mark.parametrize(("kind", "secret"), KNOWN, ids=lambda value: value[:12])
-@pytest.mark.parametrize("around", ["{}", "a {} b", '{{"key": "{}"}}', "x={}&y", "<{}>", "({})", "9x{}"])
-def test_what_a_secret_of_a_known_provider_looks_like(kind: str, secret: str, around: str) -> None:
-    redacted = EnvironmentRedactor().redact(around.format(secret))
-    assert f"[redacted:{kind}]" in redacted
-    assert secret not in redacted
+def test_what_a_secret_of_a_known_provider_looks_like(kind: str, secret: str) -> None:
+    for around in ("{}", "a {} b", '{{"key": "{}"}}', "x={}&y", "<{}>", "({})", "9x{}"):
+        redacted = EnvironmentRedactor().redact(around.format(secret))
+        assert f"[redacted:{kind}]" in redacted, around
+        assert secret not in redacted, around
 
 
 @pytest.mark.parametrize(

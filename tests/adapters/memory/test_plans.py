@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 from datetime import timedelta
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,9 +14,10 @@ from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqlitePlanStore
+from reactive_agents.adapters.memory.store import forget
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.memory import StepTransition
+from reactive_agents.core.memory import ForgetUser, StepTransition, user_owner
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PlanStore
 from reactive_agents.testing import FakeClock
@@ -105,6 +107,24 @@ async def test_plans_are_listed_newest_first_and_of_one_agent(plans: SqlitePlanS
     for plan in (first, second, old, a_plan("strange", agent=OTHER), first):
         await attempt(plans.save(plan))
     assert await attempt(plans.list_plans(AGENT)) == Success((second, first, old))
+
+
+async def test_the_plans_of_a_user_are_forgotten_with_their_transitions(plans: SqlitePlanStore) -> None:
+    ada, bob = user_owner("ada"), user_owner("bob")
+    own = a_plan("agent's own")
+    owned = (evolve(a_plan("ada-1"), owner=ada), evolve(a_plan("ada-2", agent=OTHER), owner=ada))
+    kept = (evolve(a_plan("bob-1"), owner=bob), own)
+    for plan in (*owned, *kept):
+        await attempt(plans.save(plan))
+        await attempt(plans.update_step(plan.id, plan.steps[0]))
+    for what, gone in ((ForgetUser("ada", OTHER), owned[1:]), (ForgetUser("ada"), owned)):
+        done = await plans.database.erase("forget", partial(forget, what=what))
+        assert isinstance(done, Success)
+        for plan in (*owned, *kept):
+            there = () if plan in gone else (plan.steps[0],)
+            assert (await attempt(plans.get(plan.id))).unwrap() == (Nothing if plan in gone else Some(plan))
+            changes = (await attempt(plans.transitions(plan.id))).unwrap()
+            assert tuple(each.step for each in changes) == there
 
 
 async def test_a_figure_that_json_cannot_say_is_a_failure(plans: SqlitePlanStore) -> None:

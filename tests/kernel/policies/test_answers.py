@@ -248,6 +248,102 @@ async def test_an_invented_figure_is_questioned_whichever_way_it_comes() -> None
     assert (state.output, asked(bench)) == ("The sum is 3.", ["unsupported"])
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "policies"),
+    [
+        ("It is 4711.", "It is 4711 indeed.", ["unsupported"]),
+        ("It is 4711.", "It is 5822.", ["unsupported", "unsupported"]),
+    ],
+)
+@pytest.mark.anyio
+async def test_other_figures_in_place_of_invented_ones_are_questioned_again(
+    first: str, second: str, policies: list[str]
+) -> None:
+    turns = (call("add", a=1, b=2), answer(first), answer(second), forever(answer(second)))
+    bench = kernel_bench(*turns, tools={"add": add})
+    state = await bench.run()
+    assert (state.output, asked(bench)) == (second, policies)
+
+
+def catalogue(name: str) -> str:
+    """Entry of the catalogue."""
+    return {"lamp": "12.41", "stool": "30.17", "rug": "8.02"}[name]
+
+
+BASKET = "What do the lamp, the stool and the rug cost in all?"
+
+
+def in_turns(*turns: Turn, task: str = BASKET) -> tuple[list[str], str | None]:
+    """Return the policies that asked again, and the answer."""
+    asked: list[str] = []
+    builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(catalogue)
+    agent = builder.build()
+    agent.subscribe(lambda event: asked.append(event.policy) if isinstance(event, GuidanceGiven) else None)
+    return asked, agent.run_sync(task).output
+
+
+LOOKED_UP = [call("catalogue", name=item) for item in ("lamp", "stool", "rug")]
+
+
+@pytest.mark.parametrize(
+    "slip",
+    [
+        answer("That is 77.25 in all."),
+        say("That is 77.25 in all."),
+        say("Everything has been taken care of."),
+        say("Good that you ask, the lamp it is."),
+        answer("It has been worked out."),
+    ],
+)
+def test_an_answer_before_any_look_up_is_questioned_whatever_the_words_of_the_tools(slip: Turn) -> None:
+    asked, output = in_turns(slip, *LOOKED_UP, answer("50.60 in all."))
+    assert output == "50.60 in all."
+    assert asked
+
+
+def test_a_text_without_the_figure_that_is_asked_for_is_asked_about_until_it_comes() -> None:
+    musing = say("Adding is the next thing, all in all."), say("The catalogue has them, sure.")
+    asked, output = in_turns(*LOOKED_UP, *musing, answer("50.60 in all."))
+    assert (output, asked) == ("50.60 in all.", ["text_answer", "text_answer"])
+
+
+def members(team: str) -> list[str]:
+    """Ids of the members of a team."""
+    return ["w-a", "w-b"]
+
+
+def hours_of(member: str) -> int:
+    """Hours of a member."""
+    return {"w-a": 140, "w-b": 121}[member]
+
+
+def test_a_text_without_the_figure_ends_partial_however_often_it_comes() -> None:
+    model = ScriptedLLM(*LOOKED_UP, forever(say("Done!")))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
+    result = builder.with_tools(catalogue).build().run_sync(BASKET)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "loop_detection")
+
+
+def test_a_figure_that_another_tool_is_called_for_is_not_delivered_without_it() -> None:
+    calls = [call("hours_of", member=each) for each in ("w-a", "w-b")]
+    early = answer("The team has 2 members: w-a, w-b.")
+    model = ScriptedLLM(call("members", team="red"), early, *calls, answer("261 hours."))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
+    result = builder.with_tools(members, hours_of).build().run_sync("Total hours of the red team?")
+    assert (result.output, result.metadata.model_calls) == ("261 hours.", 5)
+
+
+def test_items_asked_about_as_a_list_count_as_asked() -> None:
+    early = call("catalogue", name=["lamp"]), say("The lamp is 12.41 in all.")
+    asked, output = in_turns(*early, *LOOKED_UP[1:], answer("50.60 in all."))
+    assert (output, asked[:1]) == ("50.60 in all.", ["left_out"])
+
+
+def test_a_step_of_a_plan_is_asked_for_what_it_is_to_do_alone() -> None:
+    given = evolve(CONTEXT.input, task="Sum up a.csv.\n\nPart of: write b.md.", part="Sum up a.csv.")
+    assert (given.to_do, evolve(given, part="").to_do) == ("Sum up a.csv.", given.task)
+
+
 # --- the last turn --------------------------------------------------------------------------------------
 
 
@@ -284,6 +380,14 @@ LISTS = [
     ),
     ("Add:\n- New York\n- Los Angeles\n- Rome", "New York", ("Los Angeles", "Rome")),
     ("Read notes.md and summarize it.", "notes.md", ()),
+    ("Add up a.csv and b.csv, and save the sum as sum.txt.", "a.csv", ("b.csv", "sum.txt")),
+    ("What do the lamp, the stool and a rug cost?", "lamp", ("stool", "rug")),
+    ("Suma los precios de cuba, tonel y cazo de cobre, por favor.", "tonel", ("cuba", "cazo")),
+    ("Send Ines and Gus a message each: lunch is at noon.", "Gus", ("Ines",)),
+    ("Compare New York, Los Angeles and Rome.", "Los Angeles", ("New York", "Rome")),
+    ("What do the lamp, the stool and a rug cost?", "the stool", ("lamp", "rug")),
+    ("Was kosten die Lampe, der Stuhl und das Bett?", "Stuhl", ("Lampe", "Bett")),
+    ("Read a.csv, but do not touch b.csv.", "a.csv", ()),
     ("What is the weather in Oslo and should I take a coat?", "Oslo", ()),
     ("Send Bob the report and the invoice.", "Bob", ()),
     ("What is the price of the lamp?", "lamp", ()),
@@ -301,6 +405,18 @@ def test_items_beside_what_was_looked_up_are_known_by_their_form(
     assert open_items(task, [], "") == ()
 
 
+@pytest.mark.parametrize(
+    ("task", "asked"),
+    [
+        ("Send Ines and Gus a message each: lunch is at noon.", ["Ines", "Gus"]),
+        ("Compare New York, Los Angeles and Rome.", ["New York", "Los Angeles", "Rome"]),
+        ("Suma los precios de cuba, tonel y cazo de cobre, por favor.", ["cuba", "tonel", "cazo de cobre"]),
+    ],
+)
+def test_nothing_is_left_where_each_item_was_asked_about(task: str, asked: list[str]) -> None:
+    assert open_items(task, asked, "\n".join(asked)) == ()
+
+
 @pytest.mark.parametrize("gap", [" ", "\n", "\t\n"])
 def test_items_of_a_task_with_wide_gaps_are_found_in_time(gap: str) -> None:
     assert_linear(lambda size: open_items(f"Count A,{gap * size}B", ["A"], "A: 1"), 500)
@@ -314,6 +430,15 @@ def looked_up(*items: str) -> list[Turn]:
 def count(depot: str) -> int:
     """Count the crates of a depot."""
     return {"Harlow": 700, "Tavy": 21, "Liskeard": 179}[depot]
+
+
+def test_the_last_turn_before_all_items_were_looked_up_is_partial_whatever_was_asked() -> None:
+    early = say("Liskeard holds 179 crates.")
+    model = ScriptedLLM(*looked_up("Liskeard"), early, *looked_up("Harlow"), answer("879 crates."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    result = agent.with_max_iterations(4).build().run_sync(DEPOTS)
+    assert (result.status, result.metadata.terminated_by) == ("partial", "left_out")
+    assert "Tavy" in result.reason
 
 
 @pytest.mark.parametrize("deliver", [say, answer])

@@ -145,7 +145,7 @@ async def test_hostile_queries_of_memory_find_or_fail_and_harm_nothing(place: st
 def agent_at(url: str, *turns: object) -> ReactiveAgent:
     def look() -> str:
         """Look."""
-        return "The sum of Zelda is 4711."
+        return "The animal of Zelda is a quagga."
 
     builder = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(look)  # type: ignore[arg-type]
     builder = builder.with_memory(url).with_sessions(url).with_cost(url).with_run_log(url)
@@ -153,10 +153,10 @@ def agent_at(url: str, *turns: object) -> ReactiveAgent:
 
 
 async def test_a_user_is_forgotten_in_every_table_of_an_agent(place: str, server: Server) -> None:
-    turns = (call("look"), answer("The sum of Zelda is 4711."), answer("Noted."))
+    turns = (call("look"), answer("The animal of Zelda is a quagga."), answer("Noted."))
     async with agent_at(place, *turns) as agent:
         await agent.run(
-            "Remember that I, Zelda, like 4711.", user="zelda", session="a", run_id="run-of-zelda"
+            "Remember that I, Zelda, like quaggas.", user="zelda", session="a", run_id="run-of-zelda"
         )
         await agent.run("Remember that I like 12.", user="bob", session="b", run_id="bob-1")
         assert {each.user for each in await agent.sessions.list()} == {"zelda", "bob"}
@@ -170,9 +170,9 @@ async def test_a_user_is_forgotten_in_every_table_of_an_agent(place: str, server
     }
     assert len(texts) > 15
     # the audit log only grows, and costs count: they have ids of runs, and no text of a user
-    held = {name for name, text in texts.items() if "4711" in text or "zelda" in text.lower()}
+    held = {name for name, text in texts.items() if "quagga" in text or "zelda" in text.lower()}
     assert held <= {"entries", "spending_runs", "spending_models", "periods"}
-    assert "4711" not in str([texts[name] for name in held - {"entries"}])
+    assert "quagga" not in str([texts[name] for name in held - {"entries"}])
     assert "bob" in texts["conversations"]
 
 
@@ -461,9 +461,8 @@ async def test_a_server_that_restarts_under_load_is_waited_for_and_loses_nothing
                 ended.set()
             spent = (await attempt(budget.state())).unwrap().day_usd
         assert granted <= spent <= granted + unknown
-        assert {record.levelname for record in caplog.records if record.name == "reactive_agents"} == {
-            "WARNING"
-        }
+        levels = {record.levelname for record in caplog.records if record.name == "reactive_agents"}
+        assert levels <= {"WARNING"}
 
 
 async def test_a_lock_that_is_held_for_too_long_is_a_failure(place: str) -> None:
@@ -524,7 +523,7 @@ class Ahead(SystemClock):
 async def main():
     store = SqliteSessions(sys.argv[1], clock=Ahead())
     key = SessionKey("agent", "s")
-    with anyio.move_on_after(1.0):
+    with anyio.move_on_after(float(sys.argv[2])):
         await attempt(store.begin(key, "ahead", size=100, earlier=0))
         print("began")
     print("ended")
@@ -539,9 +538,9 @@ async def test_a_machine_whose_clock_is_ahead_waits_for_the_ticket_of_another(pl
     key = SessionKey(AGENT, SessionId("s"))
     assert isinstance(await attempt(store.begin(key, RunId("here"), size=100, earlier=0)), Success)
     command = [sys.executable, "-c", AHEAD, place]
-    waits = await anyio.run_process(command, cwd=ROOT, stderr=subprocess.PIPE)
+    waits = await anyio.run_process([*command, "1"], cwd=ROOT, stderr=subprocess.PIPE)
     assert waits.stdout.decode().split() == ["ended"], waits.stderr.decode()
     await attempt(store.end(key, RunId("here"), None))
-    begins = await anyio.run_process(command, cwd=ROOT, stderr=subprocess.PIPE)
+    begins = await anyio.run_process([*command, "60"], cwd=ROOT, stderr=subprocess.PIPE)
     assert begins.stdout.decode().split() == ["began", "ended"], begins.stderr.decode()
     await store.aclose()

@@ -78,6 +78,7 @@ async def test_cancelling_a_call_cancels_it_at_the_server(url: str, log: Log) ->
     log.clear()
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_both_kinds_together(url: str) -> None:
     async with opened(web(url), program("local")) as tools:
         assert await value(tools, "web-echo", text="a") == "a"
@@ -99,6 +100,7 @@ async def test_a_wrong_key_is_not_shown(url: str) -> None:
     assert "wr0ng" not in message
 
 
+@pytest.mark.parametrize("anyio_backend", ["asyncio"])
 async def test_a_server_that_dies_in_a_call_is_reached_again_by_the_next(tmp_path: Path) -> None:
     log, errors = Log(tmp_path), []
     with http_server(env=log.env) as (url, pid):
