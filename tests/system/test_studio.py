@@ -110,6 +110,7 @@ def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
         ("reflected", "Attempts (2)", "It gives no price"),
         ("delegated", "Sub-agents (1)", "logistics"),
         ("planned", "Plan", "price · completed"),
+        ("planned", "Plan", "recommend one.completed"),
         ("failed", "Usage and end", "overloaded"),
     ],
 )
