@@ -161,8 +161,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     seen, tools = _seen(state, context), _described(state, context)
     judgement = answer_check.judge_text(text, tools, seen)
     lacks_figure = answer_check.lacks_figure(text, context.input.to_do)
-    if lacks_figure:
+    if lacks_figure and not answer_check.ends_with_evidence(text, seen):
         judgement = "announcement"
+    elif lacks_figure and judgement == "answer":
+        judgement = "unclear"
     if judgement == "answer":
         if not _leaves_open(text, seen, state, context):
             return None
@@ -260,7 +262,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
-    """Return whether a short answer about particular things is delivered without a call for it.
+    """Return whether a short answer about particulars comes without a call for it.
 
     There was none at all, or none of a tool that a task calls for which asks how much. What can be worked out
     from the task needs none.
@@ -291,7 +293,7 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
 
 
 def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
-    """Return whether the task calls for a tool that was not used, beside those that were."""
+    """Return whether the task calls for a tool that was not used so far."""
     tools = {name: text for name, text in _described(state, context).items() if text}
     used = {name: text for name, text in tools.items() if state.ledger.counted.attempts.get(name)}
     unused = {name: text for name, text in tools.items() if name not in used}
