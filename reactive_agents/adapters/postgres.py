@@ -28,7 +28,7 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, lru_cache
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -130,7 +130,10 @@ class PostgresDatabase(Generic[_E]):
         return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do work that deletes, as by :meth:`write`; the server keeps its log by its own rules."""
+        """Do work that deletes, as by :meth:`write`.
+
+        The server keeps its log by its own rules.
+        """
         return await self.write(operation, work, of=of)
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
@@ -156,19 +159,28 @@ class PostgresDatabase(Generic[_E]):
     ) -> Result[Any, _E]:
         """Execute one statement as a transaction, in one round trip.
 
-        Return its first row, or ``None``. After a failure it may have been done.
+        Return its first row, or ``None``. After a failure it may have been done. The statement calls a
+        function of the store that takes the lock by itself, since each statement more costs about as much as
+        the write: its first values are the key of the lock, and ``off`` where the disk is not waited for.
+        Its columns are texts.
         """
-        only = _Only(_translated(statement)[0], values)
-        first, lock = _SOON if soon else "", self._lock_of(of)
+        lock = self._lock_of(of)
+        given = (lock, "off" if soon else "on", *values)
         lent = self._pool.at_hand(self, self._stores)
         if lent is not None:
             try:
-                done = await self._on_this_loop(lent, only, _beginning(self._mode, lock, first, alone=True))
+                done = await self._on_this_loop(lent, statement, given)
             except _failures() as error:
                 return Failure(self._failed(operation, error))
             if not isinstance(done, _Busy):
                 return Success(done)
-        return await self._run(operation, only, self._mode, self._limit(of), lock=lock, first=first)
+        return await self._run(
+            operation,
+            lambda file: file.execute(statement, given).fetchone(),
+            self._mode,
+            self._limit(of),
+            lock=lock,
+        )
 
     async def check(self) -> Result[None, _E]:
         """Write what the store has already, and so fail where it cannot be written."""
@@ -215,21 +227,15 @@ class PostgresDatabase(Generic[_E]):
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(pause_s)
 
-    async def _on_this_loop(self, lent: _Lent, only: _Only, begin: str) -> Any:
+    async def _on_this_loop(self, lent: _Lent, statement: str, values: tuple[object, ...]) -> Any:
         """Return the row of the statement, without a thread; the connection is given back.
 
         It ends before a cancellation of its task is noticed, as it does in a thread.
         """
-        library, failed = _library(), None
+        library = _library()
         try:
             with anyio.CancelScope(shield=True):
-                sent = library.ClientCursor(lent.connection).mogrify(only.within(begin), only.values)
-                results = await _answers(lent.connection.pgconn, sent.encode())
-                failed = next((each for each in results if each.error_message), None)
-                if failed is None:
-                    return self._row(lent.connection, results)
-                if not lent.connection.closed:
-                    await _answers(lent.connection.pgconn, b"ROLLBACK")
+                answers = await _answers(lent.connection.pgconn, _sent(statement), [*map(_bytes_of, values)])
         except library.OperationalError:
             self._pool.losses += 1
             lent.connection.close()
@@ -239,27 +245,15 @@ class PostgresDatabase(Generic[_E]):
             raise
         finally:
             self._pool.give_back(lent)
-        error = library.errors.error_from_result(failed)
+        (answer,) = answers
+        if not answer.error_message:
+            return _text_row(answer)
+        error = library.errors.error_from_result(answer)
         if isinstance(error, library.errors.LockNotAvailable | library.errors.DeadlockDetected):
             return _Busy(error)
-        if isinstance(error, library.errors.UndefinedTable):
+        if isinstance(error, library.errors.UndefinedTable | library.errors.UndefinedFunction):
             self._pool.ready.clear()  # the schema was dropped
         raise error
-
-    def _row(self, connection: Any, results: Sequence[Any]) -> Any:
-        """Return the row of a statement, after that of the clock."""
-        from psycopg.adapt import Transformer
-
-        rows = []
-        for result in results:
-            if result.nfields:
-                reading = Transformer(connection)
-                reading.set_pgresult(result)
-                rows.append(reading.load_row(0, tuple) if result.ntuples else None)
-        clock, row = rows[-2:]
-        assert clock is not None
-        self.skew_us = int(clock[0]) - time.time_ns() // 1000
-        return row
 
     def _failed(self, operation: str, error: Exception) -> _E:
         sentence = _sentence(error, self.place, self._store)
@@ -298,8 +292,6 @@ class PostgresDatabase(Generic[_E]):
                 _migrate(lent.connection, store, read_only=self._read_only)
                 self._pool.ready.add(store.name)
         try:
-            if isinstance(work, _Only):
-                return cast(_T, self._at_once(lent, work, begin))
             started = lent.connection.execute(begin)
             while started.nextset():
                 pass
@@ -315,41 +307,13 @@ class PostgresDatabase(Generic[_E]):
             raise
         return done
 
-    def _at_once(self, lent: _Lent, only: _Only, begin: str) -> Any:
-        lent.is_committing = True
-        cursor = _library().ClientCursor(lent.connection)
-        cursor.execute(only.within(begin), only.values)
-        lent.is_committing = False
-        rows = [cursor.fetchone()] if cursor.description else []
-        while cursor.nextset():
-            if cursor.description:
-                rows.append(cursor.fetchone())
-        *_, (server_us,), row = rows  # the clock, and the row of the statement
-        self.skew_us = int(server_us) - time.time_ns() // 1000
-        return row
 
-
-@frozen
-class _Only:
-    """The one statement of a transaction, with ``%s`` for values."""
-
-    text: str
-    values: tuple[object, ...]
-
-    def __call__(self, file: Any) -> Any:
-        raise AssertionError("it is sent with the transaction")
-
-    def within(self, begin: str) -> str:
-        """Return the whole transaction."""
-        return f"{begin.replace('%', '%%')}; {self.text}; COMMIT"
-
-
-async def _answers(connection: Any, message: bytes) -> list[Any]:
-    """Return the server's answers to a message, while the event loop goes on.
+async def _answers(connection: Any, statement: bytes, values: list[bytes | None]) -> list[Any]:
+    """Return the server's answers to a statement, while the event loop goes on.
 
     The socket is waited for here, since to hand each small write to a thread costs more than the write.
     """
-    connection.send_query(message)
+    connection.send_query_params(statement, values)
     while connection.flush():
         await anyio.wait_writable(connection.socket)
     answers: list[Any] = []
@@ -361,6 +325,25 @@ async def _answers(connection: Any, message: bytes) -> list[Any]:
         if answer is None:
             return answers
         answers.append(answer)
+
+
+@lru_cache(maxsize=64)
+def _sent(statement: str) -> bytes:
+    """Return a statement whose values are sent beside it."""
+    first, *rest = statement.split("?")
+    return "".join((first, *(f"${number}{text}" for number, text in enumerate(rest, 1)))).encode()
+
+
+def _bytes_of(value: object) -> bytes | None:
+    return None if value is None else (_marked(value) if isinstance(value, str) else str(value)).encode()
+
+
+def _text_row(answer: Any) -> tuple[str | None, ...] | None:
+    """Return the first row of an answer whose columns are texts."""
+    if not answer.ntuples:
+        return None
+    found = (answer.get_value(0, column) for column in range(answer.nfields))
+    return tuple(None if each is None else _unmarked(each.decode()) for each in found)
 
 
 class _Statements:
@@ -400,18 +383,13 @@ def _lock_key(name: str) -> int:
 
 
 @lru_cache(maxsize=512)
-def _beginning(mode: str, lock: int | None, first: str, *, alone: bool = False) -> str:
-    """Return the statements that begin a transaction, which are sent together.
-
-    Args:
-        alone: whether the whole transaction is sent with them, so that no process stands still within it.
-    """
+def _beginning(mode: str, lock: int | None, first: str) -> str:
+    """Return the statements that begin a transaction, which are sent together."""
     settings = (
         f"SET LOCAL search_path = {_SEARCH_PATH}; SET LOCAL lock_timeout = {_LOCK_SLICE_MS};"
-        f" SET LOCAL statement_timeout = {_LONGEST_STATEMENT_MS}"
+        f" SET LOCAL statement_timeout = {_LONGEST_STATEMENT_MS};"
+        f" SET LOCAL idle_in_transaction_session_timeout = {_STALLED_MS}"
     )
-    if not alone:
-        settings += f"; SET LOCAL idle_in_transaction_session_timeout = {_STALLED_MS}"
     locked = "" if lock is None else f"SELECT pg_advisory_xact_lock({lock})"
     told = "SELECT CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)"
     return "; ".join(filter(None, (f"BEGIN {mode}", settings, first, locked, told)))

@@ -118,6 +118,25 @@ RUNS = sqlite.Store(
             " of_key, of_kind, at_time, text_of);"
             " RETURN orders; END $$",
         ),
+        (
+            "DROP FUNCTION append_entry (text, text, bigint, text, text)",
+            # takes its lock by itself: one statement, which is a whole transaction
+            "CREATE FUNCTION append_entry (of_lock bigint, waits_for_disk text,"
+            " of_key text, of_kind text, at_time bigint, text_of text, by_holder text)"
+            " RETURNS text LANGUAGE plpgsql AS $$"
+            " DECLARE held_run bigint; shared bigint; orders text; BEGIN"
+            " PERFORM set_config('lock_timeout', '500', true),"
+            " set_config('synchronous_commit', waits_for_disk, true);"
+            " PERFORM pg_advisory_xact_lock(of_lock);"
+            " SELECT id, origin_entries, wanted INTO held_run, shared, orders FROM reactive_agents.runs"
+            " WHERE holder = by_holder AND holder <> '';"
+            " IF NOT FOUND THEN RETURN NULL; END IF;"
+            " SELECT coalesce(max(number), shared) INTO shared FROM reactive_agents.run_entries"
+            " WHERE run = held_run;"
+            " INSERT INTO reactive_agents.run_entries (run, number, key, kind, at_us, body)"
+            " VALUES (held_run, 1 + shared, of_key, of_kind, at_time, text_of);"
+            " RETURN orders; END $$",
+        ),
     ),
 )
 """Runs, their entries by number, and schedules. ``begun_us`` is when a worker began a run of a queue.
@@ -456,9 +475,9 @@ class SqliteRunRecord:
     async def delete(
         self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
     ) -> Result[int, RecordErrors]:
-        """Delete a run, the runs of a user, or runs that ended before a time."""
+        """Delete a run, those and the schedules of a user, or runs from before a time."""
         until = None if before is None else sqlite.microseconds(before)
-        work = partial(_deleted, run_id=run_id, user=user, until=until)
+        work = partial(_deleted, run_id=run_id, user=user, until=until, seal=self._seal)
         return await self._file.erase("delete", work)
 
     # --- leases -------------------------------------------------------------------------------------------
@@ -655,7 +674,7 @@ _APPEND = (
     " RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
-_APPEND_ON_SERVER = "SELECT append_entry(?, ?, ?, ?, ?)"
+_APPEND_ON_SERVER = "SELECT reactive_agents.append_entry(?, ?, ?, ?, ?, ?, ?)"
 """The same as a function, whose plan the server keeps; nothing where the run is not held."""
 
 
@@ -684,7 +703,7 @@ def _end(
     now: int,
     recent: tuple[RunEntry, ...] = (),
 ) -> RunOrder | None:
-    """Store the outcome, and the entries before it that a crash of the server has lost."""
+    """Store the outcome, and earlier entries that a crash of the server has lost."""
     latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
         _append(file, holder=holder, entries=recent)
@@ -956,8 +975,10 @@ def _questions(file: sql.Transaction, *, run_id: RunId | None, seal: Seal) -> tu
     return tuple(found)
 
 
-def _deleted(file: sql.Transaction, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
-    """Delete runs, and what their tools began.
+def _deleted(
+    file: sql.Transaction, *, run_id: RunId | None, user: str | None, until: int | None, seal: Seal
+) -> int:
+    """Delete runs, and what their tools began; of a user also the schedules.
 
     A run whose entries another one shares stays, unless it is named or is that of the user.
     """
@@ -977,4 +998,9 @@ def _deleted(file: sql.Transaction, *, run_id: RunId | None, user: str | None, u
         name = doomed.pop()
         doomed += [child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))]
         file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
+    every = () if user is None else _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=seal)
+    for schedule in [each for each in every if each.task.user == user]:
+        named = (schedule.agent_id, schedule.name)
+        file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+        deleted += 1
     return deleted

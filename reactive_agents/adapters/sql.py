@@ -95,7 +95,10 @@ class Database(Protocol[_E_co]):
         ...
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
-        """Do work that deletes, as by ``write``; what it deletes stays in no log beside the file."""
+        """Do work that deletes, as by ``write``.
+
+        What it deletes stays in no log beside the file.
+        """
         ...
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
@@ -117,7 +120,8 @@ class Database(Protocol[_E_co]):
     ) -> Result[Any, _E_co]:
         """Execute one statement as a transaction; return its first row, or ``None``.
 
-        A server is asked once. After a failure it may have been done.
+        A server is asked once, by a function of the store that takes the lock and whether the disk is waited
+        for as its first values. After a failure it may have been done.
 
         Args:
             soon: does not wait for the disk.

@@ -392,7 +392,11 @@ class Runs(Generic[R]):
 
     async def prune(self, older_than: timedelta) -> int:
         """Delete runs that ended longer ago; return how many there were."""
-        before: datetime = self._engine.ports.clock.now() - older_than
+        try:
+            before: datetime = self._engine.ports.clock.now() - older_than
+        except OverflowError:
+            expected = "an age after the year 1"
+            raise AgentError(errors.InvalidConfig("older_than", str(older_than), expected)) from None
         return _value(await attempt(self._record.delete(before=before)))
 
     async def delete(self, run_id: str) -> None:

@@ -25,7 +25,7 @@ from reactive_agents.adapters.system import SystemClock, cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, progress_view
 from reactive_agents.agent import AgentConfig, ReactiveAgent
 from reactive_agents.agent.errors import AgentError
-from reactive_agents.agent.runs import settle_question
+from reactive_agents.agent.runs import exported, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
@@ -135,7 +135,9 @@ def answer(
 @runs.command()
 def prune(
     file: RecordOption,
-    days: Annotated[float, typer.Option("--days", metavar="N", min=0, help="Ended so many days ago.")],
+    days: Annotated[
+        float, typer.Option("--days", metavar="N", min=0, max=700_000, help="Ended so many days ago.")
+    ],
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete runs that ended long ago."""
@@ -211,6 +213,17 @@ def steps(
         return
     rows = [(str(each.number), each.kind, each.name, output.one_line(each.text)) for each in found]
     output.print_table(("step", "kind", "name", "text"), rows, right=("step",))
+
+
+@runs.command()
+def recording(run: RunArgument, file: RecordOption) -> None:
+    """Print a run as JSON that ``testing.RecordedRunPlayer`` plays."""
+    known = _ask(file, lambda record: record.find(RunId(run)), as_json=True)
+    if known is None:
+        none = RunRefused(RunId(run), "is not in the record")
+        raise output.fail(none, output.ExitCode.FAILED, as_json=True)
+    entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=True)
+    output.print_json({"run_id": run, "task": known.task.input, "entries": exported(entries)})
 
 
 @runs.command()

@@ -293,7 +293,7 @@ class RecordedRunPlayer:
     Each purpose of requests has its order.
 
     Args:
-        path: a file of ``agent.runs.export``.
+        path: a file of ``agent.runs.export``, or the output of ``reactive-agents runs recording``.
 
     Attributes:
         task: the task of the run.
@@ -308,11 +308,15 @@ class RecordedRunPlayer:
         self.requests: list[ModelRequest] = []
         self._answers: dict[str, list[Any]] = {}
         self._results: dict[str, list[Any]] = {}
+        intents = {each["key"]: each for each in document["entries"] if each["kind"] == "intent"}
         for entry in document["entries"]:
             if entry["kind"] == "model":
                 self._answers.setdefault(entry["asked"][0], []).append(entry)
             elif entry["kind"] == "result":
-                self._results.setdefault(entry["tool"], []).append(entry)
+                made = intents.get(entry["key"].removesuffix("="), {})
+                self._results.setdefault(entry["tool"], []).append(
+                    {"arguments": made.get("arguments"), **entry}
+                )
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
@@ -357,7 +361,9 @@ class _RecordedTools:
         waiting = self._results.get(call.name)
         if not waiting:
             return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of it."))
-        entry = waiting.pop(0)
+        alike = (each for each in waiting if each["arguments"] == call.arguments)
+        entry = next(alike, waiting[0])  # calls of one turn were recorded in the order in which they ended
+        waiting.remove(entry)
         if "result" not in entry:
             return Failure(decode(entry["error"], errors.ToolErrors).unwrap())
         known = decode(entry["result"], ToolResult).unwrap()

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import anyio
 import pytest
 from dependency_injector.providers import Object
 
@@ -227,6 +228,29 @@ async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) ->
     result = await played.run(player.task)
     assert result.output == "The apple is sold for 3."
     assert sold == ["apple"]
+
+
+async def test_calls_of_one_turn_are_played_with_their_own_results(tmp_path: Path) -> None:
+    second_ended = anyio.Event()
+
+    async def look(item: str) -> str:
+        """Look something up."""
+        if item == "slow":
+            await second_ended.wait()
+        second_ended.set()
+        return f"The {item} one."
+
+    llm = ScriptedLLM(calls(call("look", item="slow"), call("look", item="quick")), answer("Both are there."))
+    described = ReactiveAgents.create().with_reasoning().with_tools(look)
+    one = described.with_llm(llm).with_durability(tmp_path / "r.db", recover=False).build()
+    first = await one.run("Look up both.", run_id="r1")
+    await one.runs.export("r1", tmp_path / "run.json")
+    player = RecordedRunPlayer(tmp_path / "run.json")
+    played = described.with_llm(player).build()
+    service = played.container.tooling.tools().unwrap()
+    played.container.tooling.tools.override(Object(player.tools(service)))
+    again = await played.run(player.task)
+    assert [each.content for each in again.steps] == [each.content for each in first.steps]
 
 
 async def test_a_run_that_was_handed_over_is_continued_and_replayed(tmp_path: Path) -> None:

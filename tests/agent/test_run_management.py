@@ -20,6 +20,7 @@ from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import (
+    InvalidConfig,
     LLMErrors,
     RecordFailed,
     RunCancelled,
@@ -443,6 +444,12 @@ async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
     assert await one.runs.list() == ()
 
 
+async def test_an_age_that_no_run_has_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(AgentError) as refused:
+        await agent(tmp_path / "r.db", ScriptedLLM()).runs.prune(timedelta.max)
+    assert isinstance(refused.value.error, InvalidConfig)
+
+
 async def test_without_durability_there_are_no_recorded_runs() -> None:
     plain = ReactiveAgents.create().with_llm(ScriptedLLM()).build()
     with pytest.raises(AgentError) as missing:
@@ -476,8 +483,11 @@ async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:
     one = agent(tmp_path / "r.db", ScriptedLLM(*[answer("Hello there.")] * 2))
     await one.run("Greet me.", run_id="r1", user="Ann")
     await one.run("Greet me.", run_id="r2", user="Bob")
-    assert await one.forget(user="Ann") == 1
+    for user in ("Ann", "Bob"):
+        await one.schedule(f"greet {user}", "0 0 1 1 *", "Greet me.", user=user)
+    assert await one.forget(user="Ann") == 2
     assert [run.run_id for run in await one.runs.list()] == ["r2"]
+    assert [each.name for each in await one.runs.schedules()] == ["greet Bob"]
 
 
 async def test_a_stream_that_is_left_interrupts_a_durable_run(tmp_path: Path) -> None:

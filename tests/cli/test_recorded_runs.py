@@ -11,8 +11,9 @@ from attrs import evolve
 
 from reactive_agents import ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.adapters.telemetry.console import describe, text_of
+from reactive_agents.adapters.tools.builtin import calculator
 from reactive_agents.core.events import ApprovalRequested
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call
+from reactive_agents.testing import EventRecorder, RecordedRunPlayer, ScriptedLLM, answer, call
 from tests.support.command_line import command
 
 QUESTION = "What is 17 * 23?"
@@ -38,6 +39,18 @@ def test_a_run_is_done_once_under_its_id(tmp_path: Path) -> None:
     again = command("runs", "resume", "again", "--runs", record, "--tools", "calculator", "--json")
     assert json.loads(again.stdout)["output"] == json.loads(first.stdout)["output"]
     assert command("runs", "prune", "--runs", record, "--days", 1).stdout == "Deleted 0 runs.\n"
+
+
+def test_a_run_is_printed_as_a_recording_that_is_played_in_tests(tmp_path: Path) -> None:
+    line = ("run", QUESTION, "--tools", "calculator", "--runs", tmp_path / "runs.db", "--run-id", "sum")
+    printed = json.loads(command(*line, "--json").stdout)
+    recording = command("runs", "recording", "sum", "--runs", tmp_path / "runs.db")
+    (tmp_path / "sum.json").write_text(recording.stdout)
+    player = RecordedRunPlayer(tmp_path / "sum.json")
+    described = ReactiveAgents.create().with_llm(player).with_reasoning().with_tools(calculator).build()
+    assert described.run_sync(player.task).output == printed["output"]
+    missing = command("runs", "recording", "none", "--runs", tmp_path / "runs.db")
+    assert (missing.exit_code, json.loads(missing.stdout)["error"]["tag"]) == (1, "RunRefused")
 
 
 @pytest.mark.parametrize("run_id", ["", " ", "..", "x" * 1_001])

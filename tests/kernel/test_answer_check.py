@@ -514,6 +514,23 @@ def test_a_figure_a_numeral_or_a_denial_says_how_much(task: str, text: str) -> N
     assert not lacks_figure(text, task)
 
 
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Sum the page up.",
+        "To sum up, what does it say?",
+        "Put together a short overview.",
+        "What is the overall impression?",
+        "Fasse die Seite zusammen.",
+        "Résume l'ensemble du texte.",
+        "Summarise what they have in all cases.",
+    ],
+)
+def test_a_task_of_a_summary_asks_for_no_figure(task: str) -> None:
+    assert not lacks_figure("A friendly page about gardens.", task)
+    assert not names_particulars(task)
+
+
 @pytest.mark.parametrize("part", ["-a", "a,", ", b ", "$", ".", "\n", "a/", "- ", "a.b", ": c "])
 def test_the_form_of_a_task_is_read_in_linear_time(part: str) -> None:
     assert_linear(lambda size: (names_particulars(part * size), lacks_figure(part * size, "How much?")), 500)
