@@ -160,7 +160,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     seen, tools = _seen(state, context), _described(state, context)
     judgement = answer_check.judge_text(text, tools, seen)
-    lacks_figure = answer_check.lacks_figure(text, context.input.to_do)
+    lacks_figure = _lacks_figure(text, state, context)
     if lacks_figure and not answer_check.ends_with_evidence(text, seen):
         judgement = "announcement"
     elif lacks_figure and judgement == "answer":
@@ -388,7 +388,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     elif not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."
-        elif answer_check.lacks_figure(proposal.text, context.input.to_do):
+        elif _lacks_figure(proposal.text, state, context):
             objection = "The task asks for a figure, and your answer has none. Find it out."
     if not objection:
         return None
