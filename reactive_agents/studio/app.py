@@ -359,7 +359,7 @@ class _Pages:
         return JsonText({"runs": [await self._summary(each) for each in found]})
 
     async def _summary(self, run: LoggedRun) -> JsonObject:
-        """Return what is listed of a run; the log alone knows not what one without an end does now."""
+        """Return what is listed of a run, with its present state where it has not ended."""
         shown: JsonObject = {**run_summary(run), "opened": self.library.is_opened(run.run_id)}
         if run.ended_at is None and not shown["opened"] and run.agent in self.service.agents:
             found = await self._found(run.run_id)
