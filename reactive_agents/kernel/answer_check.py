@@ -100,9 +100,9 @@ _CALL_SIGNS = re.compile(
 )
 _ARGUMENTS = re.compile(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
 _TOTAL = re.compile(
-    r"\b(?:total|totals|sum(?! (?:\w+ ){0,5}up\b)|altogether|together|combined|overall|in all|insgesamt|"
-    r"zusammen|gesamt\w*|summe|ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|"
-    r"łącznie|итого|всего|вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
+    r"\b(?:total|totals|sum|altogether|together|combined|overall|in all|insgesamt|zusammen|gesamt\w*|summe|"
+    r"ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|łącznie|итого|всего|"
+    r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
     re.IGNORECASE,
 )
 _HOW_MUCH = re.compile(
