@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from typing import Never
 
 import anyio
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from returns.future import FutureResult
 from returns.result import Result, Success
@@ -36,6 +36,8 @@ sentences = st.lists(st.sampled_from(COMMON), min_size=1, max_size=5).map(" ".jo
 forms = st.sampled_from([str, str.lower, str.upper, str.title, "“{}”".format, "{}.".format, "{}s".format])
 
 
+@example("高橋", "{}s".format, "please", "order", [], True)
+@example("高橋", "{}s".format, "please", "order", [], False)
 @given(st.sampled_from(SECRETS), forms, sentences, sentences, st.lists(sentences, max_size=3), st.booleans())
 def test_a_general_lesson_has_no_word_of_its_room_alone(
     secret: str, form: object, before: str, after: str, elsewhere: list[str], is_speaker: bool

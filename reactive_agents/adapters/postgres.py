@@ -130,7 +130,10 @@ class PostgresDatabase(Generic[_E]):
         return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do work that deletes, as by :meth:`write`; the server keeps its log by its own rules."""
+        """Do work that deletes, as by :meth:`write`.
+
+        The server keeps its log by its own rules.
+        """
         return await self.write(operation, work, of=of)
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:

@@ -475,9 +475,9 @@ class SqliteRunRecord:
     async def delete(
         self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
     ) -> Result[int, RecordErrors]:
-        """Delete a run, the runs of a user, or runs that ended before a time."""
+        """Delete a run, those and the schedules of a user, or runs from before a time."""
         until = None if before is None else sqlite.microseconds(before)
-        work = partial(_deleted, run_id=run_id, user=user, until=until)
+        work = partial(_deleted, run_id=run_id, user=user, until=until, seal=self._seal)
         return await self._file.erase("delete", work)
 
     # --- leases -------------------------------------------------------------------------------------------
@@ -975,8 +975,10 @@ def _questions(file: sql.Transaction, *, run_id: RunId | None, seal: Seal) -> tu
     return tuple(found)
 
 
-def _deleted(file: sql.Transaction, *, run_id: RunId | None, user: str | None, until: int | None) -> int:
-    """Delete runs, and what their tools began.
+def _deleted(
+    file: sql.Transaction, *, run_id: RunId | None, user: str | None, until: int | None, seal: Seal
+) -> int:
+    """Delete runs, and what their tools began; of a user also the schedules.
 
     A run whose entries another one shares stays, unless it is named or is that of the user.
     """
@@ -996,4 +998,9 @@ def _deleted(file: sql.Transaction, *, run_id: RunId | None, user: str | None, u
         name = doomed.pop()
         doomed += [child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))]
         file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
+    every = () if user is None else _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=seal)
+    for schedule in [each for each in every if each.task.user == user]:
+        named = (schedule.agent_id, schedule.name)
+        file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+        deleted += 1
     return deleted

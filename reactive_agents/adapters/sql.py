@@ -95,7 +95,10 @@ class Database(Protocol[_E_co]):
         ...
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
-        """Do work that deletes, as by ``write``; what it deletes stays in no log beside the file."""
+        """Do work that deletes, as by ``write``.
+
+        What it deletes stays in no log beside the file.
+        """
         ...
 
     async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:

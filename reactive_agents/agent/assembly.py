@@ -451,7 +451,7 @@ def _tool_settings(
 
 
 def _protected_paths(config: AgentConfig, components: AgentComponents) -> frozenset[Path]:
-    """Return the files and folders that configure or record the agent, and its servers' scripts."""
+    """Return the files that configure or record the agent, and its servers' scripts."""
     stores = (config.memory, config.sessions, config.cost, config.audit, config.durability, config.run_log)
     places = [each.path for each in stores if each is not None]
     places += [config.model.profiles or IN_PROCESS, config.model.response_cache or IN_PROCESS]

@@ -716,7 +716,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
 @cache
 def _assembly() -> Callable[[AgentConfig, AgentComponents], Result[ReactiveAgent[Any, Any], ConfigErrors]]:
-    """Return what makes agents, and import it with the container library for the first one."""
+    """Return what makes agents; the first call imports the container library."""
     with uncollected():
         from reactive_agents.agent.assembly import assemble_agent
     return assemble_agent

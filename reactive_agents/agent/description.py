@@ -11,6 +11,7 @@ from returns.result import Failure
 
 from reactive_agents.adapters.governance.requests import (
     ApprovalHandler,
+    CallHandler,
     LocalRequestDesk,
     QuestionHandler,
 )
@@ -47,6 +48,7 @@ class DeskOptions:
         approval_handler: decides on approvals; without one, they wait for ``agent.approve``.
         approval_timeout_s: seconds that an approval waits.
         question_handler: answers questions; without one, they wait for ``agent.answer``.
+        call_handler: gives the results of external calls; without one, they wait for ``agent.deliver``.
         attended: whether anybody is there; otherwise the model learns that no one can answer.
     """
 
@@ -54,12 +56,16 @@ class DeskOptions:
     approval_handler: ApprovalHandler | None = None
     approval_timeout_s: float = 300.0
     question_handler: QuestionHandler | None = None
+    call_handler: CallHandler | None = None
     attended: bool = True
 
     def desk(self) -> LocalRequestDesk:
         """Return a new desk."""
         return LocalRequestDesk(
-            self.approval_handler, timeout_s=self.approval_timeout_s, answer=self.question_handler
+            self.approval_handler,
+            timeout_s=self.approval_timeout_s,
+            answer=self.question_handler,
+            execute=self.call_handler,
         )
 
 

@@ -59,7 +59,10 @@ def imported(reference: str, option: str) -> Result[Any, InvalidConfig]:
 
 
 def _place_hint(missing: str) -> str:
-    """Return how a module of the working directory is found; the command does not look there by itself."""
+    """Return how a module of the working directory is found.
+
+    The command does not look there by itself.
+    """
     top = Path(missing.partition(".")[0])
     if not (top.is_dir() or top.with_suffix(".py").is_file()):
         return ""

@@ -337,7 +337,9 @@ def build_agent(
         config = evolve(config, run_log=RunLogConfig(beside))
     if desk is None:
         there = sys.stdin.isatty()
-        desk = DeskOptions(there, view.ask, question_handler=view.answer, attended=there)
+        desk = DeskOptions(
+            there, view.ask, question_handler=view.answer, call_handler=view.execute, attended=there
+        )
         if config.durability is not None and not there:  # ``runs approve`` and ``runs answer`` may come
             desk = DeskOptions(True, approval_timeout_s=LONGEST_WAIT_S)
     protected = tuple(file.resolve() for file in files if file is not None)

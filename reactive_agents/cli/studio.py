@@ -98,7 +98,8 @@ def studio(
         missing = InvalidConfig("studio", "nothing", _NEEDED)
         raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=False) from None
     token = secrets.token_urlsafe(32)
-    built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())))
+    once = secrets.token_urlsafe(32) if browser else ""
+    built = build_app(given, log, token, (LOOPBACK, "localhost", "::1", host, *(name or ())), once=once)
     app = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
     try:
         listening = bound_socket(host, port)
@@ -114,7 +115,7 @@ def studio(
         "Every person with this address can read the runs and start new ones. Ctrl-C ends it.", err=True
     )
     if browser:
-        webbrowser.open(address)
+        webbrowser.open(address.replace(token, once))  # others on the machine see it among the processes
     sys.stdout.flush()
     with listening, suppress(KeyboardInterrupt):
         server = DrainingServer(app, service=app.state.service, drain_s=_DRAIN_S, log_level="error")
@@ -144,7 +145,9 @@ def read_files(paths: Sequence[Path], allowed: Sequence[str]) -> Result[StudioFi
     return Success(found)
 
 
-def build_app(given: StudioFiles, log: str, token: str, hosts: Sequence[str]) -> Result[Any, ConfigErrors]:
+def build_app(
+    given: StudioFiles, log: str, token: str, hosts: Sequence[str], *, once: str = ""
+) -> Result[Any, ConfigErrors]:
     """Return the application of a studio.
 
     The agents log and record their runs in the file of the run log, so that they are seen and can be forked.
@@ -173,7 +176,8 @@ def build_app(given: StudioFiles, log: str, token: str, hosts: Sequence[str]) ->
         except (OSError, ValueError, RunUnreadable) as error:
             return Failure(InvalidConfig(str(path), "a file", f"a file of runs ({error})"))
     personas = {str(each.persona_id): each for each in given.personas}
-    return Success(create_studio(library, agents, token=token, records=StudioRecords(personas), hosts=hosts))
+    records = StudioRecords(personas)
+    return Success(create_studio(library, agents, token=token, once=once, records=records, hosts=hosts))
 
 
 def _with_stores(config: AgentConfig, log: str) -> AgentConfig:

@@ -106,7 +106,8 @@ class ValueRedactor:
         if type(value) is str:
             return self._redactor.redact(value)
         if attrs.has(type(value)):
-            self._plans[type(value)] = _plan_of(type(value), self._names)
+            kind: type = type(value)
+            self._plans[kind] = _plan_of(kind, self._names)
             return self.redacted(value)
         return self._collection(value)
 

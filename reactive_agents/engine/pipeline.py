@@ -147,7 +147,7 @@ ENDING: tuple[Stage, ...] = (
 
 
 async def run_pipeline(services: EngineServices) -> Result[None, errors.RuntimeErrors] | None:
-    """Run the ten phases; return how they ended, with the first fatal error, or ``None``.
+    """Run the ten phases; return how they ended, or the first fatal error.
 
     ``None`` is that of a cancelled run."""
     control = services.handle.control

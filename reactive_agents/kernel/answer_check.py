@@ -106,12 +106,14 @@ _TOTAL = re.compile(
     re.IGNORECASE,
 )
 _HOW_MUCH = re.compile(
-    r"\b(?:how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
+    r"\b(?:totals?|sum of|in all(?=[?.!,;]|\Z)|insgesamt|summe|somme|suma de|totale|somma|soma|totaal|"
+    r"toplam|итого|сумма|"
+    r"how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
     r"wie ?viele?|wie (?:hoch|lange?|weit|groß|schwer)|combien|cu[aá]nt[oa]s?|quant[oaie]s?|"
-    r"hoeveel|hoe (?:hoog|lang|ver)|ile|сколько|kaç)\b|多少|几个|いくつ|いくら|何個",
+    r"hoeveel|hoe (?:hoog|lang|ver)|ile|сколько|kaç)\b|多少|几个|いくつ|いくら|何個|合计|总共|一共|合計",
     re.IGNORECASE,
 )
-"""Asking for a figure."""
+"""Asking for a figure. Words such as "together", also of a summary, ask for none by themselves."""
 _AMOUNT = re.compile(
     r"\b(?:amount|price|costs?|value|betrag|preis|kosten|wert|montant|prix|coût|valeur|importe|precio|cost[eo]|"
     r"valor|importo|prezzo|preço|custo|bedrag|prijs|waarde)\b",
@@ -232,7 +234,7 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
 
 
 def announces(text: str, seen: Seen) -> bool:
-    """Return whether the last clause of a text says what comes next, and none states anything found."""
+    """Return whether a text ends with what comes next, and states nothing found."""
     results = "\n".join(seen.results)
     return _sign(_clauses(text), seen, results) == "plain" and not any(
         _adds(each, seen) for each in _clauses(text)
@@ -240,7 +242,7 @@ def announces(text: str, seen: Seen) -> bool:
 
 
 def works_out(text: str, seen: Seen) -> bool:
-    """Return whether the last clause of a text has a figure that follows from the task."""
+    """Return whether a text ends with a figure that follows from the task."""
     return _works_out(_last_clause(text), seen)
 
 
@@ -482,11 +484,11 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
 
 def asks_figure(task: str) -> bool:
     """Return whether a task asks how much, or for a total."""
-    return _HOW_MUCH.search(task) is not None or _TOTAL.search(task) is not None
+    return _HOW_MUCH.search(task) is not None
 
 
 def lacks_figure(text: str, task: str) -> bool:
-    """Return whether a task asks how much, or for a total, and a text has no figure of its own.
+    """Return whether a task asks for a figure, and a text has none of its own.
 
     An identifier is none, and neither is a figure of the task. A text that denies something needs none.
     """
@@ -497,11 +499,9 @@ def lacks_figure(text: str, task: str) -> bool:
     words = text.lower().strip(" .!*").split()
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
-    told = _NUMBERED_STEP.sub(" ", text)
-    if len(_NUMBERED.findall(told)) > 1:
-        told = _NUMBERED.sub(" ", told)
-    figures = _NUMBER_ALONE.findall(told)
-    return all(_occurs(each.lstrip("-+~#$€£"), task) for each in figures)
+    figures = _NUMBER_ALONE.findall(_without_list_marks(_NUMBERED_STEP.sub(" ", text)))
+    given = {found[0] for found in _COUNTED.finditer(task)}
+    return all(each.lstrip("-+~#$€£") in given for each in figures)
 
 
 def names_particulars(task: str) -> bool:
@@ -516,7 +516,9 @@ def names_particulars(task: str) -> bool:
     if _LISTED.search(plain) or _ENUMERATED.search(plain):
         return True
     given = [*_NUMBER.findall(plain), *_numerals(plain)]
-    return len(given) < 2 and _TOTAL.search(plain) is not None
+    if len(given) > 1 or _TOTAL.search(plain) is None:
+        return False
+    return asks_figure(plain) or _AMOUNT.search(plain) is not None
 
 
 def has_precise_figures(figures: Iterable[str]) -> bool:
@@ -633,7 +635,13 @@ def _figures(text: str) -> Iterable[str]:
 
 
 def _numbers_and_names(text: str) -> Iterable[str]:
-    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_LIST_MARK.sub(" ", text)))
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(_without_list_marks(text)))
+
+
+def _without_list_marks(text: str) -> str:
+    """Return a text without the numbers of its parts, where there are several."""
+    text = _LIST_MARK.sub(" ", text)
+    return _NUMBERED.sub(" ", text) if len(_NUMBERED.findall(text)) > 1 else text
 
 
 def _numerals(text: str) -> Iterable[str]:
@@ -688,15 +696,16 @@ class _Known:
     def _follows(self, value: float, slack: float) -> bool:
         """Return whether a value can be worked out, within the rounding of its last digit."""
         numbers = list(self._numbers)
-        if self._reached is None:
-            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
-            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
         low, high = value - slack, value + slack
-        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
-            return True
+        if not self._sums:
+            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
         for part in self._sums:
             if any(_has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
                 return True
+        if self._reached is None:
+            self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
+        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
+            return True
         return any(
             _has_between(self._reached, *sorted(ends))
             for each in numbers

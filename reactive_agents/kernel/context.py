@@ -371,9 +371,9 @@ def _marked(policy: _P, **changes: Any) -> _P:
 
 def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
     """Return the policies that apply to a run, by the fields of its context."""
-    asked: tuple[Policy, ...] = ()
-    within: tuple[Policy, ...] = ()
-    before: tuple[Policy, ...] = ()
+    asked: list[Policy] = []
+    within: list[Policy] = []
+    before: list[Policy] = []
     condition, holds = None, True
     for policy in policies:
         marks: _Marks = getattr(policy, "marks", _UNMARKED)
@@ -382,12 +382,12 @@ def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str
                 condition, holds = marks.applies, marks.applies(context)
             if not holds:
                 continue
-        asked += (policy,)
+        asked.append(policy)
         if marks.moment != "answers":
-            before += (policy,)
+            before.append(policy)
             if marks.moment == "always":
-                within += (policy,)
-    return {"asked": asked, "within_turns": within, "before_turns": before}
+                within.append(policy)
+    return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
 
 
 @frozen

@@ -207,7 +207,7 @@ class _SilentEvents:
 
 
 class KernelHooks:
-    """Called by kernels and their runner; publishes each kernel event once. None of them can fail.
+    """Hooks of kernels and their runner: each publishes its event once, none fails.
 
     Args:
         events: the run's events.

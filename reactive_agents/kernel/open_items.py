@@ -98,7 +98,7 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
 
 
 def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
-    """Yield the other parts of a list that has the item, as far as they have its form and are not known."""
+    """Yield the other, unknown parts of a list that has the item, in its form."""
     words, size = item.split(), len(item.split())
     folded = item.casefold()
     at = next((n for n, part in enumerate(parts) if _has(part, folded, n, len(parts))), None)
@@ -123,7 +123,7 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
 
 
 def _is_known(words: list[str], known: str, number: int, count: int) -> bool:
-    """Return whether a part was asked about, or what it has at the inner end of the list."""
+    """Return whether a part, or its inner end, was asked about."""
     words = [word.casefold() for word in words]
     if " ".join(words) in known:
         return True

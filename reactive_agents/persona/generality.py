@@ -22,7 +22,10 @@ _QUOTATION = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?:^|[.!?:]\s+|\n\s*)\W*$")
 _STEM = 5
-"""Characters from the beginning by which a word is one of its room: other forms of a word are that word."""
+"""Characters from the beginning by which a word is one of its room: other forms of a word are that word.
+
+Shorter words are so also with one more letter at their end: "Adas" is "Ada".
+"""
 
 
 @frozen
@@ -76,7 +79,8 @@ def general_form(lesson: str, words: RoomWords) -> str:
         if folded in words.known:
             return word
         is_name = folded in words.names or (word[0].isupper() and not _begins(text, found.start()))
-        is_private = folded[:_STEM] in words.own and folded not in words.elsewhere
+        forms = {folded[:_STEM], folded[:-1] if len(folded) > 2 else folded}
+        is_private = bool(forms & words.own) and folded not in words.elsewhere
         return "[name]" if is_name or is_private else word
 
     return _WORD.sub(shown, text)

@@ -106,9 +106,9 @@ class ReasoningService:
             if not isinstance(selected, Success):
                 return Failure(selected.failure())
             strategy = selected.unwrap().strategy
-        known = self.registry.get(strategy)
-        if not isinstance(known, Success):
-            return Failure(known.failure())
+        known = self.registry.strategies.get(strategy)
+        if known is None:
+            return Failure(StrategyNotFoundError(strategy, self.registry.names()))
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
@@ -122,7 +122,7 @@ class ReasoningService:
             if needs is not strategy_input.needs:
                 strategy_input = evolve(strategy_input, needs=needs)
         if strategy == ADAPTIVE:
-            run = run_contained(strategy, known.unwrap(), strategy_input, ready)
+            run = run_contained(strategy, known, strategy_input, ready)
         else:
             falls_back = self.config.adaptive.enabled
             run = run_with_fallback(strategy, strategy_input, ready, falls_back=falls_back)

@@ -279,7 +279,7 @@ def _check_json(value: Any) -> None:
 
 
 def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) -> str:
-    """Return the place of a field as a JSON pointer, without the names of forms, which are no places."""
+    """Return the place of a field as a JSON pointer, without the names of forms."""
     steps: list[str] = []
     for at, step in enumerate(location, 1):
         is_member = isinstance(data, dict) and step in data

@@ -146,6 +146,7 @@ def create_studio(
     agents: Sequence[StudioAgent] = (),
     *,
     token: str,
+    once: str = "",
     records: StudioRecords | None = None,
     hosts: Collection[str] = LOOPBACK_HOSTS,
 ) -> Starlette:
@@ -157,6 +158,8 @@ def create_studio(
         library: the runs that it shows.
         agents: those that runs are begun with; each with another name.
         token: what the address of the page has to have once; the cookie has it then.
+        once: another one, which the first request with it uses up: other users of the machine see what a
+            browser is started with.
         records: what the agents keep besides runs.
         hosts: names by which it is reached.
 
@@ -184,7 +187,10 @@ def create_studio(
 
     app = Starlette(
         routes=pages.routes(),
-        middleware=[Middleware(Border, hosts=hosts, headers=_HEADERS), Middleware(OwnerOnly, token=token)],
+        middleware=[
+            Middleware(Border, hosts=hosts, headers=_HEADERS),
+            Middleware(OwnerOnly, token=token, once=once),
+        ],
         lifespan=lifespan,
         exception_handlers={Problem: report, HTTPException: report, RunUnreadable: _unreadable, 500: report},
     )
@@ -199,11 +205,13 @@ class OwnerOnly:
 
     Args:
         token: a secret of the process.
+        once: another one that an address may have a single time; empty for none.
     """
 
-    def __init__(self, app: ASGIApp, *, token: str) -> None:
+    def __init__(self, app: ASGIApp, *, token: str, once: str = "") -> None:
         self._app = app
         self._token = token
+        self._once = once
         self._cookie = f"studio-{hashlib.sha256(token.encode()).hexdigest()[:8]}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -214,7 +222,7 @@ class OwnerOnly:
         request = Request(scope)
         given = request.query_params.get("token")
         response: Response
-        if given is not None and request.url.path == "/" and self._is_right(given):
+        if given is not None and request.url.path == "/" and (self._is_right(given) or self._uses_up(given)):
             response = RedirectResponse(scope.get("root_path", "") + "/", 303)
             response.set_cookie(self._cookie, self._token, httponly=True, samesite="strict", path="/")
         elif self._is_right(_cookie_of(request, self._cookie)):
@@ -225,6 +233,13 @@ class OwnerOnly:
         else:
             response = PlainTextResponse(_STRANGER, 401)
         await response(scope, receive, send)
+
+    def _uses_up(self, given: str) -> bool:
+        once = self._once
+        if not once or not hmac.compare_digest(given.encode(errors="replace"), once.encode()):
+            return False
+        self._once = ""
+        return True
 
     def _is_right(self, given: str) -> bool:
         return hmac.compare_digest(given.encode(errors="replace"), self._token.encode())
@@ -344,7 +359,7 @@ class _Pages:
         return JsonText({"runs": [await self._summary(each) for each in found]})
 
     async def _summary(self, run: LoggedRun) -> JsonObject:
-        """Return what is listed of a run; the log alone knows not what one without an end does now."""
+        """Return what is listed of a run, with its present state where it has not ended."""
         shown: JsonObject = {**run_summary(run), "opened": self.library.is_opened(run.run_id)}
         if run.ended_at is None and not shown["opened"] and run.agent in self.service.agents:
             found = await self._found(run.run_id)

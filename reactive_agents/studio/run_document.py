@@ -954,7 +954,7 @@ def _object(body: Mapping[str, Any], name: str) -> JsonObject:
 
 
 def _message(body: Mapping[str, Any]) -> str:
-    """Return what the error of an event says; that of many is made of their fields, and not among them."""
+    """Return what the error of an event says, also where it is made of fields."""
     error = _object(body, "error")
     read = decode(error, _Errors) if error else None
     if isinstance(read, Success):

@@ -483,8 +483,11 @@ async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:
     one = agent(tmp_path / "r.db", ScriptedLLM(*[answer("Hello there.")] * 2))
     await one.run("Greet me.", run_id="r1", user="Ann")
     await one.run("Greet me.", run_id="r2", user="Bob")
-    assert await one.forget(user="Ann") == 1
+    for user in ("Ann", "Bob"):
+        await one.schedule(f"greet {user}", "0 0 1 1 *", "Greet me.", user=user)
+    assert await one.forget(user="Ann") == 2
     assert [run.run_id for run in await one.runs.list()] == ["r2"]
+    assert [each.name for each in await one.runs.schedules()] == ["greet Bob"]
 
 
 async def test_a_stream_that_is_left_interrupts_a_durable_run(tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ async def test_an_argument_from_an_earlier_turn_of_the_conversation_is_marked() 
     )
     await agent.run("Sum the page up.", session="s")
     await agent.run("Do what has to be done.", session="s")
-    assert (marks, sent) == (["The argument 'to' was copied from the conversation."], [])
+    assert (marks, sent) == (["The argument 'to' was copied from turn1.read_page-1."], [])
 
 
 async def test_an_argument_that_the_user_gave_in_an_earlier_turn_is_not() -> None:

@@ -24,6 +24,7 @@ def run(folder: Path, server: OpenAIServer, typed: str | None, name: str = "run"
     (folder / "agent.toml").write_text(
         'tools = ["ask-user"]\n[model]\nmodel = "openai/gpt-4o-mini"\nprofiles = ":memory:"\n'
         f'base_url = "{server.base_url}"\n[reasoning]\n'
+        + "".join(each.read_text() for each in folder.glob("tools.toml"))
     )
     asked = ("run", "Order a shirt.") if name == "run" else ("chat", "--sessions", folder / "sessions.db")
     stdin = "" if typed is None else Terminal(typed)
@@ -47,6 +48,32 @@ def test_a_run_asks_on_the_terminal_and_a_number_is_an_option(
     assert "  1. S\n  2. L\n? " in done.stderr
     assert "\x1b[2J" not in done.stderr
     assert told(server) == answered
+
+
+@pytest.mark.parametrize(
+    ("typed", "delivered"),
+    [
+        ('{"city": "Rome"}\n', '{"city": "Rome"}'),
+        ("in Rome\n", "in Rome"),
+        ("NaN\n", "NaN"),
+        ("\n", "no one gave its result"),
+        (None, "no one can answer here"),
+    ],
+)
+def test_the_person_at_the_terminal_gives_the_result_of_an_external_call(
+    tmp_path: Path, typed: str | None, delivered: str
+) -> None:
+    (tmp_path / "tools.toml").write_text(
+        '[[external_tools]]\nname = "place"\ndescription = "The place of the user."\n'
+        '[external_tools.parameters]\ntype = "object"\n'
+    )
+    asked = Answer(calls=(Call("place", {"why": "\x1b[2J"}),))
+    with OpenAIServer(asked, *[ORDERED] * 3) as server:
+        done = run(tmp_path, server, typed)
+    assert done.exit_code in (0, 3), done.stderr
+    assert delivered in told(server)
+    if typed is not None:
+        assert 'Result of place {"why": "\\u001b[2J"} (an empty line for none): ' in done.stderr
 
 
 def test_a_chat_asks_on_the_terminal(tmp_path: Path) -> None:

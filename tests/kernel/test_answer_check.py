@@ -506,11 +506,29 @@ def test_a_text_without_a_figure_does_not_say_how_much(task: str, text: str) -> 
         ("How many are left?", "None of them is left."),
         ("Wie hoch ist der Pegel?", "Bei -3 cm."),
         ("Who is Tom?", "A customer."),
+        ("How many letters has the word of the list test-6?", "It has 6 letters."),
         ("What is the price of freedom?", "It is " + "a long and thoughtful answer to what was asked, " * 3),
     ],
 )
 def test_a_figure_a_numeral_or_a_denial_says_how_much(task: str, text: str) -> None:
     assert not lacks_figure(text, task)
+
+
+@pytest.mark.parametrize(
+    "task",
+    [
+        "Sum the page up.",
+        "To sum up, what does it say?",
+        "Put together a short overview.",
+        "What is the overall impression?",
+        "Fasse die Seite zusammen.",
+        "Résume l'ensemble du texte.",
+        "Summarise what they have in all cases.",
+    ],
+)
+def test_a_task_of_a_summary_asks_for_no_figure(task: str) -> None:
+    assert not lacks_figure("A friendly page about gardens.", task)
+    assert not names_particulars(task)
 
 
 @pytest.mark.parametrize("part", ["-a", "a,", ", b ", "$", ".", "\n", "a/", "- ", "a.b", ": c "])
@@ -556,3 +574,10 @@ def test_a_plan_in_one_line_has_no_figure() -> None:
 
 def test_an_answer_may_be_rounded_to_tens() -> None:
     assert unsupported_figures("About 570.", Seen("How many kronor are 50 euros?", ("11.43",))) == ()
+
+
+def test_a_plan_in_one_line_works_nothing_out() -> None:
+    task = Seen("Convert 130 EUR to NOK: the rate of today, all in all.")
+    assert (
+        judge_text("My way: 1. ask for it 2. add it up 3. answer.", {"rate": "The rate."}, task) != "answer"
+    )

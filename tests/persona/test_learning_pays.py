@@ -1,4 +1,4 @@
-"""Two hundred events of a domain with hidden rules: what learning brings, and what planning costs."""
+"""Many events of a domain with hidden rules: what learning brings, and what planning costs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.personas import PersonaBench, persona_bench
 
 pytestmark = pytest.mark.anyio
 
-EVENTS = 200
+EVENTS = 120
 
 
 def walker(seed: int, *, learning: bool = True, reasoning: bool = True, misled: float = 0.1) -> PersonaBench:

@@ -153,6 +153,18 @@ async def test_nothing_is_shown_without_the_token(tmp_path: Path) -> None:
         assert (await client.get("/api/state")).status_code == 401
 
 
+async def test_the_token_that_a_browser_is_started_with_opens_the_page_once(tmp_path: Path) -> None:
+    app = create_studio(RunLibrary(tmp_path / "runs.db"), token=TOKEN, once="another-one-for-the-browser")
+    async with asking(app) as client:
+        opened = await client.get("/?token=another-one-for-the-browser")
+        assert opened.status_code == 303
+        assert (await client.get("/")).status_code == 200
+        client.cookies.clear()
+        for again in ("another-one-for-the-browser", ""):
+            assert (await client.get(f"/?token={again}")).status_code == 401
+        assert (await client.get(f"/?token={TOKEN}")).status_code == 303
+
+
 async def test_pages_of_others_reach_nothing(tmp_path: Path) -> None:
     async with studio(tmp_path / "runs.db", summing(tmp_path / "runs.db", *SUM)) as client:
         foreign = await client.get("/api/runs", headers={"host": "evil.example"})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from typing import Any
 
 import axe_playwright_python
 import pytest
+from attrs import evolve
 from playwright.sync_api import Browser, Page, Route, expect
 
 from reactive_agents import ReactiveAgents, tool
@@ -108,6 +110,7 @@ def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
         ("reflected", "Attempts (2)", "It gives no price"),
         ("delegated", "Sub-agents (1)", "logistics"),
         ("planned", "Plan", "price · completed"),
+        ("planned", "Plan", "recommend one.completed"),
         ("failed", "Usage and end", "overloaded"),
     ],
 )
@@ -252,6 +255,31 @@ def test_a_page_tells_that_the_studio_is_gone_and_goes_on_when_it_is_back(
         page.get_by_role("button", name="Approve").click()
         expect(page.locator(".run-head .status")).to_have_text("completed")
         assert len(refused) > 1
+    context.close()
+
+
+def test_details_follow_steps_that_come_faster_than_they_load(browser: Browser, tmp_path: Path) -> None:
+    log = tmp_path / "runs.db"
+    turns = (evolve(call("price", product=f"P-{number}"), delay=0.3) for number in range(100))
+    agent = scripted(log, "clerk", *turns)
+    context = browser.new_context()
+    context.add_init_script("""
+        const real = window.fetch;
+        window.fetch = async (place, options) => {
+            if (String(place).includes("/rows/")) await new Promise((done) => setTimeout(done, 800));
+            return real(place, options);
+        };
+    """)
+    with serving(log, [agent]) as address:
+        watched = Watched(context.new_page(), address)
+        page = watched.open("runs")
+        page.get_by_role("button", name="New run").click()
+        form = page.get_by_role("dialog")
+        form.get_by_label("Task").fill("Look again and again.")
+        form.get_by_role("button", name="Start").click()
+        expect(page.locator(".inspector h2")).to_have_text(re.compile("Turn [3-9]"))
+        expect(page.locator(".run-head .status")).to_have_text("running")
+        assert watched.problems == []
     context.close()
 
 

@@ -35,6 +35,8 @@ from reactive_agents.effects import Effect, calls_on_this_loop, effect
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
 """Decide on a request; a plain function runs in a worker thread, so that it may ask on a terminal."""
+CallHandler: TypeAlias = Callable[[ExternalCallRequest], Json]
+"""Returns the result of an external call, ``None`` for none."""
 QuestionHandler: TypeAlias = Callable[[QuestionRequest], str | Awaitable[str | None] | None]
 """Answer a question, with ``None`` or a blank text where no one does.
 
@@ -95,6 +97,7 @@ class LocalRequestDesk:
         handler: decides on each approval; without one, they wait for :meth:`approve` or :meth:`deny`.
         timeout_s: seconds that an approval waits, above 0; other requests say how long they wait.
         answer: answers each question; without one, they wait for :meth:`answer`.
+        execute: gives the result of each external call; without one, they wait for :meth:`deliver`.
     """
 
     def __init__(
@@ -103,9 +106,11 @@ class LocalRequestDesk:
         *,
         timeout_s: float = DEFAULT_TIMEOUT_S,
         answer: QuestionHandler | None = None,
+        execute: CallHandler | None = None,
     ) -> None:
         self._handler = handler
         self._answer = answer
+        self._execute = execute
         self._timeout_s = timeout_s
         self._approvals: dict[tuple[RunId, str], _Pending[ApprovalRequest, ApprovalDecision]] = {}
         self._others: dict[tuple[RunId, str], _Pending[Any, Reply]] = {}
@@ -129,12 +134,14 @@ class LocalRequestDesk:
         late = Reply(missing=f"no {'answer' if asked else 'result'} came within {seconds:g} seconds.")
         if asked and self._answer is not None:
             handle = partial(_question, self._answer)
+        elif not asked and self._execute is not None:
+            handle = partial(_call, self._execute)
         pending: _Pending[Any, Reply] = _Pending(request)
         return _take(self._others, (request.run_id, request.request_id), pending, handle, seconds, late)
 
     def handles(self, request: PersonRequest) -> bool:
         """Return whether the desk has a handler for the request."""
-        return self._answer is not None and isinstance(request, QuestionRequest)
+        return (self._answer if isinstance(request, QuestionRequest) else self._execute) is not None
 
     # --- what waits -----------------------------------------------------------------------------------------
 
@@ -243,6 +250,13 @@ async def _question(handler: QuestionHandler, pending: _Pending[QuestionRequest,
         text = answer.given
         said = isinstance(text, str) and text.strip()
         pending.decide(Reply(text) if said else Reply(missing="no one answers."))
+
+
+async def _call(handler: CallHandler, pending: _Pending[ExternalCallRequest, Reply]) -> None:
+    result = await _handled(handler, pending, lambda reason: Reply(missing=f"asking {reason}"))
+    if result is not None:
+        given = result.given
+        pending.decide(Reply(missing="no one gave its result.") if given is None else Reply(given))
 
 
 @define

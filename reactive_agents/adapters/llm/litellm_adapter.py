@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import aclosing
@@ -256,6 +257,7 @@ class LiteLLM:
                                 taken = partial.take(delta)
                                 if taken is not None:
                                     yield taken
+                            await asyncio.sleep(0)  # deltas that are there at once would hold the loop
                 parameters.conclude(failed)
                 with attempt:
                     if failed is None:

@@ -21,8 +21,14 @@ import anyio.from_thread
 from attrs import frozen
 
 from reactive_agents.core import events
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.governance import ApprovalRequest, QuestionRequest, described_request
+from reactive_agents.core.governance import (
+    ApprovalRequest,
+    ExternalCallRequest,
+    QuestionRequest,
+    described_request,
+)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -300,6 +306,10 @@ class View(Protocol):
         """Return the answer that the person at the terminal gives; ``None`` for none."""
         ...
 
+    def execute(self, request: ExternalCallRequest) -> Json:
+        """Return the result of a call that the person executes; ``None`` for none."""
+        ...
+
 
 TERMINAL = RLock()
 """Held from a question on the terminal to its answer, so that no answer is taken for one to another."""
@@ -309,10 +319,10 @@ _LOOK_S = 0.1
 
 
 def read_line() -> str:
-    """Return the next line of standard input; on a terminal no longer than the question waits.
+    """Return the next line of standard input.
 
-    A question that was given up, as with its run, must neither take the answer to the next one nor keep the
-    process from its end.
+    On a terminal it is awaited until the question is given up, as with its run: such a question must neither
+    take the answer to the next one nor keep the process from its end.
 
     Raises:
         BaseException: the cancellation of who waits for the answer.
@@ -365,6 +375,15 @@ class SilentView:
             text = read_line().strip()
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
+
+    def execute(self, request: ExternalCallRequest) -> Json:
+        """Ask on standard error, and read the result from standard input: JSON, or a text."""
+        called = escaped(f"{request.tool_name} {json.dumps(request.arguments, ensure_ascii=False)}")
+        with TERMINAL:
+            _write(sys.stderr, f"Result of {called} (an empty line for none): ", end="")
+            text = read_line().strip()
+        result: Json = from_json(text, Json).value_or(text or None)
+        return result
 
 
 class PlainView(SilentView):

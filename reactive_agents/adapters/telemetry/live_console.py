@@ -24,7 +24,8 @@ from reactive_agents.adapters.telemetry.console import (
     text_of,
 )
 from reactive_agents.core import events
-from reactive_agents.core.governance import ApprovalRequest, QuestionRequest
+from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
+from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line
 
 _KINDS_OF_STYLE = {
@@ -111,6 +112,11 @@ class LiveView(SilentView):
         """Ask with the status line hidden."""
         with TERMINAL, self._hidden():
             return super().answer(question)
+
+    def execute(self, request: ExternalCallRequest) -> Json:
+        """Ask with the status line hidden."""
+        with TERMINAL, self._hidden():
+            return super().execute(request)
 
     @contextmanager
     def _hidden(self) -> Iterator[None]:

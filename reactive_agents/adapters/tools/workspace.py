@@ -18,7 +18,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cache
-from importlib import metadata
 from importlib.machinery import PathFinder, all_suffixes
 from itertools import islice
 from pathlib import Path, PurePosixPath
@@ -224,10 +223,12 @@ def _is_library(name: str, root: Path) -> bool:
 
 @cache
 def _requirements() -> frozenset[str]:
-    """Return the modules that installed packages may use, by the names of their requirements.
+    """Return the modules that installed packages may use, by their requirements.
 
     The module of a requirement has its name or, for those of this package, the beginning of it.
     """
+    from importlib import metadata  # with parsers of mail and archives; only what is written needs it
+
     names = {"azure", "google", "opentelemetry"}
     for distribution in metadata.distributions():
         is_own = distribution.name == "reactive-agents"

@@ -161,8 +161,10 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     seen, tools = _seen(state, context), _described(state, context)
     judgement = answer_check.judge_text(text, tools, seen)
     lacks_figure = answer_check.lacks_figure(text, context.input.to_do)
-    if lacks_figure:
+    if lacks_figure and not answer_check.ends_with_evidence(text, seen):
         judgement = "announcement"
+    elif lacks_figure and judgement == "answer":
+        judgement = "unclear"
     if judgement == "answer":
         if not _leaves_open(text, seen, state, context):
             return None
@@ -260,7 +262,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
-    """Return whether a short answer about particular things is delivered without a call for it.
+    """Return whether a short answer about particulars comes without a call for it.
 
     There was none at all, or none of a tool that a task calls for which asks how much. What can be worked out
     from the task needs none.
@@ -291,7 +293,7 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
 
 
 def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
-    """Return whether the task calls for a tool that was not used, beside those that were."""
+    """Return whether the task calls for a tool that was not used so far."""
     tools = {name: text for name, text in _described(state, context).items() if text}
     used = {name: text for name, text in tools.items() if state.ledger.counted.attempts.get(name)}
     unused = {name: text for name, text in tools.items() if name not in used}
@@ -374,29 +376,27 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     fits = _fits_form(proposal.text, context)
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
-    described = _described(state, context)
-    is_known = not state.ledger.counted.attempts and answer_check.is_beside_tools(
-        context.input.to_do, described
-    )
     seen = _seen(state, context)
     figures = answer_check.unsupported_figures(proposal.text, seen)
-    if is_known and not answer_check.has_precise_figures(figures):
-        return None  # the model answers from what it knows, as it has to
     if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
         return None  # the model is sure of it
-    if not figures and not told and not proposal.could_not:
+    objection = ""
+    if figures:
+        named = ", ".join(figures[:_MOST_NAMED])
+        objection = f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out "
+        objection += f"and say so; what you are sure of, deliver with {FINAL_ANSWER}."
+    elif not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
-            return Redirect(UNSUPPORTED, "The task asks for a total, and your answer has none. Work it out.")
-        if answer_check.lacks_figure(proposal.text, context.input.to_do):
-            return Redirect(UNSUPPORTED, "The task asks for a figure, and your answer has none. Find it out.")
-    if not figures:
+            objection = "The task asks for a total, and your answer has none. Work it out."
+        elif answer_check.lacks_figure(proposal.text, context.input.to_do):
+            objection = "The task asks for a figure, and your answer has none. Find it out."
+    if not objection:
         return None
-    named = ", ".join(figures[:_MOST_NAMED])
-    return Redirect(
-        UNSUPPORTED,
-        f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out and say so; "
-        f"what you are sure of, deliver with {FINAL_ANSWER}.",
-    )
+    if not state.ledger.counted.attempts and not answer_check.has_precise_figures(figures):
+        described = _described(state, context)
+        if answer_check.is_beside_tools(context.input.to_do, described):
+            return None  # the model answers from what it knows, as it has to
+    return Redirect(UNSUPPORTED, objection)
 
 
 def _says_other(figures: tuple[str, ...], state: KernelState) -> bool:

@@ -97,7 +97,7 @@ def hydrate_plan(
 def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1) -> tuple[PlanStep, ...]:
     """Return the steps with ids in their order, all pending.
 
-    A step depends on what it says, and on the steps that it refers to.
+    A step depends on what it says, other than itself, and on the steps that it refers to.
 
     Args:
         first: the number of the first id.
@@ -111,7 +111,8 @@ def hydrate_steps(steps: Sequence[LLMPlanStep], *, first: int, position: int = 1
 
 def hydrate_step(step: LLMPlanStep, *, step_id: str, seq: int) -> PlanStep:
     """Return one pending step."""
-    named = (*step.depends_on, *references_in([step.instruction, step.tool_args]))
+    others = (each for each in step.depends_on if each != step_id)
+    named = (*others, *references_in([step.instruction, step.tool_args]))
     return PlanStep(
         id=step_id,
         seq=seq,

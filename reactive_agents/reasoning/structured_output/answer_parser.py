@@ -90,7 +90,10 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
 
 
 def _only_unknown(shape: Shape[Any]) -> Failure[DecodeError]:
-    """Return the problem of an object whose fields are all unknown; defaults alone would be made up."""
+    """Return the problem of an object whose fields are all unknown.
+
+    A value of defaults alone would be made up.
+    """
     known = ", ".join(properties_of(shape.schema)) or "those of the type"
     problem = FieldProblem("$", f"none of its fields is known, expected some of {known}")
     return Failure(DecodeError(shape.name, (problem,)))

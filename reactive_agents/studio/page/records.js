@@ -1,6 +1,6 @@
 // What agents keep besides runs: conversations, memory, spending, the audit log, personas.
 
-import { announce, button, choice, count, dialog, facts, failure, field, folded, h, link, money, notice, replace, section, text, when, whole, write } from "./dom.js";
+import { announce, button, choice, count, dialog, facts, failure, field, folded, h, link, money, notice, replace, text, when, whole, write } from "./dom.js";
 import { follow, get, part, post, query } from "./api.js";
 import { diagram } from "./diagram.js";
 
@@ -14,6 +14,7 @@ function missing(main, title, what, ...how) {
 }
 
 const command = (line) => h("pre", { class: "text" }, line);
+const chapter = (title, ...content) => h("section", { class: "part" }, h("h2", {}, title), ...content);
 const framed = (...content) => h("div", { class: "table-frame" }, h("table", {}, ...content));
 
 // --- conversations -----------------------------------------------------------------------------------------
@@ -157,10 +158,10 @@ export async function memoryPage(main, { state, isHere }) {
 export async function budgetsPage(main, { isHere, state }) {
   const known = await get("budgets");
   if (!isHere()) return null;
-  const table = (name, groups) => section(`By ${name.toLowerCase()}`, framed(h("thead", {}, h("tr", {}, [name, "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))),
+  const table = (name, groups) => chapter(`By ${name.toLowerCase()}`, framed(h("thead", {}, h("tr", {}, [name, "Runs", "Tokens", "Cost"].map((each, at) => h("th", { scope: "col", class: at ? "number" : null }, each)))),
     h("tbody", {}, groups.map((each) => h("tr", {}, h("td", {}, each.name || "(unnamed)"), h("td", { class: "number" }, whole(each.runs)), h("td", { class: "number" }, whole(each.tokens)), h("td", { class: "number" }, money(each.cost_usd)))))));
   replace(main, h("div", { class: "page" }, h("h1", {}, "Budgets and spending"),
-    section("Limits", known.limits.length ? known.limits.map((each) => h("div", { class: "limit" }, h("div", { class: "step-line" }, h("strong", {}, each.agent), h("span", {}, each.spent_usd === null ? `${each.period}: at most ${money(each.limit_usd)}` : `${{ day: "today", month: "this month" }[each.period]}: ${money(each.spent_usd)} of ${money(each.limit_usd)}`)),
+    chapter("Limits", known.limits.length ? known.limits.map((each) => h("div", { class: "limit" }, h("div", { class: "step-line" }, h("strong", {}, each.agent), h("span", {}, each.spent_usd === null ? `${each.period}: at most ${money(each.limit_usd)}` : `${{ day: "today", month: "this month" }[each.period]}: ${money(each.spent_usd)} of ${money(each.limit_usd)}`)),
       each.spent_usd !== null && h("meter", { min: 0, max: each.limit_usd, value: each.spent_usd, high: each.limit_usd * 0.8, "aria-label": `${each.agent}, ${each.period}` }))) : h("p", { class: "quiet" }, state.agents.length ? "No loaded agent has a budget. Limits in dollars are daily_usd, monthly_usd and run_usd in the table [cost] of the configuration." : "No agent is loaded.")),
     known.by_agent.length ? [table("Agent", known.by_agent), table("Day", known.by_day)] : notice("Nothing is spent yet", "The totals are those of the run log."),
   ));
@@ -205,9 +206,9 @@ export async function personasPage(main, { state, rest: [chosen], isHere }) {
   replace(main, h("div", { class: "page" }, h("div", { class: "head" }, h("h1", {}, "Personas"), choice("persona", state.personas.map((each) => [each.id, each.name]), name, { "aria-label": "Persona", onchange: (event) => {
     location.hash = `#/personas/${part(event.target.value)}`;
   } })),
-    section("Plans", known.plans.length ? known.plans.map((each) => folded(`${when(each.at)}  ${each.goal}  (${each.status})`, () => h("div", {}, h("p", { class: "quiet" }, each.event), diagram(each.diagram, { label: "Steps of the plan" }),
+    chapter("Plans", known.plans.length ? known.plans.map((each) => folded(`${when(each.at)}  ${each.goal}  (${each.status})`, () => h("div", {}, h("p", { class: "quiet" }, each.event), diagram(each.diagram, { label: "Steps of the plan" }),
       h("ol", { class: "steps" }, each.explanation.map((line) => h("li", {}, h("span", { class: "label" }, line.stage), " ", line.text)))), each === known.plans[0])) : h("p", { class: "quiet" }, "No plan yet.")),
-    section("Learnings", known.learnings.length ? framed(h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
+    chapter("Learnings", known.learnings.length ? framed(h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
       h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger" })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
   return null;
 }

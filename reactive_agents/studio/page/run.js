@@ -437,16 +437,23 @@ class RunView {
     history.replaceState(null, "", `#/run/${part(this.run.run_id)}/${row.id}`);
     this.timeline.classList.toggle("inspecting", !moved || this.timeline.classList.contains("inspecting"));
     clearTimeout(this.waitToLoad);
-    this.waitToLoad = setTimeout(() => this.reload(), 40);
+    if (this.follows) this.reload();
+    else this.waitToLoad = setTimeout(() => this.reload(), 40);
   }
 
+  // What a person chooses is loaded at once; what is followed, one after the other: steps may come faster.
   async reload() {
+    if (this.follows && this.loading) {
+      this.isLate = true;
+      return;
+    }
     const id = this.selected;
+    const loading = new AbortController();
     this.loading?.abort();
-    this.loading = new AbortController();
+    this.loading = loading;
     try {
-      const known = await get(`runs/${part(this.run.run_id)}/rows/${id}`, this.loading.signal);
-      if (!this.isHere() || id !== this.selected) return;
+      const known = await get(`runs/${part(this.run.run_id)}/rows/${id}`, loading.signal);
+      if (!this.isHere() || (id !== this.selected && !this.follows)) return;
       const top = this.inspector.scrollTop;
       const isSame = this.shownRow === id;
       const children = this.children.filter((each) => each.row === id);
@@ -455,6 +462,12 @@ class RunView {
       this.shownRow = id;
     } catch (error) {
       if (error.name !== "AbortError" && this.isHere()) replace(this.inspector, failure(error, () => this.reload()));
+    } finally {
+      if (this.loading === loading) this.loading = null;
+      if (this.isLate && !this.loading) {
+        this.isLate = false;
+        this.reload();
+      }
     }
   }
 

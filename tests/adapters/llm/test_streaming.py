@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable
 from contextlib import aclosing
 
 import anyio
+import anyio.lowlevel
 import pytest
 from returns.result import Result, Success
 
@@ -70,6 +72,31 @@ async def streamed(
         await llm.aclose()
         assert all(request.body["stream_options"] == {"include_usage": True} for request in server.requests)
     return chunks
+
+
+async def test_an_answer_that_is_there_at_once_lets_others_of_the_loop_go_on() -> None:
+    pieces = [list(Answer(f"It is {number}. ").pieces()) for number in range(150)]
+    many = sent_events([*(each for piece in pieces for each in piece[:-2]), *pieces[0][-2:]], done=True)
+    others, deltas = 0, list[int]()
+
+    async def go_on() -> None:
+        nonlocal others
+        while True:
+            await anyio.lowlevel.checkpoint()
+            others += 1
+
+    with OpenAIServer(many) as server:
+        llm = adapter(server)
+        async with anyio.create_task_group() as group:
+            group.start_soon(go_on)
+            async with aclosing(llm.stream(QUESTION)) as chunks:
+                async for chunk in chunks:
+                    if isinstance(chunk.unwrap(), TextDelta):
+                        deltas.append(others)
+            group.cancel_scope.cancel()
+        await llm.aclose()
+    assert len(deltas) > 200
+    assert max(Counter(deltas).values()) < 3  # deltas without a turn of the others between them
 
 
 def cut_short(answer: Answer) -> Raw:

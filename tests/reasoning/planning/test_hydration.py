@@ -20,7 +20,13 @@ def test_a_step_keeps_what_its_type_has(
     kind: PlanStepType, kept: tuple[str | None, dict[str, int], tuple[str, ...]]
 ) -> None:
     written = LLMPlanStep(
-        "Look", "Look at {{from_step:s1}}.", kind, tool_name="look", tool_args={"a": 1}, tool_hints=("see",)
+        "Look",
+        "Look at {{from_step:s1}}.",
+        kind,
+        tool_name="look",
+        tool_args={"a": 1},
+        tool_hints=("see",),
+        depends_on=("s2",),  # itself, which says nothing
     )
     step = hydrate_step(written, step_id="s2", seq=2)
     assert (step.tool_name, step.tool_args, step.tool_hints) == kept
