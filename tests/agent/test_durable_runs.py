@@ -133,6 +133,36 @@ async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path
     assert bank.paid == [(1, "order-1:t1"), (2, "order-1:t2")]
 
 
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_the_disk(
+    tmp_path: Path, idempotent: bool
+) -> None:
+    paying = agent(
+        tmp_path / "r.db",
+        Bank(),
+        ScriptedLLM(call("pay", number=1), answer("Paid.")),
+        options={"idempotent": idempotent},
+    )
+    database = paying.container.memory.record().unwrap()._file  # type: ignore[attr-defined]
+    statements: list[str] = []
+
+    def traced(connect: Any = database._connect) -> sqlite3.Connection:
+        connection: sqlite3.Connection = connect()
+        connection.set_trace_callback(statements.append)
+        return connection
+
+    database._connect = traced
+    await paying.run("Pay.", run_id="order-1")
+    level, waited = "FULL", dict[str, bool]()
+    for statement in statements:
+        if statement.startswith("PRAGMA synchronous = "):
+            level = statement.rpartition(" ")[2]
+        for kind in ("model", "intent", "result"):
+            if f"'{kind}'" in statement:
+                waited[kind] = level == "FULL"
+    assert waited == {"model": False, "intent": not idempotent, "result": False}
+
+
 @pytest.mark.parametrize(
     ("found", "paid", "told"),
     [(True, [1], "It was done"), ("receipt 17", [1], "receipt 17"), (False, [1, 2], "paid 2")],
