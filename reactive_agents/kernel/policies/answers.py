@@ -11,7 +11,7 @@ Only :func:`cut_off` is for all runs.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from attrs import evolve
 from returns.result import Success
@@ -388,7 +388,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     elif not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."
-        elif _lacks_figure(proposal.text, state, context):
+        elif _has_figures(seen.results) and _lacks_figure(proposal.text, state, context):
             objection = "The task asks for a figure, and your answer has none. Find it out."
     if not objection:
         return None
@@ -397,6 +397,10 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
         if answer_check.is_beside_tools(context.input.to_do, described):
             return None  # the model answers from what it knows, as it has to
     return Redirect(UNSUPPORTED, objection)
+
+
+def _has_figures(results: Iterable[str]) -> bool:
+    return any(each.isdecimal() for result in results for each in result)
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
