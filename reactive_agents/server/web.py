@@ -282,9 +282,9 @@ def _pointer(location: tuple[int | str, ...], data: Any, *, is_missing: bool) ->
     """Return the place of a field as a JSON pointer, without the names of forms."""
     steps: list[str] = []
     for at, step in enumerate(location, 1):
-        is_member = isinstance(data, dict) and step in data
-        if is_member or (isinstance(data, list) and isinstance(step, int) and step < len(data)):
-            data = data[step]
+        inner: Any = dict(enumerate(data)) if isinstance(data, list) else data
+        if isinstance(inner, dict) and step in inner:
+            data = inner[step]
         elif not is_missing or at < len(location):
             continue
         steps.append(str(step).replace("~", "~0").replace("/", "~1"))
