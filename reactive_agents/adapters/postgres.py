@@ -233,6 +233,7 @@ class PostgresDatabase(Generic[_E]):
         It ends before a cancellation of its task is noticed, as it does in a thread.
         """
         library = _library()
+        answers: Sequence[Any] = ()
         try:
             with anyio.CancelScope(shield=True):
                 answers = await _answers(lent.connection.pgconn, _sent(statement), [*map(_bytes_of, values)])
@@ -420,7 +421,8 @@ def _is_away(error: Exception) -> bool:
     library = _library()
     errors = library.errors
     away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
-    return isinstance(error, away) or (isinstance(error, library.OperationalError) and error.sqlstate is None)
+    is_lost = isinstance(error, library.OperationalError) and getattr(error, "sqlstate", "") is None
+    return is_lost or isinstance(error, away)
 
 
 def is_made(url: str, store: Store) -> bool:

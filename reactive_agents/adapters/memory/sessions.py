@@ -267,7 +267,9 @@ class SqliteSessions:
         """Delete a session with everything in it; a run under way adds nothing."""
         work = partial(_delete, agent=agent, session=session)
         deleted: Result[int, SessionErrors] = await self._file.erase("delete", work, of=f"{agent}\n{session}")
-        return deleted.bind(lambda rows: self._changed(session, rows))
+        if not isinstance(deleted, Success):
+            return Failure(deleted.failure())
+        return self._changed(session, deleted.unwrap())
 
     @effect
     async def forget(self, user: str) -> Result[int, SessionErrors]:
