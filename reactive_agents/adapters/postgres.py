@@ -233,7 +233,7 @@ class PostgresDatabase(Generic[_E]):
         It ends before a cancellation of its task is noticed, as it does in a thread.
         """
         library = _library()
-        answers: Sequence[Any] = ()
+        answers: list[Any] = []
         try:
             with anyio.CancelScope(shield=True):
                 answers = await _answers(lent.connection.pgconn, _sent(statement), [*map(_bytes_of, values)])
