@@ -132,7 +132,7 @@ class PostgresDatabase(Generic[_E]):
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do work that deletes, as by :meth:`write`.
 
-        The server keeps its log by its own rules.
+        How long the server keeps its log is set there.
         """
         return await self.write(operation, work, of=of)
 

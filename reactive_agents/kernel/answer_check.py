@@ -105,7 +105,7 @@ _TOTAL = re.compile(
     r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
     re.IGNORECASE,
 )
-_HOW_MUCH = re.compile(
+_FIGURE_ASKED = re.compile(
     r"\b(?:totals?|sum of|in all(?=[?.!,;]|\Z)|insgesamt|summe|somme|suma de|totale|somma|soma|totaal|"
     r"toplam|итого|сумма|"
     r"how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
@@ -127,6 +127,7 @@ _NUMBERED = re.compile(r"(?<!\S)\(?[1-9][.)]\s")
 """A number before a part of a list, within a line too."""
 _ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één jeden один bir"
 _ONE = frozenset(_ONE_WORDS.split())
+"""Figures in words that are common for other reasons: they count in the shortest answers alone."""
 _FEWEST_WORDS = 4
 _IDENTIFIER = re.compile(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
 _FILE = re.compile(
@@ -484,11 +485,11 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
 
 def asks_figure(task: str) -> bool:
     """Return whether a task asks how much, or for a total."""
-    return _HOW_MUCH.search(task) is not None
+    return _FIGURE_ASKED.search(task) is not None
 
 
 def lacks_figure(text: str, task: str) -> bool:
-    """Return whether a task asks for a figure, and a text has none of its own.
+    """Return whether a task asks for a figure, and a text adds none.
 
     Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
     text that denies something needs none.

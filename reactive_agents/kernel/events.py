@@ -198,7 +198,7 @@ class Compaction:
 
 
 class _SilentEvents:
-    """The events of a run whose events nobody can read."""
+    """The events of a run that has no reader."""
 
     answer: AnswerStream | None = None
 

@@ -68,7 +68,7 @@ _NO_CALL = (
 )
 _MOST_NAMED = 8
 _LONG_ANSWER = 20
-"""Words of an answer that says something by itself, whatever was looked up."""
+"""Words from which on an answer stands without a look-up."""
 
 
 def _can_ask(context: KernelContext) -> bool:
@@ -151,7 +151,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     A text that announces is asked for the call or the answer, up to three times in a row; a run that is still
     announcing in the fourth ends as partial. A text that may be either is asked once, and twice where it
     tells nothing of the results that there are; then it is taken at its word, as is a text that comes again
-    where nothing seems left to do. A call in between starts over.
+    where nothing seems left to do. A call in between starts over. A text without the figure that the task
+    asks for counts as an announcement, or as unclear where it has evidence.
     """
     text = _text_proposed(state, context)
     if not text:
