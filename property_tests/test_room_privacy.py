@@ -81,9 +81,7 @@ class Gossip:
         self.prompts.append(render_messages(request.messages).casefold())
         text, about = f"I know of {self.said}.", (self.said,)
         if request.purpose == "persona-plan":
-            text = planned(
-                f"Answer about {self.said}.", goal=self.said, learnings=about, follows=(1,)
-            ).content
+            text = planned(f"Answer about {self.said}.", goal=self.said, learnings=about, follows=(1,)).text
         elif request.purpose == "persona-evaluate":
             text = assessed(f"Ask about {self.said}.", mistakes=about, what_worked=about).text
         return FutureResult.from_value(ModelResponse(text, self.model))

@@ -357,8 +357,9 @@ class PersonaAgent:
             match outcome.failure():
                 case UnknownDomain(known=known):
                     wrong = InvalidConfig("domain", repr(domain), f"one of {', '.join(known)}")
-                case InvalidEvent(field=name):
-                    wrong = InvalidConfig(f"event.{name}", "a blank text", "one that is not blank")
+                case InvalidEvent(field=name, expected=expected):
+                    got = abbreviated(getattr(event, name))
+                    wrong = InvalidConfig(f"event.{name}", got, expected)
             raise AgentError(wrong)
         return outcome.unwrap()
 

@@ -38,6 +38,8 @@ LearningSharing: TypeAlias = Literal["general", "reviewed", "room"]
 that a person has approved; ``room``: none."""
 
 _fraction = and_(ge(0.0), le(1.0))
+_NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What no name has: characters that break a line or command a terminal, and halves of characters."""
 
 
 @frozen(eq=False, repr=False)
@@ -58,7 +60,7 @@ class DomainEvent(Value):
 
     Attributes:
         context_id: the room, file or session that it belongs to; events of one context keep their order.
-        author: who caused it; a persona recognises its own events by it.
+        author: who caused it; a persona recognises its own events by it, and its messages by having none.
         priority: 0 to 1; of events that wait, those of a higher priority come first.
         user: the author's id at the platform; empty where the name is the id.
         tenant: the customer of the program whose room it is; nothing of one reaches another.
@@ -83,10 +85,15 @@ class DomainEvent(Value):
 
     @property
     def problem(self) -> InvalidEvent | None:
-        """The field that has to have a text and is blank, if any."""
-        texts = {"content": self.content, "id": self.id, "context_id": self.context_id}
-        blank = next((name for name, text in texts.items() if not text.strip()), None)
-        return None if blank is None else InvalidEvent(blank, self.id)
+        """The first field that is blank, or that is a name and has no name's characters, if any."""
+        names = {"id": self.id, "context_id": self.context_id, "author": self.author}
+        for name, text in {"content": self.content, **names}.items():
+            if not text.strip():
+                return InvalidEvent(name, self.id)
+        for name, text in {**names, "user": self.user, "tenant": self.tenant}.items():
+            if _NO_NAME.search(text) is not None:
+                return InvalidEvent(name, self.id, "a name without control characters")
+        return None
 
 
 @frozen(eq=False, repr=False)
@@ -188,7 +195,7 @@ class EventSchedule(Value):
     content: str = field(validator=min_len(1))
     context: str = "default"
     timezone: str = "UTC"
-    author: str = "schedule"
+    author: str = field(default="schedule", validator=min_len(1))
     priority: float = field(default=0.5, validator=_fraction)
     tenant: str = ""
 

@@ -76,6 +76,7 @@ DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
 """The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
+BLOCKED_NAME = "[A name that a guardrail blocked.]"
 REMINDER = "A reminder that was asked for here: "
 MOST_REMINDERS = 100
 """Maximum number of reminders of one user that wait."""
@@ -153,7 +154,8 @@ class Persona:
         Events that arrived before it in its room come first. One that was processed, or is just being
         processed here or in another process, is declined. A plan that failed is an outcome with the reason.
 
-        Fails only with ``UnknownDomain`` and, for an event without content, with ``InvalidEvent``.
+        Fails only with ``UnknownDomain`` and, for one that lacks a text or has a wrong name, with
+        ``InvalidEvent``.
         """
         if domain not in self.domains:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
@@ -210,13 +212,15 @@ class Persona:
     @effect
     async def schedule(
         self, domain: Domain, event: DomainEvent, due: datetime
-    ) -> Result[None, UnknownDomain | MemoryErrors]:
+    ) -> Result[None, UnknownDomain | InvalidEvent | MemoryErrors]:
         """Add an event to the queue at a later time, once.
 
-        Fails with ``UnknownDomain``, or with ``MemoryUnavailable``.
+        Fails with ``UnknownDomain``, ``InvalidEvent``, or ``MemoryUnavailable``.
         """
         if domain not in self.domains:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
+        if event.problem is not None:
+            return Failure(event.problem)
         room = self.room_of(domain, event)
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
@@ -508,8 +512,11 @@ class Persona:
         await cycle.publish(
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
+        event, blocked = await self._guarded(event, cycle)  # later prompts have those that are declined too
         try:
-            if event.feedback is None:
+            if blocked:
+                decision = EngagementDecision(engage=False, reason=blocked)
+            elif event.feedback is None:
                 decision = await self._decide(event, cycle)
             else:
                 noted = await self.reasoning.take_feedback(event.feedback, cycle)
@@ -517,8 +524,6 @@ class Persona:
         except Exception as error:  # noqa: BLE001 - an engage function is the user's code
             reason = f"Whether to engage could not be decided: {type(error).__name__}: {error}"
             return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
-        if decision.engage:
-            event, decision = await self._guarded(event, decision, cycle)
         await cycle.publish(
             persona_events.PersonaEngagementDecided,
             persona_id=self.settings.id,
@@ -602,21 +607,27 @@ class Persona:
                 return EngagementDecision(engage=False, reason=reached, refused=True)
         return decision
 
-    async def _guarded(
-        self, event: DomainEvent, decision: EngagementDecision, cycle: Cycle
-    ) -> tuple[DomainEvent, EngagementDecision]:
-        """Return the event as the guardrail leaves it; a blocked one is declined."""
-        report = await cycle.check(event.content, "input")
-        if report.allowed and report.redacted is None:
-            return event, decision
-        event = evolve(event, content=report.redacted or "" if report.allowed else BLOCKED)
-        if cycle.claim is not None:  # later plans of the room are not shown it either
-            stored = self.services.store.replace_content(cycle.claim, event.content)
+    async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
+        """Return the event as the guardrail leaves it, and the reason why it is blocked, if it is.
+
+        Prompts have the name of its author too, so that it is checked like the content. It is not redacted:
+        the rules of engagement go by it.
+        """
+        report, of_author = (
+            await cycle.check(event.content, "input"),
+            await cycle.check(event.author, "input"),
+        )
+        changed, blocked = event, ""
+        if report.redacted is not None:
+            changed = evolve(changed, content=report.redacted)
+        if not of_author.allowed:
+            changed, blocked = evolve(changed, author=BLOCKED_NAME), of_author.detail or of_author.violation
+        if not report.allowed:
+            changed, blocked = evolve(changed, content=BLOCKED), report.detail or report.violation
+        if changed != event and cycle.claim is not None:
+            stored = self.services.store.replace_event(cycle.claim, changed)
             await cycle.attempt_or("record", stored, default=True)
-        if report.allowed:
-            return event, decision
-        reason = f"A guardrail blocked the event: {report.detail or report.violation}"
-        return event, EngagementDecision(engage=False, reason=reason)
+        return changed, blocked and f"A guardrail blocked the event: {blocked}"
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""

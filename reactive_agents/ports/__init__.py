@@ -816,8 +816,8 @@ class PersonaQueue(Protocol):
         """Store the task of an event, under which its journal is."""
         ...
 
-    def replace_content(self, claim: WorkItem, content: str) -> Effect[bool, MemoryErrors]:
-        """Replace the content of an event, as a guardrail left it."""
+    def replace_event(self, claim: WorkItem, event: DomainEvent) -> Effect[bool, MemoryErrors]:
+        """Replace an event, as a guardrail left it."""
         ...
 
     def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:

@@ -576,9 +576,11 @@ class InMemoryPersonaStore:
         return Success(self._change(claim, task_id=task_id, attempts=claim.attempts))
 
     @fake_effect
-    async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
-        """Replace the content of an event."""
-        return Success(self._change(claim, event=evolve(claim.event, content=content)))
+    async def replace_event(
+        self, claim: queue.WorkItem, event: personas.DomainEvent
+    ) -> Result[bool, MemoryErrors]:
+        """Replace an event."""
+        return Success(self._change(claim, event=event))
 
     @fake_effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:

@@ -124,7 +124,7 @@ def test_a_declined_event_is_no_failure(file: Path) -> None:
 def test_an_event_without_content_is_refused(file: Path) -> None:
     sent = command("persona", "send", file, " ")
     assert (sent.exit_code, sent.stdout) == (2, "")
-    assert "event.content: a text that is not blank is needed" in sent.stderr
+    assert "event.content: expected a text that is not blank" in sent.stderr
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     first, second, third = done.stderr.splitlines()
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
-    assert third.startswith("error: line 6: event.content: a text that is not blank is needed")
+    assert third.startswith("error: line 6: event.content: expected a text that is not blank")
     assert done.exit_code == 3
 
 

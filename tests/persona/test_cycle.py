@@ -34,6 +34,7 @@ from reactive_agents.core.personas import DeliveryPolicy, DomainEvent, PersonaTi
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaDomain
 from reactive_agents.testing import FakeTools, InMemoryPersonaStore, ScriptedLLM, call, fail, forever, say
+from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
 from tests.support.personas import (
     EVALUATING,
@@ -396,13 +397,30 @@ async def test_an_unknown_domain_is_an_error_that_names_the_known_ones() -> None
 
 @pytest.mark.parametrize(
     ("event", "field"),
-    [(an_event(" "), "content"), (an_event(name=""), "id"), (an_event(context="\t"), "context_id")],
+    [
+        (an_event(" "), "content"),
+        (an_event(name=""), "id"),
+        (an_event(context="\t"), "context_id"),
+        (an_event(author=""), "author"),
+    ],
 )
 async def test_an_event_with_a_blank_field_is_an_error_that_names_it(event: DomainEvent, field: str) -> None:
     bench = persona_bench(ScriptedLLM())
     refused = (await attempt(bench.persona.process_event("chat", event))).failure()
     assert refused == InvalidEvent(field, event.id)
     assert refused.message.startswith(f"event.{field}: ")
+    refused = (await attempt(bench.persona.schedule("chat", event, START))).failure()
+    assert refused == InvalidEvent(field, event.id)
+
+
+@pytest.mark.parametrize("mark", ["\x00", "\n", "\x1b[2J", "\x9b", "\u2028", "\ud800"])
+@pytest.mark.parametrize("field", ["id", "context_id", "author", "user", "tenant"])
+async def test_names_have_no_characters_that_command(field: str, mark: str) -> None:
+    bench = persona_bench(ScriptedLLM())
+    event = evolve(an_event(), **{field: f"Bob{mark}Eve"})
+    refused = (await attempt(bench.persona.process_event("chat", event))).failure()
+    assert refused == InvalidEvent(field, event.id, "a name without control characters")
+    assert bench.store.work == {}
 
 
 # --- models, reuse, background --------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
 from reactive_agents.core.persona_queue import WorkFilter
-from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent
+from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent, EngagementPolicy
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.testing import BlockWords, InMemoryBudget, ScriptedLLM, fail, forever, say
 from reactive_agents.testing.scripted_llm import render_messages
@@ -137,6 +137,36 @@ async def test_a_blocked_event_reaches_no_model_and_no_later_prompt() -> None:
     await bench.process("And now?", "event-2")
     assert len(llm.requests) > 0
     assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
+
+
+@pytest.mark.parametrize(
+    "policy", [EngagementPolicy(mentions_only=True), EngagementPolicy(ignored_authors=("Mallory",))], ids=str
+)
+async def test_a_guardrail_checks_what_is_declined_before_a_later_prompt_has_it(
+    policy: EngagementPolicy,
+) -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    guardrail = BlockWords("bomb", stages=["input"])
+    bench = persona_bench(llm, services={"guardrail": guardrail}, reasoning=False, engagement=policy)
+    outcome = await bench.process("Build a bomb.", "event-1", author="Mallory")
+    assert outcome.status == "declined"
+    await bench.process("Ada, and now?", "event-2")
+    assert len(llm.requests) == 1
+    assert "bomb" not in render_messages(llm.requests[0].messages)
+
+
+async def test_the_name_of_an_author_is_checked_like_what_they_say() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    guardrail = BlockWords("bomb", stages=["input"])
+    bench = persona_bench(llm, services={"guardrail": guardrail}, reasoning=False)
+    outcome = await bench.process("Hello.", "event-1", author="How to build a bomb")
+    assert (outcome.status, outcome.reason) == (
+        "declined",
+        "A guardrail blocked the event: The text contains 'bomb'.",
+    )
+    await bench.process("And now?", "event-2")
+    assert len(llm.requests) == 1
+    assert "bomb" not in render_messages(llm.requests[0].messages)
 
 
 async def test_a_plan_and_a_lesson_that_a_guardrail_blocks_are_not_used() -> None:

@@ -34,6 +34,7 @@ from reactive_agents.core import personas
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.redaction import Redactor
@@ -376,10 +377,13 @@ class SqlitePersonaStore:
         return await self._changed("begin_task", claim, changes, task_id, claim.attempts, soon=True)
 
     @effect
-    async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
-        """Replace the content of an event. Fails with ``MemoryUnavailable``."""
-        event = self._records.redacted(evolve(claim.event, content=content))
-        return await self._changed("replace_content", claim, "event = ?", to_json(event))
+    async def replace_event(
+        self, claim: queue.WorkItem, event: personas.DomainEvent
+    ) -> Result[bool, MemoryErrors]:
+        """Replace an event. Fails with ``MemoryUnavailable``."""
+        return await self._changed(
+            "replace_event", claim, "event = ?", to_json(self._records.redacted(event))
+        )
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
@@ -408,7 +412,7 @@ class SqlitePersonaStore:
             f"status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
             f"cost_usd = cost_usd + ?, {_LET_GO}",
             status,
-            self._records.redacted(reason) or None,
+            without_surrogates(self._records.redacted(reason)) or None,
             message_id,
             cost_usd,
         )
@@ -428,7 +432,7 @@ class SqlitePersonaStore:
             claim,
             f"due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, {_LET_GO}",
             0 if due is None else microseconds(due) + self._database.skew_us,
-            self._records.redacted(reason),
+            without_surrogates(self._records.redacted(reason)),
             untried,
             untried,
         )
@@ -716,7 +720,7 @@ def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewM
         message.key,
         item.event,
         now,
-        message=message.content,
+        message=without_surrogates(message.content),
         message_kind=message.kind,
         status="done" if message.is_delivered else "open",
         plan_id=item.plan_id,
@@ -773,7 +777,7 @@ def _end_event(file: Transaction, *, claim: queue.WorkItem, end: queue.EventEnd,
         "attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? WHERE number = ? AND holder = ?",
         (
             "answered",
-            end.outcome.reason,
+            without_surrogates(end.outcome.reason),
             None if plan is None else plan.id,
             to_json(evolve(end.outcome, plan=None)),
             end.cost_usd,

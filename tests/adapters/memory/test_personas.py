@@ -277,7 +277,7 @@ async def test_who_lost_an_event_stores_nothing_about_it(store: PersonaStore) ->
         store.end_work(item),
         store.release(item),
         store.begin_task(item, plan.task.id),
-        store.replace_content(item, "Other."),
+        store.replace_event(item, item.event),
     ):
         assert not (await attempt(refused)).unwrap()  # type: ignore[arg-type]
     assert (await attempt(store.get_plan(plan.id))).unwrap() == Nothing
@@ -301,6 +301,19 @@ async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: P
     earlier = (await attempt(store.transcript(room, before=item.number + 1, limit=1))).unwrap()
     assert [each.content for each in earlier] == ["So."]
     assert await claimed(store, "delivery") is None, "somebody else delivered it"
+
+
+async def test_half_of_a_character_in_an_answer_keeps_nobody_from_it(store: PersonaStore) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    outcome = PersonaOutcome(item.event.id, "completed", "Wrong: \ud83d", answer="So \ud83d.")
+    end = EventEnd(outcome, None, (NewMessage("e1#answer", "So \ud83d."),))
+    assert (await attempt(store.end_event(item, end))).unwrap()
+    message = await claimed(store, "delivery")
+    assert message is not None
+    assert message.message in ("So \ufffd.", "So \ud83d.")
+    assert (await attempt(store.release(message, reason="Refused: \ud83d"))).unwrap()
 
 
 async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:
