@@ -46,7 +46,14 @@ from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, InvalidEvent, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.memory import MemoryTier
-from reactive_agents.core.personas import Domain, DomainEvent, EventSchedule, PersonaOutcome, PlanTemplate
+from reactive_agents.core.personas import (
+    Domain,
+    DomainEvent,
+    EventSchedule,
+    PersonaOutcome,
+    PlanTemplate,
+    joined_names,
+)
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.run_record import next_time
@@ -379,8 +386,10 @@ class PersonaAgent:
             if any(each.persona_id == self.persona.settings.id for each in rooms):
                 return f"{self.name} is waiting for this answer itself, and cannot be asked."
             asker = rooms[-1] if rooms else None
-            context = "default" if asker is None else f"{asker.persona_id}/{asker.domain}/{asker.context_id}"
-            author = "user" if asker is None else asker.persona_id
+            context, author = "default", "user"
+            if asker is not None:
+                context = joined_names(asker.persona_id, asker.domain, asker.context_id)
+                author = asker.persona_id
             event = self.new_event(question, context, author)
             outcome = await self.process(
                 domain, event if asker is None else evolve(event, tenant=asker.tenant)

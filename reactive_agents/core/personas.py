@@ -110,6 +110,20 @@ class Room(Value):
     context_id: ContextId
     tenant: str = ""
 
+    @property
+    def key(self) -> str:
+        """Its name among those of all rooms.
+
+        >>> Room("ada", "chat", "chat/r", "x").key, Room("ada", "chat", "r", "x/chat").key
+        ('ada/x/chat/chat%2Fr', 'ada/x%2Fchat/chat/r')
+        """
+        return joined_names(self.persona_id, self.tenant, self.domain, self.context_id)
+
+
+def joined_names(*names: str) -> str:
+    """Return one name for several, which no others have."""
+    return "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
+
 
 @frozen(eq=False, repr=False)
 class PersonaTask(Value):
@@ -669,6 +683,18 @@ class DailyLimits(Value):
     tenant_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     user_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     room_usd: float | None = field(default=None, validator=optional(gt(0.0)))
+
+    @property
+    def of_events(self) -> dict[str, int]:
+        """The limits of events, by whose they are."""
+        given = {"tenant": self.tenant_events, "user": self.user_events, "room": self.room_events}
+        return {whose: most for whose, most in given.items() if most is not None}
+
+    @property
+    def of_usd(self) -> dict[str, float]:
+        """The limits of US dollars, by whose they are."""
+        given = {"tenant": self.tenant_usd, "user": self.user_usd, "room": self.room_usd}
+        return {whose: most for whose, most in given.items() if most is not None}
 
 
 @frozen(eq=False, repr=False)

@@ -57,7 +57,6 @@ from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.cycle import (
-    OVER_LIMIT,
     Cycle,
     OvertakenError,
     PersonaServices,
@@ -342,7 +341,7 @@ class Persona:
             _EVENT_UNDER_WAY.reset(under_way)
             if not ended:
                 with anyio.CancelScope(shield=True):
-                    await attempt(self.services.store.release(item))
+                    await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
 
     async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
         """Do a claimed delivery, evaluation or schedule; return the evaluation.
@@ -502,7 +501,6 @@ class Persona:
             return await self._give_up(event, active, cycle)
         await cycle.recall()
         if active is not None:
-            await cycle.read_limits()
             completed = sum(step.status == "completed" for step in active.plan.steps)
             await cycle.publish(
                 persona_events.PersonaPlanResumed, plan_id=active.id, completed_steps=completed
@@ -589,7 +587,7 @@ class Persona:
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
         speakers = ("", self.settings.name, *policy.peers)
-        of_people = (each.author not in speakers for each in reversed(cycle.transcript))
+        of_people = (each.author not in speakers for each in reversed(cycle.heard))
         decision = should_engage(
             event,
             name=self.settings.name,
@@ -597,12 +595,12 @@ class Persona:
             recent=recent,
             now=self.services.clock.now(),
             peer_turns=len(tuple(takewhile(not_, of_people))),
-            transcript=cycle.transcript,
+            transcript=cycle.heard,
         )
         if decision.engage:
             decision = await cycle.domain.decide(event, cycle.transcript)
         if decision.engage:
-            reached = await cycle.read_limits()
+            reached = await cycle.read_limits() or await cycle.engage()
             if reached:
                 return EngagementDecision(engage=False, reason=reached, refused=True)
         return decision
@@ -651,8 +649,9 @@ class Persona:
         abstained = False
         reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
-            if cycle.is_over_limit:
-                status, reason = "failed", OVER_LIMIT
+            reached = await cycle.read_limits()  # others of the tenant spend at the same time
+            if reached:
+                status, reason = "failed", reached
                 break
             expanded = await expand_large_step(plan, step, cycle)
             if expanded is not None:
@@ -715,12 +714,14 @@ class Persona:
             key = f"{outcome.event_id}#fallback"
             messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
-        end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.cost_usd, is_dead)
+        end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
                 reason = stored.failure().message
-                await try_later(cycle.claim, reason, self.settings.delivery, self.services)
+                await try_later(
+                    cycle.claim, reason, self.settings.delivery, self.services, cycle.unstored_usd
+                )
                 raise OvertakenError
             if not stored.unwrap():
                 raise OvertakenError
@@ -805,9 +806,10 @@ class Persona:
                 evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
             problem = None if isinstance(evaluated, Success) else evaluated.failure()
             if problem is None:  # evaluated, or its plan was deleted
-                await attempt(store.end_work(item, cost_usd=cycle.cost_usd))
+                await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
             else:
-                await try_later(item, problem.message, self.settings.delivery, self.services)
+                reason, policy = problem.message, self.settings.delivery
+                await try_later(item, reason, policy, self.services, cycle.unstored_usd)
             ended = True
             return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
         except OvertakenError:
@@ -816,7 +818,7 @@ class Persona:
         finally:
             if not ended:
                 with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item))
+                    await attempt(store.release(item, cost_usd=cycle.unstored_usd))
 
 
 ROOMS_UNDER_WAY: ContextVar[tuple[Room, ...]] = ContextVar("rooms_under_way", default=())
@@ -902,13 +904,19 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
     await close_group(group, None, None, None)
 
 
-async def try_later(item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices) -> None:
-    """Give an item back after a failed try, or end it as a dead letter after the last."""
+async def try_later(
+    item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices, cost_usd: float = 0.0
+) -> None:
+    """Give an item back after a failed try, or end it as a dead letter after the last.
+
+    Args:
+        cost_usd: of the try, as far as it was not stored.
+    """
     if item.attempts >= policy.tries:
-        await attempt(services.store.end_work(item, "dead", reason=reason))
+        await attempt(services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
         return
     due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-    await attempt(services.store.release(item, due=due, reason=reason))
+    await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
 
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:

@@ -58,6 +58,13 @@ def test_it_limits_itself_within_the_window_alone() -> None:
     assert declined.reason == "The limit of 2 events of this context in 60 seconds is reached."
 
 
+def test_a_clock_that_was_set_back_keeps_nobody_waiting() -> None:
+    tomorrow = NOW + timedelta(days=1)
+    policy = EngagementPolicy(max_events=1, staff=("Eve",))
+    assert decide(policy=policy, recent=[tomorrow], transcript=[spoken("Eve", -24 * 3600)]).engage
+    assert not decide(policy=policy, recent=[NOW + timedelta(seconds=1)]).engage, "another machine's clock"
+
+
 MENTIONS = EngagementPolicy(mentions_only=True, names=("support",))
 
 

@@ -6,18 +6,23 @@ import json
 from pathlib import Path
 from typing import Never
 
+import anyio
 import pytest
 from attrs import evolve
 from returns.future import FutureResult
 
+from reactive_agents import Personas, ReactiveAgents
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.errors import MemoryUnavailable, RateLimited
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
+from reactive_agents.core.persona_events import PersonaStepEnded
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent, EngagementPolicy
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.testing import BlockWords, InMemoryBudget, ScriptedLLM, fail, forever, say
+from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
 from tests.support.personas import EVALUATING, PLANNING, an_event, assessed, persona_bench, planned
 
@@ -105,6 +110,29 @@ async def test_nobody_but_its_own_room_sees_a_message() -> None:
         assert "Rex" not in render_messages(llm.requests[-1].messages)
     await bench.process("What did I say?", "event-2", context="a")
     assert "Rex" in render_messages(llm.requests[-1].messages)
+
+
+@pytest.mark.parametrize(
+    "place",
+    [{"context": "chat/r"}, {"context": "r", "tenant": "acme/chat"}, {"context": "chat/r", "tenant": "b"}],
+)
+async def test_what_the_agent_of_a_domain_remembers_stays_in_its_room(
+    tmp_path: Path, place: dict[str, str]
+) -> None:
+    llm = ScriptedLLM(forever(say("I see.")))
+    chat = ReactiveAgents.create().with_reasoning().with_memory(tmp_path / "agent.db")
+    ada = Personas.create("Ada").with_llm(llm).with_memory(tmp_path / "ada.db").with_domain("chat", chat)
+    async with ada.with_options(reasoning=False, transcript=0).build() as built:
+
+        async def tell(content: str, name: str, **place: str) -> str:
+            event = an_event(content, name, **place)
+            await built.process("chat", event)
+            return render_messages(llm.requests[-1].messages)
+
+        home = {"context": "chat/r", "tenant": "acme"}
+        await tell("Remember that my address is 12 Elm Street.", "e1", **home)
+        for each in (place, home):
+            assert ("12 Elm Street" in await tell("What is my address?", "e2", **each)) == (each is home)
 
 
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
@@ -219,13 +247,74 @@ async def test_limits_of_a_day(limits: DailyLimits, statuses: list[str]) -> None
     assert (await bench.process(name="tomorrow")).status == "completed"
 
 
+@pytest.mark.parametrize("whose", ["tenant", "user"])
+async def test_events_at_the_border_of_a_day_are_counted_once_by_all_processes(
+    tmp_path: Path, whose: str
+) -> None:
+    llm = ScriptedLLM(forever(say("So.", delay=0.01)))
+    limits = DailyLimits(tenant_events=2) if whose == "tenant" else DailyLimits(user_events=2)
+    benches = [
+        persona_bench(
+            llm, reasoning=False, limits=limits, store=SqlitePersonaStore(tmp_path / "ada.db"), id="ada"
+        )
+        for _ in range(2)
+    ]
+    statuses: list[str] = []
+
+    async def send(number: int) -> None:
+        outcome = await benches[number % 2].process(name=f"e{number}", context=f"room-{number}")
+        statuses.append(outcome.status)
+
+    async with anyio.create_task_group() as group:
+        for number in range(6):
+            group.start_soon(send, number)
+    assert sorted(statuses) == ["completed"] * 2 + ["declined"] * 4
+    for bench in benches:
+        await bench.store.aclose()
+
+
+async def test_what_other_rooms_spend_meanwhile_counts_at_the_next_step() -> None:
+    llm = ScriptedLLM(planned("One.", "Two.", when=PLANNING), forever(say("So.", cost_usd=0.01)), assessed())
+    bench = persona_bench(llm, limits=DailyLimits(tenant_usd=1.0))
+    other = an_event(name="other", context="elsewhere")
+    item = (await attempt(bench.store.add_event(bench.persona.room_of("chat", other), other))).unwrap().item
+
+    def spend(event: object) -> None:
+        if isinstance(event, PersonaStepEnded):
+            bench.store.work[item.number] = evolve(bench.store.work[item.number], cost_usd=1.0)
+
+    bench.persona.services.events.subscribe(spend)
+    outcome = await bench.process()
+    assert (outcome.status, outcome.reason) == (
+        "failed",
+        "The limit of 1 US dollars of a tenant and day is reached.",
+    )
+    assert outcome.plan is not None
+    assert [step.status for step in outcome.plan.plan.steps] == ["completed", "skipped"]
+
+
+async def test_evaluations_that_fail_cost_what_they_cost() -> None:
+    wrong = say("No JSON.", when=EVALUATING, cost_usd=0.01)
+    llm = ScriptedLLM(planned("Do it."), say("So.", cost_usd=0.02), forever(wrong))
+    bench = persona_bench(llm, delivery=DeliveryPolicy(tries=1), limits=DailyLimits(room_usd=9.0))
+    outcome = await bench.process()
+    assert outcome.evaluation is None
+    asked = sum(each.purpose == "persona-evaluate" for each in llm.requests)
+    spent = (await attempt(bench.store.spending(bench.persona.settings.id, START, tenant=""))).unwrap()
+    assert spent.cost_usd == pytest.approx(0.02 + 0.01 * asked)
+    assert asked > 0
+
+
 async def test_a_limit_that_is_reached_in_a_plan_ends_it() -> None:
     llm = ScriptedLLM(
         planned("One.", "Two.", "Three.", when=PLANNING), forever(say("So.", cost_usd=0.02)), assessed()
     )
     bench = persona_bench(llm, limits=DailyLimits(room_usd=0.03))
     outcome = await bench.process()
-    assert (outcome.status, outcome.reason) == ("failed", "The limit of US dollars of the day is reached.")
+    assert (outcome.status, outcome.reason) == (
+        "failed",
+        "The limit of 0.03 US dollars of a room and day is reached.",
+    )
     assert outcome.plan is not None
     assert [step.status for step in outcome.plan.plan.steps] == ["completed", "completed", "skipped"]
 

@@ -17,14 +17,19 @@ from tests.support.personas import an_event, persona_bench
 pytestmark = pytest.mark.anyio
 
 
-@pytest.mark.parametrize(("turns", "said"), [(0, 2), (1, 2), (2, 3), (3, 4)])
-async def test_two_personas_in_a_room_fall_silent_until_a_person_speaks(turns: int, said: int) -> None:
+@pytest.mark.parametrize(
+    ("turns", "said", "transcript"), [(0, 2, 50), (1, 2, 50), (2, 3, 50), (3, 4, 50), (2, 3, 0), (60, 42, 1)]
+)
+async def test_two_personas_in_a_room_fall_silent_until_a_person_speaks(
+    turns: int, said: int, transcript: int
+) -> None:
     benches = {
         name: persona_bench(
             ScriptedLLM(forever(say(f"{name} says so."))),
             id=name,
             name=name,
             reasoning=False,
+            transcript=transcript,
             engagement=EngagementPolicy(peers=("Ada", "Eve"), max_peer_turns=turns, max_events=1_000),
         )
         for name in ("Ada", "Eve")

@@ -90,14 +90,21 @@ class SqlitePersonaStore:
 
     @effect
     async def save_plan(
-        self, plan: personas.PersonaPlan, claim: queue.WorkItem | None = None, *, progress: bool = True
+        self,
+        plan: personas.PersonaPlan,
+        claim: queue.WorkItem | None = None,
+        *,
+        progress: bool = True,
+        cost_usd: float = 0.0,
     ) -> Result[bool, MemoryErrors]:
         """Store the plan under its id, unless the claim was lost.
 
         Fails with ``MemoryUnavailable``.
         """
         clean = self._records.redacted(plan)
-        work = partial(_save_plan, plan=clean, claim=claim, progress=progress, now=self._now)
+        work = partial(
+            _save_plan, plan=clean, claim=claim, progress=progress, cost_usd=cost_usd, now=self._now
+        )
         return await self._database.write("save_plan", work, of=_part(plan.room))
 
     @effect
@@ -386,6 +393,18 @@ class SqlitePersonaStore:
         )
 
     @effect
+    async def engage(
+        self, claim: queue.WorkItem, limits: personas.DailyLimits, since: datetime
+    ) -> Result[str, MemoryErrors]:
+        """Count an event among those of a day, unless there are too many.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        work = partial(_engage, claim=claim, limits=limits, since=microseconds(since), now=self._now)
+        room = claim.room
+        return await self._database.write("engage", work, of=f"limits {room.persona_id}\x1f{room.tenant}")
+
+    @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
         """Store the end of an event with all that follows, in one transaction.
 
@@ -419,7 +438,7 @@ class SqlitePersonaStore:
 
     @effect
     async def release(
-        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = ""
+        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Result[bool, MemoryErrors]:
         """Give an item back; without a reason it was not tried.
 
@@ -430,11 +449,13 @@ class SqlitePersonaStore:
         return await self._changed(
             "release",
             claim,
-            f"due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, {_LET_GO}",
+            "due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, "
+            f"cost_usd = cost_usd + ?, {_LET_GO}",
             0 if due is None else microseconds(due) + self._database.skew_us,
             without_surrogates(self._records.redacted(reason)),
             untried,
             untried,
+            cost_usd,
         )
 
     async def _changed(
@@ -595,12 +616,13 @@ def _save_plan(
     now: Now,
     claim: queue.WorkItem | None = None,
     progress: bool = True,
+    cost_usd: float = 0.0,
 ) -> bool:
     if claim is not None:
         changed = file.execute(
             "UPDATE persona_work SET attempts = CASE WHEN ? THEN 1 ELSE attempts END, plan_id = ?, "
-            "updated_at = ? WHERE number = ? AND holder = ?",
-            (progress, plan.id, now(), claim.number, claim.holder),
+            "cost_usd = cost_usd + ?, updated_at = ? WHERE number = ? AND holder = ?",
+            (progress, plan.id, cost_usd, now(), claim.number, claim.holder),
         )
         if not changed.rowcount:
             return False
@@ -853,7 +875,7 @@ def _item(row: Sequence[Any]) -> queue.WorkItem:
         reason=reason,
         message=message,
         message_kind=message_kind,
-        plan_id=None if plan_id is None else PlanId(plan_id),
+        plan_id=PlanId(plan_id) if plan_id else None,
         task_id=None if task_id is None else TaskId(task_id),
         outcome=None if outcome is None else decoded(outcome, personas.PersonaOutcome),
         message_id=message_id,
@@ -934,6 +956,37 @@ def _transcript(
         said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
         said += answers.get(item.event.id, ())
     return tuple(said[-limit:]) if limit else ()
+
+
+def _engage(
+    file: Transaction, *, claim: queue.WorkItem, limits: personas.DailyLimits, since: int, now: Now
+) -> str:
+    """Mark an event by a plan, which it need not have yet, so that others count it."""
+    room = claim.room
+    for whose, most in limits.of_events.items():
+        conditions, values = _chosen(
+            {
+                "persona_id = ?": room.persona_id,
+                "tenant = ?": room.tenant,
+                '"user" = ?': claim.event.user_id if whose == "user" else None,
+                "domain = ?": room.domain if whose == "room" else None,
+                "context_id = ?": room.context_id if whose == "room" else None,
+                "updated_at >= ?": since,
+                "number != ?": claim.number,
+            }
+        )
+        (count,) = file.execute(
+            f"SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL AND {conditions}",
+            values,
+        ).fetchone()
+        if count >= most:
+            return whose
+    file.execute(
+        "UPDATE persona_work SET plan_id = coalesce(plan_id, ''), updated_at = ? "
+        "WHERE number = ? AND holder = ?",
+        (now(), claim.number, claim.holder),
+    )
+    return ""
 
 
 def _spending(

@@ -21,7 +21,15 @@ from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded
 from reactive_agents.core.persona_queue import EventEnd, NewMessage, WorkFilter, WorkItem, WorkKind
-from reactive_agents.core.personas import THOUGHTS_KEPT, PersonaOutcome, Room, SelfState, Thought, ThoughtId
+from reactive_agents.core.personas import (
+    THOUGHTS_KEPT,
+    DailyLimits,
+    PersonaOutcome,
+    Room,
+    SelfState,
+    Thought,
+    ThoughtId,
+)
 from reactive_agents.effects import attempt
 from reactive_agents.ports import PersonaStore
 from reactive_agents.testing import InMemoryPersonaStore
@@ -301,6 +309,39 @@ async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: P
     earlier = (await attempt(store.transcript(room, before=item.number + 1, limit=1))).unwrap()
     assert [each.content for each in earlier] == ["So."]
     assert await claimed(store, "delivery") is None, "somebody else delivered it"
+
+
+async def test_an_event_has_a_place_among_those_of_the_day_once(store: PersonaStore) -> None:
+    for name, context, user in (("e1", "a", "bob"), ("e2", "b", "bob"), ("e3", "c", "eve")):
+        await add(store, name, context, user=user)
+    items = [item for item in [await claimed(store) for _ in range(3)] if item is not None]
+
+    async def engaged(limits: DailyLimits, since: datetime = START) -> list[str]:
+        return [(await attempt(store.engage(each, limits, since))).unwrap() for each in items]
+
+    assert await engaged(DailyLimits(user_events=1)) == ["", "user", ""]
+    assert await engaged(DailyLimits(tenant_events=2)) == ["", "tenant", ""], "it had its place"
+    assert await engaged(DailyLimits(room_events=1)) == ["", "", ""]
+    assert await engaged(DailyLimits(tenant_events=3, user_events=1)) == ["user", "user", ""]
+    assert await engaged(DailyLimits(tenant_events=1), datetime.now(UTC) + timedelta(days=1)) == ["", "", ""]
+    spent = (await attempt(store.spending(ADA, START, tenant="", user="bob"))).unwrap()
+    assert (spent.events, spent.cost_usd) == (2, 0)
+
+
+async def test_what_an_event_costs_is_counted_while_it_is_under_way(store: PersonaStore) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    plan = a_persona_plan(event=item.event)
+    for _ in range(2):
+        assert (await attempt(store.save_plan(plan, item, cost_usd=0.25))).unwrap()
+    assert (await attempt(store.spending(ADA, START, tenant=""))).unwrap().cost_usd == 0.5
+    assert (await attempt(store.release(item, reason="It failed.", cost_usd=0.25))).unwrap()
+    again = await claimed(store)
+    assert again is not None
+    outcome = PersonaOutcome(item.event.id, "completed", "Done.", answer="So.")
+    assert (await attempt(store.end_event(again, EventEnd(outcome, cost_usd=0.25)))).unwrap()
+    assert (await attempt(store.spending(ADA, START, tenant=""))).unwrap().cost_usd == 1.0
 
 
 async def test_half_of_a_character_in_an_answer_keeps_nobody_from_it(store: PersonaStore) -> None:
