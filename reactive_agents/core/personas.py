@@ -38,6 +38,10 @@ LearningSharing: TypeAlias = Literal["general", "reviewed", "room"]
 that a person has approved; ``room``: none."""
 
 _fraction = and_(ge(0.0), le(1.0))
+LONGEST_CONTENT = 1_000_000
+"""Maximum characters of an event; channels take less."""
+LONGEST_NAME = 500
+"""Maximum characters of an id or name in an event."""
 _NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What no name has: characters that break a line or command a terminal, and halves of characters."""
 
@@ -85,14 +89,17 @@ class DomainEvent(Value):
 
     @property
     def problem(self) -> InvalidEvent | None:
-        """The first field that is blank, or that is a name and has no name's characters, if any."""
+        """The first field that is blank or too long, or a name without a name's characters, if any."""
         names = {"id": self.id, "context_id": self.context_id, "author": self.author}
         for name, text in {"content": self.content, **names}.items():
             if not text.strip():
                 return InvalidEvent(name, self.id)
+        if len(self.content) > LONGEST_CONTENT:
+            return InvalidEvent("content", self.id, f"at most {LONGEST_CONTENT:,} characters")
         for name, text in {**names, "user": self.user, "tenant": self.tenant}.items():
-            if _NO_NAME.search(text) is not None:
-                return InvalidEvent(name, self.id, "a name without control characters")
+            if len(text) > LONGEST_NAME or _NO_NAME.search(text) is not None:
+                expected = f"a name of at most {LONGEST_NAME} characters, none of them a control character"
+                return InvalidEvent(name, self.id, expected)
         return None
 
 

@@ -171,6 +171,28 @@ class Persona:
             self._taken.pop((room, event.id), None)
 
     @effect
+    async def settle_event(
+        self, domain: Domain, event: DomainEvent
+    ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
+        """Process one event, or wait for the process that does.
+
+        Fails as :meth:`process_event` does.
+        """
+        while True:
+            processed = await attempt(self.process_event(domain, event))
+            if isinstance(processed, Failure) or processed.unwrap().status != "declined":
+                return processed
+            room = self.room_of(domain, event)
+            chosen = WorkFilter(room.persona_id, ("event",), **_place_of(room), event_id=event.id, limit=1)
+            found = await attempt(self.services.store.find_work(chosen))
+            item = next(iter(found.value_or(())), None)
+            if item is None or (item.outcome is None and not item.is_open):
+                return processed
+            if item.outcome is not None:
+                return Success(item.outcome)
+            await anyio.sleep(_POLL_S)
+
+    @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
         """Do all work that is left of earlier processes: events, messages and evaluations.
 
@@ -325,8 +347,7 @@ class Persona:
         domain = self.domains[item.room.domain]
         cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
         ended = False
-        rooms = ROOMS_UNDER_WAY.set((*ROOMS_UNDER_WAY.get(), item.room))
-        under_way = _EVENT_UNDER_WAY.set((self, item.room, item.event))
+        under_way = EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1
         try:
             outcome = await self._run_cycle(event or item.event, cycle)
@@ -337,8 +358,7 @@ class Persona:
             return None
         finally:
             self._under_way -= 1
-            ROOMS_UNDER_WAY.reset(rooms)
-            _EVENT_UNDER_WAY.reset(under_way)
+            EVENT_UNDER_WAY.reset(under_way)
             if not ended:
                 with anyio.CancelScope(shield=True):
                     await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
@@ -598,7 +618,8 @@ class Persona:
             transcript=cycle.heard,
         )
         if decision.engage:
-            decision = await cycle.domain.decide(event, cycle.transcript)
+            with anyio.fail_after(self.settings.timeouts.step_s):
+                decision = await cycle.domain.decide(event, cycle.transcript)
         if decision.engage:
             reached = await cycle.read_limits() or await cycle.engage()
             if reached:
@@ -821,12 +842,10 @@ class Persona:
                     await attempt(store.release(item, cost_usd=cycle.unstored_usd))
 
 
-ROOMS_UNDER_WAY: ContextVar[tuple[Room, ...]] = ContextVar("rooms_under_way", default=())
-"""The rooms in which personas process an event now, each for the one before it."""
-
-_EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
+EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
     "event_under_way", default=None
 )
+"""The event that a persona processes now, with its room."""
 
 
 async def remind(at: str, text: str) -> str:
@@ -836,7 +855,7 @@ async def remind(at: str, text: str) -> str:
         at: date and time with its offset, such as 2026-01-31T09:00:00+01:00.
         text: what is to be done or said then, complete in itself.
     """
-    under_way = _EVENT_UNDER_WAY.get()
+    under_way = EVENT_UNDER_WAY.get()
     if under_way is None:
         raise RuntimeError("There is no conversation to come back to.")
     persona, room, event = under_way
@@ -924,14 +943,11 @@ def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
 
 
 def _filter_of(item: WorkItem) -> dict[str, Any]:
-    room = item.room
-    return {
-        "persona_id": room.persona_id,
-        "tenant": room.tenant,
-        "domain": room.domain,
-        "context_id": room.context_id,
-        "event_id": item.event.id,
-    }
+    return {"persona_id": item.room.persona_id, **_place_of(item.room), "event_id": item.event.id}
+
+
+def _place_of(room: Room) -> dict[str, Any]:
+    return {"tenant": room.tenant, "domain": room.domain, "context_id": room.context_id}
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 from attrs import evolve
 
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.persona_queue import Utterance
-from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy
+from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy, PersonaTimeouts
 from reactive_agents.effects import attempt
 from reactive_agents.persona import should_engage
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -124,8 +125,8 @@ def test_it_is_silent_while_the_staff_has_taken_over() -> None:
 # --- rules of a domain --------------------------------------------------------------------------------------
 
 
-def bench_with(engage: Any) -> PersonaBench:
-    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
+def bench_with(engage: Any, **settings: Any) -> PersonaBench:
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False, **settings)
     domain = bench.persona.domains["chat"]
     bench.persona.domains["chat"] = evolve(domain, engage=engage)
     return bench
@@ -158,6 +159,16 @@ async def test_a_rule_that_raises_fails_the_event_alone() -> None:
     outcome = await bench_with(rule).process()
     assert (outcome.status, outcome.plan) == ("failed", None)
     assert outcome.reason == "Whether to engage could not be decided: LookupError: no such customer"
+
+
+@pytest.mark.anyio
+async def test_a_rule_that_hangs_fails_the_event_after_the_time_of_a_step() -> None:
+    async def rule(event: DomainEvent, transcript: object) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    bench = bench_with(rule, timeouts=PersonaTimeouts(step_s=0.001))
+    assert (await bench.process()).reason == "Whether to engage could not be decided: TimeoutError: "
 
 
 @pytest.mark.anyio

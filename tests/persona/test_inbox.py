@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
 
 from reactive_agents.core.errors import InboxFull, InvalidEvent, UnknownDomain
 from reactive_agents.core.persona_events import PersonaEventDropped, PersonaStepStarted
-from reactive_agents.core.personas import InboxConfig, PersonaOutcome
+from reactive_agents.core.persona_queue import WorkFilter
+from reactive_agents.core.personas import DeliveryPolicy, InboxConfig, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -109,6 +111,26 @@ async def test_a_context_that_lost_its_last_event_takes_new_ones() -> None:
         (await attempt(inbox.submit("chat", an_event(name="e1", context="b")))).unwrap()
         (await attempt(inbox.submit("chat", an_event(name="e2", context="a")))).unwrap()
     assert [outcome.event_id for outcome in outcomes] == ["e2"]
+
+
+async def test_an_outcome_that_is_not_taken_in_time_holds_up_no_other_room() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(
+        llm, reasoning=False, inbox=InboxConfig(max_contexts=1), delivery=DeliveryPolicy(tries=1)
+    )
+    taken: list[str] = []
+
+    async def take(outcome: PersonaOutcome) -> None:
+        if outcome.event_id == "e0":
+            await anyio.sleep_forever()
+        taken.append(outcome.event_id)
+
+    async with PersonaInbox(bench.persona, take) as inbox:
+        for number, context in enumerate("ab"):
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=context)))).unwrap()
+    assert taken == ["e1"]
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert (dead.key, dead.reason) == ("e0", "The outcome was not taken: TimeoutError: ")
 
 
 async def test_what_cannot_be_put_in_is_refused() -> None:

@@ -13,7 +13,7 @@ from returns.future import FutureResult
 
 from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
-from reactive_agents.core.errors import MemoryUnavailable, RateLimited
+from reactive_agents.core.errors import InvalidEvent, MemoryUnavailable, RateLimited
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
@@ -140,6 +140,24 @@ async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
     for place in ({"context": "a"}, {"context": "b"}, {"context": "a", "tenant": "acme"}):
         assert (await bench.process(**place)).status == "completed"
         assert (await bench.process(**place)).status == "declined"
+
+
+async def test_of_a_long_message_a_plan_is_shown_the_beginning_and_the_end() -> None:
+    message = f"Sum this up: {'word ' * 4_000}. And then?"
+    llm = ScriptedLLM(
+        planned("Sum it up.", when=PLANNING), say("So."), assessed("Be short.", when=EVALUATING)
+    )
+    bench = persona_bench(llm)
+    assert (await bench.process(message)).evaluation is not None
+    (text,) = shown(llm, "persona-plan")
+    assert "word word" in text
+    assert "And then?" in text
+    assert message not in text
+    for purpose in ("think", "persona-evaluate"):  # once: an evaluation has it among the earlier messages
+        assert [each.count(message) for each in shown(llm, purpose)] == [1]
+    bench = persona_bench(ScriptedLLM(forever(say("So."))))
+    refused = await attempt(bench.persona.process_event("chat", an_event("x" * 1_000_001)))
+    assert refused.failure() == InvalidEvent("content", "event-1", "at most 1,000,000 characters")
 
 
 async def test_the_transcript_is_bounded() -> None:

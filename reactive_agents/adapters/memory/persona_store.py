@@ -976,7 +976,8 @@ def _engage(
             }
         )
         (count,) = file.execute(
-            f"SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL AND {conditions}",
+            "SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL "
+            f"AND {conditions}",
             values,
         ).fetchone()
         if count >= most:
