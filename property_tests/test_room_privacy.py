@@ -125,7 +125,7 @@ def test_no_prompt_of_a_room_has_what_another_one_said(
             own = owner.setdefault(secret, (room, tenant)) == (room, tenant)
             llm.said, llm.prompts = f"{text} {secret}" if own else text, []
             place = {"context": f"room-{room}", "tenant": f"t{tenant}"}
-            author = secret if named and own else "Bob"
+            author = secret if named and own else "Guest"
             await bench.process(llm.said, f"e{number}", author=author, **place)
             others = [each.casefold() for each, whose in owner.items() if whose != (room, tenant)]
             assert [each for each in others for prompt in llm.prompts if each in prompt] == []

@@ -41,6 +41,8 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
+_CLOCK_TOLERANCE_US = 1_000_000
+"""Microseconds by which the clock may go back without having been set."""
 CRASH_PAUSE_S = 1.0
 """Seconds before work is begun again at which two processes ended; each later time four times as long."""
 
@@ -777,7 +779,8 @@ def _claim(
         free_at = due
         if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
             free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
-        if free_at > at:
+        was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
+        if free_at > at and not was_set_back:  # by another clock no pause can be measured
             continue
         tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
         row = file.execute(

@@ -17,6 +17,7 @@ from property_tests.test_persona_learning import a_learning
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.sqlite import migrate
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded
@@ -218,6 +219,31 @@ async def test_what_was_given_back_is_tried_again_when_it_is_due(store: PersonaS
     again = await claimed(store)
     assert again is not None
     assert (again.attempts, again.reason) == (1, "It failed.")
+
+
+async def test_a_clock_that_is_set_back_makes_no_try_wait_for_it(tmp_path: Path) -> None:
+    clock = SettableClock()
+    store = SqlitePersonaStore(tmp_path / "memory.db", clock=clock)
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    due = clock.time + timedelta(seconds=8)
+    assert (await attempt(store.release(item, due=due, reason="It failed."))).unwrap()
+    clock.time -= timedelta(seconds=0.5)
+    assert await claimed(store) is None, "clocks are corrected by fractions of a second"
+    clock.time -= timedelta(days=1)
+    assert await claimed(store) is not None
+    await store.aclose()
+
+
+class SettableClock(SystemClock):
+    """A clock that a test sets."""
+
+    time = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        """Return the time that was set."""
+        return self.time
 
 
 async def test_schedules_come_due_whatever_else_waits_in_the_room(store: PersonaStore) -> None:
