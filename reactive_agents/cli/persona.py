@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from typing import Annotated, TextIO, cast, get_args
 
@@ -177,14 +178,15 @@ def run(
         def stop() -> None:
             inbox.drain()
             reading.cancel()
+            typer.echo(f"Ended by SIGTERM; lines after line {number} are to be sent again.", err=True)
 
         with end_on_sigterm_after(lambda: schedule(stop)):
             async with inbox:
                 with reading:
                     async with lines_of(sys.stdin) as lines:
                         async for text in lines:
-                            number += 1
                             problem = await take(text, agent, inbox) if text.strip() else ""
+                            number += 1
                             if problem:
                                 rejected += 1
                                 typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
@@ -334,5 +336,5 @@ def _read(source: TextIO, portal: BlockingPortal, send: MemoryObjectSendStream[s
         for line in source:
             portal.call(send.send, line)
         portal.call(send.aclose)
-    except (RuntimeError, anyio.BrokenResourceError):  # the receiver is closed
+    except (RuntimeError, CancelledError, anyio.BrokenResourceError):  # the receiver is closed
         send.close()
