@@ -22,7 +22,7 @@ from reactive_agents.adapters.system import end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
-from reactive_agents.cli.persona_work import forget, inbox, outbox, plans, schedules
+from reactive_agents.cli.persona_work import evaluations, forget, inbox, outbox, plans, schedules
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import (
     DecodeError,
@@ -44,7 +44,13 @@ from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.explanation import explain_event
 
 persona = output.command_group("Send events to a persona, and see to its work.", no_args_is_help=True)
-for _name, _commands in (("inbox", inbox), ("outbox", outbox), ("schedules", schedules), ("plans", plans)):
+for _name, _commands in {
+    "inbox": inbox,
+    "outbox": outbox,
+    "evaluations": evaluations,
+    "schedules": schedules,
+    "plans": plans,
+}.items():
     persona.add_typer(_commands, name=_name)
 persona.command()(forget)
 
