@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
+from reactive_agents.core.conversation import LONGEST_NAME
 from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -40,8 +41,6 @@ that a person has approved; ``room``: none."""
 _fraction = and_(ge(0.0), le(1.0))
 LONGEST_CONTENT = 1_000_000
 """Maximum characters of an event; channels take less."""
-LONGEST_NAME = 500
-"""Maximum characters of an id or name in an event."""
 _NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 """What no name has: characters that break a line or command a terminal, and halves of characters."""
 
