@@ -17,6 +17,7 @@ from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.core.config import ContextProfileOverrides
 from reactive_agents.core.errors import InvalidEvent, MemoryUnavailable, RateLimited
+from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
@@ -24,7 +25,17 @@ from reactive_agents.core.persona_events import PersonaStepEnded
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent, EngagementPolicy
 from reactive_agents.effects import Effect, attempt
-from reactive_agents.testing import BlockWords, InMemoryBudget, ScriptedLLM, fail, forever, say
+from reactive_agents.ports import LLM
+from reactive_agents.testing import (
+    BlockWords,
+    FakeTools,
+    InMemoryBudget,
+    ScriptedLLM,
+    call,
+    fail,
+    forever,
+    say,
+)
 from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
 from tests.support.personas import EVALUATING, PLANNING, an_event, assessed, persona_bench, planned
@@ -172,6 +183,36 @@ async def test_what_the_agent_of_a_domain_remembers_stays_in_its_room(
             assert ("12 Elm Street" in await tell("What is my address?", "e2", **each)) == (each is home)
 
 
+@pytest.mark.parametrize("place", [{"context": "b"}, {"context": "a", "tenant": "acme"}], ids=str)
+async def test_a_plan_of_another_room_is_not_reused(place: dict[str, str]) -> None:
+    private = planned("Answer.", when=PLANNING, goal="It is known.", risks=("Rexalot is ill.",))
+    llm = ScriptedLLM(
+        private, forever(planned("Answer.", when=PLANNING)), forever(say("So.", when="Answer."))
+    )
+    bench = persona_bench(llm, evaluation="off")
+    await bench.process("What is React?", "event-1", context="a")
+    outcome = await bench.process("What is React?", "event-2", **place)
+    assert outcome.plan is not None
+    assert (outcome.plan.source, outcome.plan.risks) == ("model", ())
+    outcome = await bench.process("What is React?", "event-3", context="a")
+    assert outcome.plan is not None
+    assert outcome.plan.source == "reused"
+
+
+async def test_a_lesson_that_leaves_its_room_leaves_a_personal_goal_behind() -> None:
+    llm = ScriptedLLM(
+        forever(planned("Answer.", when=PLANNING, goal="The cat of Rexalot is well.")),
+        forever(assessed("Boil the kettle.", when=EVALUATING)),
+        forever(say("So.")),
+    )
+    bench = persona_bench(llm)
+    await bench.process("Boil the kettle.", "event-0", context="elsewhere")
+    bench.store.learnings.clear()
+    await bench.process("Rexalot says: boil the kettle.", "event-1", context="home")
+    (learning,) = bench.store.learnings.values()
+    assert (learning.pattern, learning.room, learning.context) == ("Boil the kettle.", None, "")
+
+
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     for place in ({"context": "a"}, {"context": "b"}, {"context": "a", "tenant": "acme"}):
@@ -250,6 +291,19 @@ async def test_the_name_of_an_author_is_checked_like_what_they_say() -> None:
     await bench.process("And now?", "event-2")
     assert len(llm.requests) == 1
     assert "bomb" not in render_messages(llm.requests[0].messages)
+
+
+async def test_a_guardrail_that_raises_blocks() -> None:
+    class Broken(BlockWords):
+        def check(self, text: str, stage: GuardrailStage, llm: LLM) -> Effect[GuardrailReport, Never]:
+            raise LookupError("no such list")
+
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, services={"guardrail": Broken("bomb")}, reasoning=False)
+    outcome = await bench.process()
+    assert outcome.status == "declined"
+    assert "no such list" in outcome.reason
+    assert llm.requests == []
 
 
 async def test_a_plan_and_a_lesson_that_a_guardrail_blocks_are_not_used() -> None:
@@ -346,6 +400,17 @@ async def test_what_other_rooms_spend_meanwhile_counts_at_the_next_step() -> Non
     )
     assert outcome.plan is not None
     assert [step.status for step in outcome.plan.plan.steps] == ["completed", "skipped"]
+
+
+async def test_a_limit_that_is_reached_ends_adaptation_and_evaluation_too() -> None:
+    limited = fail(RateLimited("Too many requests.", "m"))
+    asks = evolve(call("search", query="React"), cost_usd=0.02)
+    llm = ScriptedLLM(planned("Search.", when=PLANNING), asks, forever(limited))
+    tools = FakeTools({"search": "nothing"})
+    bench = persona_bench(llm, tools=tools, limits=DailyLimits(room_usd=0.01))
+    outcome = await bench.process()
+    assert (outcome.status, outcome.evaluation) == ("failed", None)
+    assert [each.purpose for each in llm.requests] == ["persona-plan", "think"], "a step has what is left"
 
 
 async def test_evaluations_that_fail_cost_what_they_cost() -> None:
