@@ -479,6 +479,26 @@ async def test_a_message_is_tried_again_under_one_key_and_before_later_ones() ->
     assert len({key for _, key in tries}) == 2
 
 
+async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_the_last() -> None:
+    async def post(event: DomainEvent, text: str, key: str) -> None:
+        raise ConnectionError("the room is closed")
+
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), deliver=post, reasoning=False)
+    event, pauses = an_event(), list[int]()
+    room = bench.persona.room_of("chat", event)
+    (await attempt(bench.store.add_event(room, event))).unwrap()
+    item = (await bench.persona.claim("event")).unwrap()
+    assert item is not None
+    await bench.persona.work_event(item)
+    while (message := (await bench.persona.claim("delivery")).unwrap()) is not None:
+        await bench.persona.work_item(message)
+        left = bench.store.work[message.number]
+        if left.due is not None and left.is_open:
+            pauses.append(round((left.due - bench.clock.now()).total_seconds()))
+            bench.clock.advance(pauses[-1])
+    assert (pauses, left.status, left.attempts) == ([2, 8], "dead", 3)
+
+
 async def test_an_event_at_which_processes_end_is_given_up() -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     event = an_event()
