@@ -354,6 +354,27 @@ async def test_an_event_has_a_place_among_those_of_the_day_once(store: PersonaSt
     assert (spent.events, spent.cost_usd) == (2, 0)
 
 
+async def test_tries_are_counted_since_the_last_progress(store: PersonaStore) -> None:
+    await add(store, "e1")
+    for number in range(4):
+        item = await claimed(store)
+        assert item is not None
+        assert (await attempt(store.begin_task(item, TaskId("task")))).unwrap()
+        if number < 3:
+            assert (await attempt(store.release(item, reason="It failed."))).unwrap()
+    assert item is not None
+
+    async def tries() -> int:
+        (found,) = (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
+        return found.attempts
+
+    plan = a_persona_plan(event=item.event)
+    assert (await attempt(store.save_plan(plan, item, progress=False))).unwrap()
+    assert await tries() == 4
+    assert (await attempt(store.save_plan(plan, item))).unwrap()
+    assert await tries() == 1
+
+
 async def test_what_an_event_costs_is_counted_while_it_is_under_way(store: PersonaStore) -> None:
     await add(store, "e1")
     item = await claimed(store)
