@@ -597,12 +597,13 @@ class Persona:
                 return
 
     async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
-        policy, room = self.settings.engagement, cycle.room
+        policy, room, now = self.settings.engagement, cycle.room, self.services.clock.now()
         listed = self.services.store.list_plans(
             room.persona_id,
             domain=room.domain,
             context_id=room.context_id,
             tenant=room.tenant,
+            since=now - timedelta(seconds=policy.window_s),
             limit=policy.max_events,
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
@@ -613,7 +614,7 @@ class Persona:
             name=self.settings.name,
             policy=policy,
             recent=recent,
-            now=self.services.clock.now(),
+            now=now,
             peer_turns=len(tuple(takewhile(not_, of_people))),
             transcript=cycle.heard,
         )

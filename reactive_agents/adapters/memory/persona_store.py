@@ -41,6 +41,8 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
+LONGEST_COMPARED = 20_000
+"""Characters of an event of another room, beyond which its words are not read to judge a lesson."""
 _CLOCK_TOLERANCE_US = 1_000_000
 """Microseconds by which the clock may go back without having been set."""
 CRASH_PAUSE_S = 1.0
@@ -228,8 +230,9 @@ class SqlitePersonaStore:
             lambda event: decoded(event, personas.DomainEvent).content,
             "SELECT event FROM persona_work WHERE kind = 'event'"
             " AND persona_id = ? AND tenant = ? AND NOT (domain = ? AND context_id = ?)"
-            " ORDER BY number DESC LIMIT ?",
+            " AND length(event) <= ? ORDER BY number DESC LIMIT ?",
             *_place(room),
+            LONGEST_COMPARED,
             limit,
         )
 

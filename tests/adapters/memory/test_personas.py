@@ -375,6 +375,16 @@ async def test_tries_are_counted_since_the_last_progress(store: PersonaStore) ->
     assert await tries() == 1
 
 
+async def test_the_texts_of_other_rooms_are_those_of_the_tenant_and_few(store: PersonaStore) -> None:
+    for name, context, tenant in (("e1", "general", ""), ("e2", "b", ""), ("e3", "c", ""), ("e4", "d", "x")):
+        await add(store, name, context, tenant=tenant, content=name)
+    assert (await attempt(store.texts_of_other_rooms(GENERAL))).unwrap() == ("e3", "e2")
+    assert (await attempt(store.texts_of_other_rooms(GENERAL, 1))).unwrap() == ("e3",)
+    if isinstance(store, SqlitePersonaStore):  # hundreds of them are read at once
+        await add(store, "e5", "e", content="word " * 5_000)
+        assert (await attempt(store.texts_of_other_rooms(GENERAL))).unwrap() == ("e3", "e2")
+
+
 async def test_what_an_event_costs_is_counted_while_it_is_under_way(store: PersonaStore) -> None:
     await add(store, "e1")
     item = await claimed(store)
