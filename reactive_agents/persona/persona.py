@@ -686,9 +686,7 @@ class Persona:
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
             if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
-                status, reason = "failed", adjustment.reasoning
-                if is_abstention(outcome):
-                    abstained, reason = True, f"{reason} {outcome.error.message if outcome.error else ''}"
+                status, reason, abstained = "failed", adjustment.reasoning, is_abstention(outcome)
                 plan = end_plan(plan, status, services.clock.now())
             await cycle.save(plan)
             await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=outcome)

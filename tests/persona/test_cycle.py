@@ -242,7 +242,10 @@ async def test_the_fourth_failure_ends_the_plan() -> None:
     bench = persona_bench(llm, deliver=post)
     outcome = await bench.process()
     assert outcome.status == "failed"
-    assert outcome.reason == "Step s4 (Way 3.) failed (rate_limit) after 3 new plans; aborting."
+    assert outcome.reason == (
+        "Step s4 (Way 3.) failed (rate_limit) after 3 new plans; aborting. "
+        "The model call (think, iteration 0) failed: Too many requests."
+    )
     assert outcome.plan is not None
     assert (outcome.plan.attempts, outcome.plan.plan.status) == (3, "failed")
     assert [each.action for each in bench.recorder.of(PersonaPlanAdjusted)] == [*["REPLAN"] * 3, "ABORT"]
