@@ -255,12 +255,12 @@ class Cycle:
             UnreadableError: the store failed.
         """
         outcome = await attempt(pending)
-        if isinstance(outcome, Success):
-            return outcome.unwrap()
-        self._publish_failure("recall", outcome.failure())
-        if self.claim is not None:
-            raise UnreadableError(outcome.failure().message)
-        return default
+        if isinstance(outcome, Failure):
+            self._publish_failure("recall", outcome.failure())
+            if self.claim is not None:
+                raise UnreadableError(outcome.failure().message)
+            return default
+        return outcome.unwrap()
 
     async def fail_stage(self, stage: PersonaStage, error: errors.PersonaErrors) -> None:
         """Publish the failure of a stage and record it.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -236,6 +239,35 @@ async def test_a_clock_that_is_set_back_makes_no_try_wait_for_it(tmp_path: Path)
     await store.aclose()
 
 
+async def test_work_of_a_process_that_is_gone_or_silent_is_taken_over(tmp_path: Path) -> None:
+    clock = SettableClock()
+    store = SqlitePersonaStore(tmp_path / "memory.db", clock=clock)
+    await add(store, "e1")
+
+    def held(by: str, seconds: float, attempts: int) -> None:
+        until = int((clock.time.timestamp() + seconds) * 1e6)
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+            values = (by, until, int(clock.time.timestamp() * 1e6), attempts)
+            file.execute(
+                "UPDATE persona_work SET holder = ?, lease_until = ?, updated_at = ?, attempts = ?", values
+            )
+
+    elsewhere = "h elsewhere 1 1"
+    held(elsewhere, 10, 1)
+    assert await claimed(store) is None
+    held(elsewhere, -1, 1)
+    assert await claimed(store) is not None, "another machine that renews nothing"
+    python = "from reactive_agents.adapters.leases import new_holder; print(new_holder())"
+    gone = subprocess.run([sys.executable, "-c", python], check=True, capture_output=True, text=True)
+    held(gone.stdout.strip(), 10, 1)
+    assert await claimed(store) is not None, "a process of this machine that ended"
+    held(gone.stdout.strip(), 10, 2)
+    assert await claimed(store) is None, "two processes ended at it: the next one waits a second"
+    clock.time += timedelta(seconds=1)
+    assert await claimed(store) is not None
+    await store.aclose()
+
+
 class SettableClock(SystemClock):
     """A clock that a test sets."""
 
@@ -352,6 +384,7 @@ async def test_an_event_has_a_place_among_those_of_the_day_once(store: PersonaSt
     assert await engaged(DailyLimits(tenant_events=1), datetime.now(UTC) + timedelta(days=1)) == ["", "", ""]
     spent = (await attempt(store.spending(ADA, START, tenant="", user="bob"))).unwrap()
     assert (spent.events, spent.cost_usd) == (2, 0)
+    assert (await attempt(store.spending(ADA, START, tenant="acme", user="bob"))).unwrap().events == 0
 
 
 async def test_tries_are_counted_since_the_last_progress(store: PersonaStore) -> None:
