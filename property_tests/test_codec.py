@@ -91,7 +91,7 @@ def test_every_type_keeps_the_laws(subtests: pytest.Subtests) -> None:
     """One law for all, since it costs more to draw a value than to look at it from every side."""
 
     def law(kind: Any) -> None:
-        @examples(3)
+        @examples(2)
         @given(values_of(kind), wild_json, st.data())
         def check(value: Any, wild: Any, choice: st.DataObject) -> None:
             check_there_and_back(value, kind)

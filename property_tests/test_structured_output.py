@@ -87,7 +87,7 @@ def test_every_public_class_has_a_schema(subtests: pytest.Subtests) -> None:
         jsonschema_rs.meta.validate(schema)
         validator = jsonschema_rs.Draft202012Validator(schema)
 
-        @examples(3)
+        @examples(2)
         @given(values_of(kind))
         def check(value: Any) -> None:
             validator.validate(encode(value, kind))

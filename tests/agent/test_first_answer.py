@@ -98,6 +98,8 @@ import gc
 gc.freeze()
 from reactive_agents import ReactiveAgents
 
+pytestmark = pytest.mark.system
+
 assert gc.get_freeze_count()
 """
 
