@@ -308,7 +308,7 @@ def check_total(data: Any, kind: Any) -> None:
             problems(outcome)
 
 
-@examples(25)
+@examples(15)
 @given(st.text(max_size=40) | wild_json.map(json.dumps), st.sampled_from(list(KINDS.values())))
 def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)
@@ -316,7 +316,7 @@ def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
         problems(outcome)
 
 
-@examples(25)
+@examples(15)
 @given(st.binary(max_size=40), st.sampled_from(list(KINDS.values())))
 def test_any_bytes_decode_or_say_why_not(text: bytes, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)

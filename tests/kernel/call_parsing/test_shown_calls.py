@@ -365,8 +365,8 @@ def test_the_name_of_a_tool_in_a_sentence_is_no_call_of_it() -> None:
 )
 def test_the_work_is_linear_in_the_text(unit: str) -> None:
     wanted = call("web-search", SEARCH | {"other": "zzz"})
-    small = operations_of(lambda: is_shown(wanted, [unit * 200 + "zzz"]))
-    large = operations_of(lambda: is_shown(wanted, [unit * 800 + "zzz"]))
+    small = operations_of(lambda: is_shown(wanted, [unit * 60 + "zzz"]))
+    large = operations_of(lambda: is_shown(wanted, [unit * 240 + "zzz"]))
     assert large <= 5 * small
 
 
