@@ -47,7 +47,7 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-UNCOVERED = ("property_tests/", "tests/lab/")
+UNCOVERED = ("property_tests/", "tests/lab/", "tests/docs/", "tests/kernel/call_parsing/test_shown_calls.py")
 """Tests that run the same lines many times over; the example tests reach those lines as well."""
 
 
