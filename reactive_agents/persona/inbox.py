@@ -210,9 +210,10 @@ class PersonaInbox:
     async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
         if self._on_outcome is not None:
             try:
-                reported = self._on_outcome(outcome)
-                if inspect.isawaitable(reported):
-                    await reported
+                with anyio.fail_after(self.persona.settings.timeouts.step_s):
+                    reported = self._on_outcome(outcome)
+                    if inspect.isawaitable(reported):
+                        await reported
             except Exception as error:  # noqa: BLE001 - a function of the program
                 _log.warning("The outcome of event %s was not taken.", item.key, exc_info=error)
                 reason = f"The outcome was not taken: {type(error).__name__}: {error}"
