@@ -224,8 +224,13 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key)
         return entry
 
-    async def keep(self, key: str, kind: EntryKind, body: Json, *, durable: bool = False) -> None:
+    async def keep(
+        self, key: str, kind: EntryKind, body: Json, *, durable: bool = False, later: bool = False
+    ) -> None:
         """Add an entry, before anything else happens.
+
+        Args:
+            later: before anything outside of the run is called, which waits for :meth:`settle`.
 
         Raises:
             RunStopped: it cannot be written, or the run belongs to another process.
@@ -237,12 +242,28 @@ class RunJournal:
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # for the run, time does not go back
         entry = RunEntry(key, kind, now, text)
-        added = await attempt(self.record.append(self.run_id, self.holder, entry, durable=durable))
+        added = await attempt(
+            self.record.append(self.run_id, self.holder, entry, durable=durable, later=later)
+        )
         if not isinstance(added, Success):
             raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
         self._entries[key] = entry
         self._arrive(entry.at)
-        self.follow(added.unwrap())
+        order = added.unwrap()
+        if order is not None:
+            self.follow(order)
+
+    async def settle(self) -> None:
+        """Wait until all entries are stored, before anything outside of the run is called.
+
+        Raises:
+            RunStopped: they cannot be written, or the run belongs to another process.
+        """
+        if self.record is None:
+            return
+        settled = await attempt(self.record.settle(self.run_id, self.holder))
+        if not isinstance(settled, Success):
+            raise RunStopped(errors.RunInterrupted(self.run_id, settled.failure().message))
 
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
@@ -285,8 +306,9 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
         return key, _answer_of(body)
 
-    def prepared(self, request: ModelRequest) -> ModelRequest:
+    async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
+        await self.settle()
         model, message = self.changes.get("model"), self.changes.get("message")
         if isinstance(model, str):
             request = evolve(request, model=model)
@@ -305,7 +327,7 @@ class RunJournal:
             body["answer"] = encode(answer.unwrap())
         else:
             body["error"] = encode(answer.failure(), errors.LLMErrors)
-        await self.keep(key, "model", body)
+        await self.keep(key, "model", body, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
         """Count what was spent in a branch that is not run again."""
@@ -354,7 +376,7 @@ class RunJournal:
         kept.update(self._begun.pop(key, {}))
         if f"{key}/q1?" in self._entries:  # what people were asked is not published again
             await self.flush()
-        await self.keep(f"{key}=", "result", kept)
+        await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
 
     async def _made(
@@ -366,6 +388,7 @@ class RunJournal:
             if key not in self._entries:
                 await self.keep(key, "intent", _intent_of(made.call), durable=not made.repeatable)
             else:
+                await self.settle()
                 self._arrive(self._entries[key].at)
 
         approver = made.approver
@@ -611,6 +634,7 @@ class RunBranch(Branch):
             body = _loaded(entry)
             journal.count_spent(f"{key}/", _usage_of(body))
             return _value_of(body, kind)
+        await journal.settle()
         spent: list[RunUsage] = []
         branch = BRANCH.set(self.fork(key))
         recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
@@ -622,7 +646,7 @@ class RunBranch(Branch):
         body = _body_of(outcome, kind)
         if spent:
             body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
-        await journal.keep(key, "service", body)
+        await journal.keep(key, "service", body, later=True)
         return outcome
 
 

@@ -319,11 +319,11 @@ async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_
 
     class Record(SqliteRunRecord):
         @effect
-        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
             if entries[0].kind == "result":
                 with closing(sqlite3.connect(tmp_path / "log.db")) as file:
                     logged.extend(kind for (kind,) in file.execute("SELECT kind FROM run_events"))
-            return await attempt(super().append(run_id, holder, *entries, durable=durable))
+            return await attempt(super().append(run_id, holder, *entries, **when))
 
     logged: list[str] = []
     llm = ScriptedLLM(call("send", to="Ann"), answer("Sent to Ann."))
