@@ -14,6 +14,7 @@ reaches the disk with the next of those.
 from __future__ import annotations
 
 import json
+import logging
 import os
 import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
@@ -31,7 +32,7 @@ from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
-from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
     OpenQuestion,
     QueueLimits,
@@ -157,6 +158,7 @@ run log belong to a separate store in the same file.
 """
 
 _T = TypeVar("_T")
+_log = logging.getLogger("reactive_agents")
 
 
 RecordKey: TypeAlias = bytes | str | Callable[[], bytes | str]
@@ -506,7 +508,7 @@ class SqliteRunRecord:
     ) -> Result[tuple[RunSchedule, ...], RecordErrors]:
         """Return the schedules of an agent or of all, by name."""
         until = 2**62 if due is None else sqlite.microseconds(due)
-        work = partial(_schedules, agent_id=agent_id, until=until, seal=self._seal)
+        work = partial(_schedules, agent_id=agent_id, until=until, seal=self._seal, lenient=True)
         return await self._file.read("schedules", work)
 
     @effect
@@ -638,6 +640,16 @@ def _insert(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> No
 
 def _is_held(holder: str, lease_until: int, now: int) -> bool:
     return bool(holder) and lease_until >= now and not is_gone(holder)
+
+
+def _listed_run(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
+    """Return a run also where its texts cannot be read, so that it hides no other."""
+    try:
+        return _run_of(file, row, now, seal)
+    except ValueError:
+        task = Task(TaskId(""), row[2], "", sqlite.moment_of(row[18]))
+        unread = (*row[:6], "", row[7], to_json(task), row[9], "", *row[11:])
+        return evolve(_run_of(file, unread, now, seal), state="unreadable")
 
 
 def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
@@ -843,15 +855,15 @@ def _runs(file: sql.Transaction, *, chosen: RunFilter, now: int, seal: Seal) -> 
     if not chosen.children:
         conditions.append("parent IS NULL")
     if chosen.state is not None:
-        ended = chosen.state not in ("running", "paused", "waiting", "interrupted")
-        conditions.append("status = ?")
-        values.append(chosen.state if ended else "open")
+        is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
+        conditions.append("status = coalesce(?, status)")
+        values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
     rows = file.execute(
         f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
     )
     found: list[RecordedRun] = []
     for row in rows:
-        run = _run_of(file, row, now, seal)
+        run = _listed_run(file, row, now, seal)
         if chosen.state in (None, run.state):
             found.append(run)
             if len(found) == chosen.limit:
@@ -984,17 +996,25 @@ def _schedule(file: sql.Transaction, *, schedule: RunSchedule, seal: Seal) -> No
 
 
 def _schedules(
-    file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal
+    file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal, lenient: bool = False
 ) -> tuple[RunSchedule, ...]:
+    """Return schedules; with ``lenient`` without those that cannot be read."""
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
         " WHERE next_us <= ? AND agent = coalesce(?, agent) ORDER BY name, agent",
         (until, agent_id),
     )
-    return tuple(
-        RunSchedule(row[0], row[1], row[2], _task_of(seal.open(row[3])), sqlite.moment_of(row[4]), *row[5:])
-        for row in rows
-    )
+    found: list[RunSchedule] = []
+    for name, agent, cron, text, next_us, *rest in rows:
+        try:
+            task = _task_of(seal.open(text))
+        except ValueError as error:
+            if not lenient:
+                raise
+            _log.warning("The schedule %s cannot be read: %s", name, error)
+            continue
+        found.append(RunSchedule(name, agent, cron, task, sqlite.moment_of(next_us), *rest))
+    return tuple(found)
 
 
 def _add_scheduled(
@@ -1028,7 +1048,10 @@ def _questions(file: sql.Transaction, *, run_id: RunId | None, seal: Seal) -> tu
     )
     found: list[OpenQuestion] = []
     for name, key, at_us, text in rows:
-        body = json.loads(seal.open(text))
+        try:
+            body = json.loads(seal.open(text))
+        except ValueError:
+            body = {"kind": "unreadable", "request": {}}
         found.append(OpenQuestion(RunId(name), key, body["kind"], sqlite.moment_of(at_us), body["request"]))
     return tuple(found)
 

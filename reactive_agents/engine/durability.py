@@ -993,8 +993,7 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
         result = outcome.unwrap()
         return result.status, to_json({"result": encode(result)})
     failed = outcome.failure()
-    status: RunStatus = "cancelled" if isinstance(failed.error, errors.RunCancelled) else "failed"
-    return status, to_json({"failed": encode(failed)})
+    return failed.status, to_json({"failed": encode(failed)})
 
 
 def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
