@@ -108,6 +108,8 @@ SERVICES: Mapping[str, Any] = {
 UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Calls that change nothing a second time, and are left out of a replay."""
 
+_TOLD = "+"
+"""Ends the key of the entry that the run log has a question."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
 
@@ -497,6 +499,7 @@ class RunJournal:
         request: Any,
         expected: type[_A],
         live: Callable[[], Awaitable[Result[_A, errors.ServiceFailed]]],
+        publish: Callable[[], None],
     ) -> Result[_A, errors.ServiceFailed]:
         """Return the answer of a person, which is recorded with its question.
 
@@ -506,6 +509,7 @@ class RunJournal:
             request: for approval, a question, or a call that another program executes.
             expected: the class of the answer.
             live: asks in this process.
+            publish: tells that it is asked, as ``live`` does.
         """
         doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
         key = doubt or f"{_branch_of(self).name('q')}?"
@@ -517,7 +521,7 @@ class RunJournal:
                 kind = None if doubt is None else "doubt"
                 await self.keep(key, "question", _question_of(request, kind), durable=True)
             outcome: list[Result[_A, errors.ServiceFailed]] = []
-            async with self._answered(f"{key}=") as scope:
+            async with self._answered(key) as scope:
                 outcome.append(await live())
                 scope.cancel()
             if outcome and not isinstance(outcome[0], Success):
@@ -525,6 +529,8 @@ class RunJournal:
             if outcome:
                 await self._answer(f"{key}=", cast(JsonObject, encode(outcome[0].unwrap())))
             known = await self._fetched(f"{key}=")
+        elif self.record is not None and f"{key}{_TOLD}" not in self._entries:
+            publish()  # the process that asked died before the run log had it
         if known is None:
             raise self._lost()
         self._arrive(known.at)
@@ -534,25 +540,24 @@ class RunJournal:
         return Success(_decoded(body, expected))
 
     @asynccontextmanager
-    async def _answered(self, key: str) -> AsyncIterator[anyio.CancelScope]:
-        """Leave the block when another process has given the answer."""
+    async def _answered(self, question: str) -> AsyncIterator[anyio.CancelScope]:
+        """Leave the block when another process has given the answer to a question."""
         stopped: list[RunStopped] = []
 
         async def look(scope: anyio.CancelScope) -> None:
             pause_s = _FIRST_WAIT_S
             await anyio.lowlevel.checkpoint()
             await self.flush()
-            while True:
-                await anyio.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-                try:
-                    if await self._fetched(key) is not None:
-                        break
+            try:
+                if f"{question}{_TOLD}" not in self._entries:
+                    await self.keep(f"{question}{_TOLD}", "service", {})
+                while await self._fetched(f"{question}=") is None:
                     if self._order == "lost":
                         raise self._lost()
-                except RunStopped as error:
-                    stopped.append(error)
-                    break
+                    await anyio.sleep(pause_s)
+                    pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+            except RunStopped as error:
+                stopped.append(error)
             scope.cancel()
 
         raised: list[BaseException] = []

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -33,6 +34,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.run_record import RunEntry, RunStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -196,6 +198,12 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
     assert bank.numbers == [1]
 
 
+def is_told(path: Path) -> bool:
+    """Return whether the record says that the run log has a question."""
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute("SELECT 1 FROM run_entries WHERE key LIKE '%?+'").fetchone() is not None
+
+
 @pytest.mark.parametrize(
     ("settle", "paid", "told"),
     [
@@ -222,6 +230,7 @@ async def test_a_doubt_is_asked_about_over_a_restart_and_settled_by_another_proc
         async with anyio.create_task_group() as group:
             group.start_soon(lambda one=first: one.run("Pay.", run_id="order-1"))
             await asked.wait()
+            await until(partial(is_told, path))
             group.cancel_scope.cancel()
     assert bank.numbers == [1]
     other = agent(path, bank, ScriptedLLM())
