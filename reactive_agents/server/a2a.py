@@ -184,7 +184,7 @@ class AgentTasks(AgentExecutor):
             await self._forget(task_id, context.call_context)
 
     async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
-        """Refuse a message to a task that is at work, which could only begin another run in its place.
+        """Refuse a message to a task at work: it could only begin another run.
 
         Raises:
             UnsupportedOperationError: it is.
@@ -293,7 +293,7 @@ def _not_now() -> A2AError:
 
 
 def _session(principal: Principal, context_id: str) -> str:
-    """Return the session of a context: it belongs to the user of a key, or to the key, as its tasks do."""
+    """Return the session of a context, which belongs to whom its tasks belong to."""
     key = f"{principal.key}-" if principal.user is None and principal.key else ""
     return f"a2a-{key}{context_id}"
 

@@ -215,7 +215,7 @@ class McpAgents:
     async def _go_on(
         self, principal: Principal, run_id: str, responses: Mapping[str, Any]
     ) -> tuple[_Followed, dict[tuple[str, str], events.AgentEvent]]:
-        """Settle what the client was asked; return the run, and what it gave no response to."""
+        """Settle what the client was asked; return the run, and what has no response."""
         await self._service.find(principal, run_id)  # nobody else's
         waiting = self._waiting.take(run_id)
         if waiting is None:

@@ -389,7 +389,7 @@ class EventStream(StreamingResponse):
 
 
 class EndedResponse(Response):
-    """A response that another library has made, with ``on_end`` called when it has ended."""
+    """A response of another library, with ``on_end`` called when it has ended."""
 
     def __init__(self, response: ASGIApp, on_end: Callable[[], object]) -> None:
         super().__init__()
