@@ -111,7 +111,7 @@ messages = st.lists(
 )
 
 
-@examples(25)
+@examples(15)
 @given(messages, st.booleans())
 def test_no_prompt_of_a_room_has_what_another_one_said(
     events: list[tuple[int, int, str, str]], named: bool

@@ -54,7 +54,9 @@ def list_runs(
     ] = None,
     status: Annotated[
         str | None,
-        output.option("--status", metavar="STATUS", help="running, completed, partial, abstained or failed."),
+        output.option(
+            "--status", metavar="STATUS", help="running, completed, partial, abstained, failed or cancelled."
+        ),
     ] = None,
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
     tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,

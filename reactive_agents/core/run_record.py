@@ -31,8 +31,12 @@ RunState: TypeAlias = Literal[
     "abstained",
     "failed",
     "cancelled",
+    "unreadable",
 ]
-"""The status of a run as it is listed: what an open run does, and whether it waits for a person."""
+"""The status of a run as it is listed: what an open run does, and whether it waits for a person.
+
+One that is encrypted with another key, or of a form that is not known here, is unreadable.
+"""
 RunOrder: TypeAlias = Literal["", "pause", "cancel", "lost"]
 """The order of another process to a run; ``lost`` is that it belongs to another one now."""
 EntryKind: TypeAlias = Literal["model", "intent", "result", "service", "question", "answer"]
@@ -186,7 +190,7 @@ class RunClaim(Value):
     holder: str = ""
 
 
-QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt"]
+QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt", "unreadable"]
 
 
 @frozen(eq=False, repr=False)
@@ -196,7 +200,8 @@ class OpenQuestion(Value):
     Attributes:
         key: names the question in its run.
         kind: a call to approve, a question of the model, a call that another program executes, or a call in
-            doubt, which is approved to be made again or answered with its result.
+            doubt, which is approved to be made again or answered with its result; ``unreadable`` for one that
+            is encrypted with another key.
         asked_at: the time of day in UTC.
         request: what is asked, as JSON data.
     """
@@ -236,7 +241,7 @@ class LoggedRun(Value):
         agent: the agent's name.
         parent: the run whose tool began it.
         task: what the agent was asked, redacted.
-        status: ``running`` while no end is logged, then that of the result, or ``failed``.
+        status: ``running`` while no end is logged, then that of the result, ``failed`` or ``cancelled``.
         terminated_by: what ended it; empty while no end is logged.
         detail: the reason of the result, or the message of the error.
         version: of the package that ran it.

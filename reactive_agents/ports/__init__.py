@@ -563,12 +563,19 @@ class RunRecord(Protocol):
         ...
 
     def append(
-        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False
-    ) -> Effect[RunOrder, RecordErrors]:
-        """Add entries; return the order of another process to the run.
+        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
+    ) -> Effect[RunOrder | None, RecordErrors]:
+        """Add entries; return the order of another process to the run, or ``None`` where it is not known.
 
         They outlive the process when the effect ends; with ``durable`` also a loss of power.
+
+        Args:
+            later: it is enough that they are on their way, until :meth:`settle` or the next write of the run.
         """
+        ...
+
+    def settle(self, run_id: RunId, holder: str) -> Effect[None, RecordErrors]:
+        """Wait until what was added is there."""
         ...
 
     def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Effect[None, RecordErrors]:

@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -52,7 +52,8 @@ MOST_EVENTS = 10_000
 MOST_ENDED = 1_000
 ENDED_S = 600.0
 """Seconds that a run is kept after its end, unless there are more than ``MOST_ENDED``."""
-_ANSWER_S = 600.0
+ANSWER_S = 600.0
+"""Seconds that a run waits for a client that has to come back with an answer."""
 _CHECK_S = 2.0
 _CANCEL_S = 10.0
 """Seconds that runs have to end after they were cancelled."""
@@ -183,10 +184,8 @@ class LiveRun:
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status
-            case events.TaskFailed(error=errors.RunCancelled()):
-                return "cancelled"
-            case events.TaskFailed():
-                return "failed"
+            case events.TaskFailed() as failed:
+                return failed.status
         if self.is_interrupted:
             return "failed" if self.refusal is not None else "interrupted"
         return "waiting" if self.requests else "paused" if self.is_paused else "running"
@@ -726,11 +725,18 @@ class WaitingRuns(Generic[_State]):
     Args:
         service: whose runs they are.
         seconds: that a run waits.
+        on_late: called with the key and the state of a run that was cancelled.
     """
 
-    def __init__(self, service: AgentService, seconds: float = _ANSWER_S) -> None:
+    def __init__(
+        self,
+        service: AgentService,
+        seconds: float = ANSWER_S,
+        on_late: Callable[[str, _State], Awaitable[None]] | None = None,
+    ) -> None:
         self._service = service
         self._seconds = seconds
+        self._on_late = on_late
         self._left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = {}
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
@@ -746,6 +752,8 @@ class WaitingRuns(Generic[_State]):
                 await taken.wait()
             if not taken.is_set() and self.take(key) is not None:
                 self._service.cancel(run)
+                if self._on_late is not None:
+                    await self._on_late(key, state)
 
         spawn_on_this_loop(cancel_late)
 

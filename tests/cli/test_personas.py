@@ -190,6 +190,7 @@ def thirty_lines() -> str:
     return "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
 
 
+@pytest.mark.system
 def test_run_reads_no_faster_than_it_works(file: Path) -> None:
     file.write_text(f"{file.read_text()}[inbox]\ncapacity = 1\n[engagement]\nmax_events = 100\n")
     done = command("persona", "run", file, "--json", stdin=thirty_lines())
@@ -214,6 +215,7 @@ def test_events_that_a_limit_refused_are_in_the_exit_code(file: Path) -> None:
     assert (statuses.count("completed"), statuses.count("declined"), done.exit_code) == (2, 28, 3)
 
 
+@pytest.mark.system
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)],
@@ -233,6 +235,7 @@ def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) ->
         assert process.wait(timeout=300) == 130
 
 
+@pytest.mark.system
 def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> None:
     file.write_text(f"{file.read_text()}[engagement]\nmax_events = 100\n")
     command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"]
