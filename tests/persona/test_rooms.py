@@ -479,6 +479,20 @@ async def test_a_message_is_tried_again_under_one_key_and_before_later_ones() ->
     assert len({key for _, key in tries}) == 2
 
 
+async def test_who_lost_an_event_begins_no_further_step_of_it() -> None:
+    llm = ScriptedLLM(planned("One.", "Two."), forever(say("So.")))
+    bench = persona_bench(llm, evaluation="off")
+
+    def lose(event: object) -> None:
+        if isinstance(event, PersonaStepStarted):
+            (item,) = bench.store.work.values()
+            bench.store.work[item.number] = evolve(item, holder="another")
+
+    bench.persona.services.events.subscribe(lose)
+    assert (await bench.process()).status == "declined"
+    assert [each.purpose for each in llm.requests] == ["persona-plan", "think"]
+
+
 async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_the_last() -> None:
     async def post(event: DomainEvent, text: str, key: str) -> None:
         raise ConnectionError("the room is closed")

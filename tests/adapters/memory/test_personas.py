@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-import subprocess
 import sys
 from collections.abc import AsyncIterator
 from contextlib import closing
@@ -258,10 +257,10 @@ async def test_work_of_a_process_that_is_gone_or_silent_is_taken_over(tmp_path: 
     held(elsewhere, -1, 1)
     assert await claimed(store) is not None, "another machine that renews nothing"
     python = "from reactive_agents.adapters.leases import new_holder; print(new_holder())"
-    gone = subprocess.run([sys.executable, "-c", python], check=True, capture_output=True, text=True)
-    held(gone.stdout.strip(), 10, 1)
+    gone = (await anyio.run_process([sys.executable, "-c", python])).stdout.decode().strip()
+    held(gone, 10, 1)
     assert await claimed(store) is not None, "a process of this machine that ended"
-    held(gone.stdout.strip(), 10, 2)
+    held(gone, 10, 2)
     assert await claimed(store) is None, "two processes ended at it: the next one waits a second"
     clock.time += timedelta(seconds=1)
     assert await claimed(store) is not None
