@@ -55,7 +55,7 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, outcome_of
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,
@@ -627,7 +627,7 @@ class Persona:
         )
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):
-                decision = await cycle.domain.decide(event, cycle.transcript)
+                decision = await outcome_of(cycle.domain.decide(event, cycle.transcript))
         if decision.engage:
             reached = await cycle.read_limits() or await cycle.engage()
             if reached:
@@ -812,7 +812,7 @@ class Persona:
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
             try:
-                return Success(await cycle.domain.send(event, text, key, again=again))
+                return Success(await outcome_of(cycle.domain.send(event, text, key, again=again)))
             except DeliveryDelayed as error:
                 detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
@@ -918,7 +918,7 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
         while True:
             with anyio.move_on_after(_TYPING_S):
                 try:
-                    await channel.typing(event)
+                    await outcome_of(channel.typing(event))
                 except Exception as error:  # noqa: BLE001 - nothing depends on it
                     _log.debug("A channel did not show that an answer is being made.", exc_info=error)
             await anyio.sleep(_TYPING_S)

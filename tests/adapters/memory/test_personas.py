@@ -238,6 +238,28 @@ async def test_a_clock_that_is_set_back_makes_no_try_wait_for_it(tmp_path: Path)
     await store.aclose()
 
 
+@pytest.mark.parametrize("column", ["event", "outcome"])
+async def test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room(
+    tmp_path: Path, column: str
+) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    for name, context in (("e1", "a"), ("e2", "a"), ("e1", "b")):
+        await add(store, name, context)
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute(f"UPDATE persona_work SET {column} = '{{}}' WHERE number = 1")
+    other = await claimed(store)
+    assert other is not None
+    assert (other.room.context_id, other.key) == ("b", "e1")
+    following = await claimed(store)
+    assert following is not None
+    assert (following.room.context_id, following.key) == ("a", "e2")
+    (dead,) = (await attempt(store.find_work(WorkFilter(ADA, statuses=("dead",))))).unwrap()
+    assert (dead.number, dead.reason) == (1, "[Its stored form cannot be read.]")
+    said = (await attempt(store.transcript(following.room, before=following.number))).unwrap()
+    assert [each.content for each in said] == ["[Its stored form cannot be read.]"]
+    await store.aclose()
+
+
 async def test_work_of_a_process_that_is_gone_or_silent_is_taken_over(tmp_path: Path) -> None:
     clock = SettableClock()
     store = SqlitePersonaStore(tmp_path / "memory.db", clock=clock)
