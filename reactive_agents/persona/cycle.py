@@ -79,7 +79,7 @@ class OvertakenError(Exception):
 
 
 class UnreadableError(Exception):
-    """What an event depends on cannot be read now; it is tried later."""
+    """Something that an event depends on cannot be read now; it is tried later."""
 
 
 @define(eq=False)
