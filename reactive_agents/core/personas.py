@@ -88,7 +88,7 @@ class DomainEvent(Value):
 
     @property
     def problem(self) -> InvalidEvent | None:
-        """The first field that is blank or too long, or a name without a name's characters, if any."""
+        """The first field that is blank, too long, or a name with wrong characters."""
         names = {"id": self.id, "context_id": self.context_id, "author": self.author}
         for name, text in {"content": self.content, **names}.items():
             if not text.strip():

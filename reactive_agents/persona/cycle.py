@@ -166,7 +166,7 @@ class Cycle:
         return report
 
     async def read_limits(self) -> str:
-        """Read what the dollars of the day leave; return the limit that is reached, if any."""
+        """Read what is left of the dollars of the day; return the limit that is reached."""
         room, store = self.room, self.services.store
         event = None if self.claim is None else self.claim.event
         chosen: dict[str, dict[str, Any]] = {
@@ -187,7 +187,7 @@ class Cycle:
         return ""
 
     async def engage(self) -> str:
-        """Take a place among the events of the day; return the limit that is reached, if any."""
+        """Take a place among the events of the day; return the limit that is reached."""
         limits = self.settings.limits
         if self.claim is None or not limits.of_events:
             return ""

@@ -635,7 +635,7 @@ class Persona:
         return decision
 
     async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
-        """Return the event as the guardrail leaves it, and the reason why it is blocked, if it is.
+        """Return the event as the guardrail leaves it, and why it is blocked, if it is.
 
         Prompts have the name of its author too, so that it is checked like the content. It is not redacted:
         the rules of engagement go by it.

@@ -565,7 +565,7 @@ class RunRecord(Protocol):
     def append(
         self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
     ) -> Effect[RunOrder | None, RecordErrors]:
-        """Add entries; return the order of another process to the run, or ``None`` where it is not known.
+        """Add entries; return another process's order to the run, ``None`` if not known.
 
         They outlive the process when the effect ends; with ``durable`` also a loss of power.
 
