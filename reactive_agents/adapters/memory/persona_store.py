@@ -967,10 +967,11 @@ def _transcript(
     latest = f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? ORDER BY number DESC LIMIT ?"
     events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
     answers: dict[str, list[queue.Utterance]] = {}
-    for event_id, text, at in file.execute(
-        f"SELECT event_id, message, created_at FROM persona_work WHERE {_ROOM} AND kind = 'delivery' "
-        f"AND status != 'dropped' AND event_id IN (SELECT event_id {latest}) ORDER BY number",
-        (*_place(room), *place),
+    for event_id, text, at in file.execute(  # joined, so that those of other events are not read
+        f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) AS latest "
+        f"JOIN persona_work ON event_id = latest_id WHERE {_ROOM} AND kind = 'delivery' "
+        "AND status != 'dropped' ORDER BY number",
+        (*place, *_place(room)),
     ).fetchall():
         answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
         answers.setdefault(event_id, []).append(answer)
