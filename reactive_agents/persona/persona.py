@@ -151,8 +151,8 @@ class Persona:
     ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
-        Events that arrived before it in its room come first. One that was processed, or is just being
-        processed here or in another process, is declined. A plan that failed is an outcome with the reason.
+        Events that arrived before it in its room come first. One that was sent before is declined; a new one
+        that another worker takes is waited for. A plan that failed is an outcome with the reason.
 
         Fails only with ``UnknownDomain`` and, for one that lacks a text or has a wrong name, with
         ``InvalidEvent``.
@@ -170,28 +170,6 @@ class Persona:
         finally:
             self._processing.discard((room, event.id))
             self._taken.pop((room, event.id), None)
-
-    @effect
-    async def settle_event(
-        self, domain: Domain, event: DomainEvent
-    ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
-        """Process one event, or wait for the process that does.
-
-        Fails as :meth:`process_event` does.
-        """
-        while True:
-            processed = await attempt(self.process_event(domain, event))
-            if isinstance(processed, Failure) or processed.unwrap().status != "declined":
-                return processed
-            room = self.room_of(domain, event)
-            chosen = WorkFilter(room.persona_id, ("event",), **_place_of(room), event_id=event.id, limit=1)
-            found = await attempt(self.services.store.find_work(chosen))
-            item = next(iter(found.value_or(())), None)
-            if item is None or (item.outcome is None and not item.is_open):
-                return processed
-            if item.outcome is not None:
-                return Success(item.outcome)
-            await anyio.sleep(_POLL_S)
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
@@ -339,11 +317,7 @@ class Persona:
             event: as it was sent; the stored one is without secrets.
         """
         if item.status == "answered" and item.outcome is not None:
-            plan = None
-            if item.plan_id is not None:
-                read = await attempt(self.services.store.get_plan(item.plan_id))
-                plan = read.map(lambda found: found.value_or(None)).value_or(None)
-            return evolve(item.outcome, plan=plan, room=item.room)
+            return await self._with_plan(item.outcome, item)
         task_id = item.task_id or TaskId(self.services.ids.new())
         domain = self.domains[item.room.domain]
         cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
@@ -367,6 +341,14 @@ class Persona:
             if not ended:
                 with anyio.CancelScope(shield=True):
                     await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
+
+    async def _with_plan(self, outcome: PersonaOutcome, item: WorkItem) -> PersonaOutcome:
+        """Return the stored outcome of an event, which has no plan, with its plan."""
+        plan = None
+        if item.plan_id is not None:
+            read = await attempt(self.services.store.get_plan(item.plan_id))
+            plan = read.map(lambda found: found.value_or(None)).value_or(None)
+        return evolve(outcome, plan=plan, room=item.room)
 
     async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
         """Do a claimed delivery, evaluation or schedule; return the evaluation.
@@ -402,6 +384,7 @@ class Persona:
     async def _process_in_turn(self, room: Room, event: DomainEvent) -> PersonaOutcome:
         added = await attempt(self.services.store.add_event(room, event))
         own = added.map(lambda submission: submission.item).value_or(None)
+        is_new = added.map(lambda submission: submission.is_new).value_or(False)
         if own is None:  # the store failed: the event is answered all the same
             cycle = begin_cycle(
                 self.settings, self.services, self.domains[room.domain], TaskId(self.services.ids.new()), room
@@ -432,7 +415,9 @@ class Persona:
             if isinstance(taken, PersonaOutcome):
                 return taken
             now = await self._current(own)
-            if (now.holder or not now.is_open) and taken is _NOT_TAKEN:
+            if is_new and now.outcome is not None:  # another worker was faster
+                return await self._with_plan(now.outcome, now)
+            if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
                 if looked:  # it is not one of this process, which would be here by now
                     return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
                 looked = True
@@ -954,11 +939,14 @@ def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
 
 
 def _filter_of(item: WorkItem) -> dict[str, Any]:
-    return {"persona_id": item.room.persona_id, **_place_of(item.room), "event_id": item.event.id}
-
-
-def _place_of(room: Room) -> dict[str, Any]:
-    return {"tenant": room.tenant, "domain": room.domain, "context_id": room.context_id}
+    room = item.room
+    return {
+        "persona_id": room.persona_id,
+        "tenant": room.tenant,
+        "domain": room.domain,
+        "context_id": room.context_id,
+        "event_id": item.event.id,
+    }
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:
