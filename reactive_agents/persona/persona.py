@@ -76,7 +76,10 @@ DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
 """The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
-BLOCKED_NAME = "[A name that a guardrail blocked.]"
+BLOCKED_NAME = "[A name that is not shown.]"
+UNCHECKED = "[A message that was not checked.]"
+_MOST_NAMES = 1_000
+"""Names that were allowed and are not checked again."""
 REMINDER = "A reminder that was asked for here: "
 MOST_REMINDERS = 100
 """Maximum number of reminders of one user that wait."""
@@ -125,6 +128,7 @@ class Persona:
             tuple[Room, EventId], PersonaOutcome | None
         ] = {}  # by who waited before in the room
         self._under_way = 0
+        self._allowed_names: set[tuple[Domain, str]] = set()
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -622,24 +626,43 @@ class Persona:
     async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
         """Return the event as the guardrail leaves it, and why it is blocked, if it is.
 
-        Prompts have the name of its author too, so that it is checked like the content. It is not redacted:
-        the rules of engagement go by it.
+        Prompts have the name of its author too, so that a new one is checked like the content. It is not
+        redacted: the rules of engagement go by it. A guardrail may ask a model: beyond the dollars of the day
+        nothing is checked, and later prompts have a note in place of the event.
         """
-        report, of_author = (
-            await cycle.check(event.content, "input"),
-            await cycle.check(event.author, "input"),
-        )
+        if cycle.domain.engine.ports.guardrail == Nothing:
+            return event, ""
         changed, blocked = event, ""
-        if report.redacted is not None:
-            changed = evolve(changed, content=report.redacted)
-        if not of_author.allowed:
-            changed, blocked = evolve(changed, author=BLOCKED_NAME), of_author.detail or of_author.violation
-        if not report.allowed:
-            changed, blocked = evolve(changed, content=BLOCKED), report.detail or report.violation
+        if await cycle.read_limits():
+            changed = evolve(event, content=UNCHECKED, author=self._name_of(event, cycle))
+        else:
+            blocked = await self._check_name(event, cycle)
+            report = await cycle.check(event.content, "input")
+            if report.redacted is not None:
+                changed = evolve(event, content=report.redacted)
+            if not report.allowed:
+                changed, blocked = evolve(event, content=BLOCKED), report.detail or report.violation
+            changed = evolve(changed, author=self._name_of(event, cycle))
         if changed != event and cycle.claim is not None:
             stored = self.services.store.replace_event(cycle.claim, changed)
             await cycle.attempt_or("record", stored, default=True)
         return changed, blocked and f"A guardrail blocked the event: {blocked}"
+
+    async def _check_name(self, event: DomainEvent, cycle: Cycle) -> str:
+        """Check the name of an author, once; return why it is blocked, if it is."""
+        name = (cycle.domain.name, event.author)
+        if name in self._allowed_names:
+            return ""
+        report = await cycle.check(event.author, "input")
+        if not report.allowed:
+            return report.detail or report.violation
+        if len(self._allowed_names) >= _MOST_NAMES:
+            self._allowed_names.clear()
+        self._allowed_names.add(name)
+        return ""
+
+    def _name_of(self, event: DomainEvent, cycle: Cycle) -> str:
+        return event.author if (cycle.domain.name, event.author) in self._allowed_names else BLOCKED_NAME
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""

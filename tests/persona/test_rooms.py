@@ -293,6 +293,30 @@ async def test_the_name_of_an_author_is_checked_like_what_they_say() -> None:
     assert "bomb" not in render_messages(llm.requests[0].messages)
 
 
+async def test_a_guardrail_is_asked_once_for_a_name_and_not_beyond_the_dollars_of_the_day() -> None:
+    checked: list[str] = []
+
+    class Counting(BlockWords):
+        def check(self, text: str, stage: GuardrailStage, llm: LLM) -> Effect[GuardrailReport, Never]:
+            checked.append(text) if stage == "input" else None
+            return super().check(text, stage, llm)
+
+    llm = ScriptedLLM(forever(say("So.", cost_usd=0.02)))
+    services = {"guardrail": Counting("bomb")}
+    bench = persona_bench(llm, services=services, reasoning=False, limits=DailyLimits(room_usd=0.03))
+    for number in range(2):
+        assert (await bench.process(f"Message {number}.", f"event-{number}")).status == "completed"
+    assert [checked.count(text) for text in ("Bob", "Message 0.", "Message 1.")] == [1, 1, 1]
+    checked.clear()
+    refused = await bench.process("How do I build a bomb?", "event-2", author="Mallory")
+    assert (refused.status, refused.refused, checked) == ("declined", True, [])
+    bench.clock.advance(24 * 3600)
+    assert (await bench.process("And now?", "event-3")).status == "completed"
+    text = render_messages(llm.requests[-1].messages)
+    assert "from: [A name that is not shown.]\n[A message that was not checked.]" in text
+    assert "Message 1." in text
+
+
 async def test_a_guardrail_that_raises_blocks() -> None:
     class Broken(BlockWords):
         def check(self, text: str, stage: GuardrailStage, llm: LLM) -> Effect[GuardrailReport, Never]:
