@@ -79,6 +79,10 @@ class OvertakenError(Exception):
     """Another process has the event by now; this one stops without a trace."""
 
 
+class UnreadableError(Exception):
+    """Something that an event depends on cannot be read now; it is tried later."""
+
+
 @define(eq=False)
 class Cycle:
     """The processing of one event, or the evaluation of its plan.
@@ -174,7 +178,7 @@ class Cycle:
         lefts: list[float] = []
         for name, most in self.settings.limits.of_usd.items():
             spending = store.spending(room.persona_id, self._midnight, tenant=room.tenant, **chosen[name])
-            spent = await self.attempt_or("recall", spending, None)
+            spent = await self.read(spending, None)
             if spent is None:
                 return f"The limits of a {name} cannot be read."
             lefts.append(self.stored_usd + most - spent.cost_usd)
@@ -189,9 +193,7 @@ class Cycle:
         if self.claim is None or not limits.of_events:
             return ""
         counted = self.services.store.engage(self.claim, limits, self._midnight)
-        whose = await self.attempt_or("recall", counted, None)
-        if whose is None:
-            return "The limits of events cannot be read."
+        whose = await self.read(counted, "")
         if not whose:
             return ""
         return f"The limit of {limits.of_events[whose]} events of a {whose} and day is reached."
@@ -205,9 +207,7 @@ class Cycle:
         store, shown = self.services.store, self.settings.transcript
         before = None if self.claim is None else self.claim.number
         limit = max(shown, LEAST_HEARD, self.settings.engagement.max_peer_turns)
-        self.heard = await self.attempt_or(
-            "recall", store.transcript(self.room, before=before, limit=limit), ()
-        )
+        self.heard = await self.read(store.transcript(self.room, before=before, limit=limit), ())
         self.transcript = self.heard[-shown:] if shown else ()
         thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
         self.thoughts = await self.attempt_or("recall", thoughts, ())
@@ -244,6 +244,22 @@ class Cycle:
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
             self._publish_failure(stage, outcome.failure())
+            return default
+        return outcome.unwrap()
+
+    async def read(self, pending: Effect[_T, errors.MemoryErrors], default: _T) -> _T:
+        """Await what an event cannot be answered without.
+
+        Where it is in no queue, that is the default, as of :meth:`attempt_or`.
+
+        Raises:
+            UnreadableError: the store failed.
+        """
+        outcome = await attempt(pending)
+        if isinstance(outcome, Failure):
+            self._publish_failure("recall", outcome.failure())
+            if self.claim is not None:
+                raise UnreadableError(outcome.failure().message)
             return default
         return outcome.unwrap()
 

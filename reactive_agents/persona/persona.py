@@ -55,11 +55,12 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, outcome_of
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,
     PersonaServices,
+    UnreadableError,
     add_thought,
     begin_cycle,
     execute_step,
@@ -356,6 +357,10 @@ class Persona:
         except OvertakenError:
             ended = True
             return None
+        except UnreadableError as error:
+            ended = True
+            await try_later(item, str(error), self.settings.delivery, self.services, cycle.unstored_usd)
+            return None
         finally:
             self._under_way -= 1
             EVENT_UNDER_WAY.reset(under_way)
@@ -514,8 +519,8 @@ class Persona:
         earlier: PersonaPlan | None = None
         if claim is not None:
             await cycle.attempt_or("record", store.begin_task(claim, cycle.events.task_id), True)
-            found = await cycle.attempt_or("recall", store.plan_of_event(cycle.room, event.id), Nothing)
-            earlier = found.value_or(None)
+            found = await cycle.read(store.plan_of_event(cycle.room, event.id), Nothing)
+            earlier = found.value_or(None)  # its completed steps are not repeated
         active = earlier if earlier is not None and earlier.plan.status == "active" else None
         if claim is not None and self._is_given_up(claim):
             return await self._give_up(event, active, cycle)
@@ -539,6 +544,8 @@ class Persona:
             else:
                 noted = await self.reasoning.take_feedback(event.feedback, cycle)
                 decision = EngagementDecision(engage=False, reason=noted)
+        except UnreadableError:
+            raise
         except Exception as error:  # noqa: BLE001 - an engage function is the user's code
             reason = f"Whether to engage could not be decided: {type(error).__name__}: {error}"
             return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
@@ -620,7 +627,7 @@ class Persona:
         )
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):
-                decision = await cycle.domain.decide(event, cycle.transcript)
+                decision = await outcome_of(cycle.domain.decide(event, cycle.transcript))
         if decision.engage:
             reached = await cycle.read_limits() or await cycle.engage()
             if reached:
@@ -805,7 +812,7 @@ class Persona:
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
             try:
-                return Success(await cycle.domain.send(event, text, key, again=again))
+                return Success(await outcome_of(cycle.domain.send(event, text, key, again=again)))
             except DeliveryDelayed as error:
                 detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
@@ -818,8 +825,8 @@ class Persona:
         cycle, store, ended = self._cycle_of(item), self.services.store, False
         evaluated: Result[Evaluation, StructuredOutputError | None] = Failure(None)
         try:
-            read = await attempt(store.get_plan(item.plan_id or PlanId("")))
-            plan = read.map(lambda found: found.value_or(None)).value_or(None)
+            found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
+            plan = found.value_or(None)
             if plan is not None:
                 await cycle.recall()
                 await cycle.read_limits()
@@ -834,6 +841,11 @@ class Persona:
             return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
         except OvertakenError:
             ended = True
+            return None
+        except UnreadableError as error:
+            ended = True
+            policy = self.settings.delivery
+            await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
             return None
         finally:
             if not ended:
@@ -906,7 +918,7 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
         while True:
             with anyio.move_on_after(_TYPING_S):
                 try:
-                    await channel.typing(event)
+                    await outcome_of(channel.typing(event))
                 except Exception as error:  # noqa: BLE001 - nothing depends on it
                     _log.debug("A channel did not show that an answer is being made.", exc_info=error)
             await anyio.sleep(_TYPING_S)

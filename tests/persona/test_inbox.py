@@ -13,7 +13,7 @@ from reactive_agents.core.persona_events import (
     PersonaStepStarted,
 )
 from reactive_agents.core.persona_queue import WorkFilter
-from reactive_agents.core.personas import DeliveryPolicy, InboxConfig, PersonaOutcome
+from reactive_agents.core.personas import DeliveryPolicy, DomainEvent, InboxConfig, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -116,6 +116,35 @@ async def test_a_context_that_lost_its_last_event_takes_new_ones() -> None:
         (await attempt(inbox.submit("chat", an_event(name="e1", context="b")))).unwrap()
         (await attempt(inbox.submit("chat", an_event(name="e2", context="a")))).unwrap()
     assert [outcome.event_id for outcome in outcomes] == ["e2"]
+
+
+async def test_a_channel_in_which_something_is_cancelled_is_tried_again_and_ends_no_worker() -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str, key: str) -> None:
+        posted.append(event.id)
+        if posted.count("e0") == 1:
+            raise anyio.get_cancelled_exc_class()
+
+    async def engage(event: DomainEvent, transcript: object) -> bool:
+        if event.id == "e2":
+            raise anyio.get_cancelled_exc_class()
+        return True
+
+    async def take(outcome: PersonaOutcome) -> None:
+        taken.append(outcome.status)
+        if outcome.event_id == "e1" and len(taken) < 4:
+            raise anyio.get_cancelled_exc_class()
+
+    taken: list[str] = []
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, reasoning=False, deliver=post, delivery=DeliveryPolicy(backoff_s=0.001))
+    bench.persona.domains["chat"] = evolve(bench.persona.domains["chat"], engage=engage)
+    async with PersonaInbox(bench.persona, take) as inbox:
+        for number, context in enumerate("abca"):
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=context)))).unwrap()
+    assert [name for name in posted if name != "e1"] == ["e0", "e0", "e3"]
+    assert sorted(taken) == ["completed"] * 4 + ["failed"]
 
 
 async def test_an_event_at_which_a_process_ended_is_tried_alone() -> None:

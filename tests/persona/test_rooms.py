@@ -21,7 +21,7 @@ from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
 from reactive_agents.core.models import TokenPrice
-from reactive_agents.core.persona_events import PersonaStepEnded
+from reactive_agents.core.persona_events import PersonaStepEnded, PersonaStepStarted
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent, EngagementPolicy
 from reactive_agents.effects import Effect, attempt
@@ -479,6 +479,20 @@ async def test_a_message_is_tried_again_under_one_key_and_before_later_ones() ->
     assert len({key for _, key in tries}) == 2
 
 
+async def test_who_lost_an_event_begins_no_further_step_of_it() -> None:
+    llm = ScriptedLLM(planned("One.", "Two."), forever(say("So.")))
+    bench = persona_bench(llm, evaluation="off")
+
+    def lose(event: object) -> None:
+        if isinstance(event, PersonaStepStarted):
+            (item,) = bench.store.work.values()
+            bench.store.work[item.number] = evolve(item, holder="another")
+
+    bench.persona.services.events.subscribe(lose)
+    assert (await bench.process()).status == "declined"
+    assert [each.purpose for each in llm.requests] == ["persona-plan", "think"]
+
+
 async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_the_last() -> None:
     async def post(event: DomainEvent, text: str, key: str) -> None:
         raise ConnectionError("the room is closed")
@@ -540,6 +554,54 @@ async def test_an_end_that_could_not_be_stored_is_made_again() -> None:
     bench.store.end_event = end_event
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert (outcome.status, [text for text, _ in posted]) == ("completed", ["So."])
+
+
+@pytest.mark.parametrize("what", ["plan_of_event", "transcript", "spending", "engage"])
+async def test_what_cannot_be_read_for_a_moment_is_neither_done_again_nor_given_up(what: str) -> None:
+    llm = ScriptedLLM(
+        planned("One.", "Two.", when=PLANNING),
+        say("First.", when="One.\n"),
+        forever(say("Second.", when="Two.\n")),
+    )
+    limits = DailyLimits(room_usd=9.0, room_events=9)
+    bench = persona_bench(llm, limits=limits, evaluation="off")
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    if what in ("plan_of_event", "transcript"):  # a process began it, and ended
+
+        def stop(happened: object) -> None:
+            if isinstance(happened, PersonaStepStarted) and happened.step.id == "s2":
+                group.cancel_scope.cancel()
+
+        unsubscribe = bench.persona.services.events.subscribe(stop)
+        async with anyio.create_task_group() as group:
+            group.start_soon(attempt, bench.persona.resume())
+        unsubscribe()
+    works = getattr(bench.store, what)
+    locked = MemoryUnavailable("The file is locked.", what)
+    setattr(bench.store, what, lambda *given, **named: FutureResult.from_failure(locked))
+    assert (await attempt(bench.persona.resume())).unwrap() == ()
+    (item,) = bench.store.work.values()
+    assert (item.status, item.reason) == ("open", "The file is locked.")
+    setattr(bench.store, what, works)
+    bench.clock.advance(3)
+    (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+    assert (outcome.status, outcome.answer) == ("completed", "Second.")
+    prompts = [render_messages(each.messages) for each in llm.requests]
+    assert sum("One.\n" in text and "This is one step" in text for text in prompts) == 1
+
+
+async def test_an_evaluation_whose_plan_cannot_be_read_is_made_later() -> None:
+    llm = ScriptedLLM(planned("Do it."), say("So.", when="Do it.\n"), assessed("Be short."))
+    bench = persona_bench(llm, delivery=DeliveryPolicy(backoff_s=0.0001))
+    get_plan = bench.store.get_plan
+    locked = MemoryUnavailable("The file is locked.", "get_plan")
+    bench.store.get_plan = lambda plan_id: FutureResult.from_failure(locked)
+    assert (await bench.process()).evaluation is None
+    bench.store.get_plan = get_plan
+    bench.clock.advance(1)
+    (await attempt(bench.persona.resume())).unwrap()
+    assert [each.pattern for each in bench.store.learnings.values()] == ["Be short."]
 
 
 async def test_a_queue_that_cannot_be_read_keeps_nobody_waiting() -> None:

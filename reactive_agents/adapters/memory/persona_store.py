@@ -41,6 +41,8 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
+UNREADABLE = "[Its stored form cannot be read.]"
+"""The content of an event that another version wrote, or that was damaged."""
 LONGEST_COMPARED = 20_000
 """Characters of an event of another room, beyond which its words are not read to judge a lesson."""
 _CLOCK_TOLERANCE_US = 1_000_000
@@ -792,9 +794,15 @@ def _claim(
             f"RETURNING {_COLUMNS}",
             (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
         ).fetchone()
-        if row is not None:  # nobody was faster
-            item = _item(row)
+        if row is None:  # somebody was faster
+            continue
+        item = _item(row)
+        if item.event.content != UNREADABLE:
             return item if tried else evolve(item, attempts=item.attempts + 1)
+        file.execute(  # it holds up nothing else
+            f"UPDATE persona_work SET status = 'dead', reason = ?, {_LET_GO} WHERE number = ?",
+            (UNREADABLE, head),
+        )
     return None
 
 
@@ -866,15 +874,24 @@ def _item(row: Sequence[Any]) -> queue.WorkItem:
         message_id,
         cost_usd,
     ) = row
+    made_at = moment_of(created_at)
+    try:
+        stored = decoded(event, personas.DomainEvent)
+        ended = None if outcome is None else decoded(outcome, personas.PersonaOutcome)
+    except ValueError:
+        stored = personas.DomainEvent(
+            EventId(key), ContextId(context_id), "unknown", UNREADABLE, made_at, tenant=tenant
+        )
+        ended = None
     return queue.WorkItem(
         number,
         kind,
         personas.Room(PersonaId(persona_id), domain, ContextId(context_id), tenant),
         key,
-        decoded(event, personas.DomainEvent),
+        stored,
         status,
         attempts,
-        moment_of(created_at),
+        made_at,
         moment_of(updated_at),
         holder="" if not holder or is_gone(holder) else holder,
         due=None if not due else moment_of(due),
@@ -883,7 +900,7 @@ def _item(row: Sequence[Any]) -> queue.WorkItem:
         message_kind=message_kind,
         plan_id=PlanId(plan_id) if plan_id else None,
         task_id=None if task_id is None else TaskId(task_id),
-        outcome=None if outcome is None else decoded(outcome, personas.PersonaOutcome),
+        outcome=ended,
         message_id=message_id,
         cost_usd=cost_usd,
     )
@@ -950,10 +967,11 @@ def _transcript(
     latest = f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? ORDER BY number DESC LIMIT ?"
     events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
     answers: dict[str, list[queue.Utterance]] = {}
-    for event_id, text, at in file.execute(
-        f"SELECT event_id, message, created_at FROM persona_work WHERE {_ROOM} AND kind = 'delivery' "
-        f"AND status != 'dropped' AND event_id IN (SELECT event_id {latest}) ORDER BY number",
-        (*_place(room), *place),
+    for event_id, text, at in file.execute(  # joined, so that those of other events are not read
+        f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) AS latest "
+        f"JOIN persona_work ON event_id = latest_id WHERE {_ROOM} AND kind = 'delivery' "
+        "AND status != 'dropped' ORDER BY number",
+        (*place, *_place(room)),
     ).fetchall():
         answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
         answers.setdefault(event_id, []).append(answer)

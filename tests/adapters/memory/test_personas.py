@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -236,6 +238,57 @@ async def test_a_clock_that_is_set_back_makes_no_try_wait_for_it(tmp_path: Path)
     await store.aclose()
 
 
+@pytest.mark.parametrize("column", ["event", "outcome"])
+async def test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room(
+    tmp_path: Path, column: str
+) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    for name, context in (("e1", "a"), ("e2", "a"), ("e1", "b")):
+        await add(store, name, context)
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute(f"UPDATE persona_work SET {column} = '{{}}' WHERE number = 1")
+    other = await claimed(store)
+    assert other is not None
+    assert (other.room.context_id, other.key) == ("b", "e1")
+    following = await claimed(store)
+    assert following is not None
+    assert (following.room.context_id, following.key) == ("a", "e2")
+    (dead,) = (await attempt(store.find_work(WorkFilter(ADA, statuses=("dead",))))).unwrap()
+    assert (dead.number, dead.reason) == (1, "[Its stored form cannot be read.]")
+    said = (await attempt(store.transcript(following.room, before=following.number))).unwrap()
+    assert [each.content for each in said] == ["[Its stored form cannot be read.]"]
+    await store.aclose()
+
+
+async def test_work_of_a_process_that_is_gone_or_silent_is_taken_over(tmp_path: Path) -> None:
+    clock = SettableClock()
+    store = SqlitePersonaStore(tmp_path / "memory.db", clock=clock)
+    await add(store, "e1")
+
+    def held(by: str, seconds: float, attempts: int) -> None:
+        until = int((clock.time.timestamp() + seconds) * 1e6)
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+            values = (by, until, int(clock.time.timestamp() * 1e6), attempts)
+            file.execute(
+                "UPDATE persona_work SET holder = ?, lease_until = ?, updated_at = ?, attempts = ?", values
+            )
+
+    elsewhere = "h elsewhere 1 1"
+    held(elsewhere, 10, 1)
+    assert await claimed(store) is None
+    held(elsewhere, -1, 1)
+    assert await claimed(store) is not None, "another machine that renews nothing"
+    python = "from reactive_agents.adapters.leases import new_holder; print(new_holder())"
+    gone = (await anyio.run_process([sys.executable, "-c", python])).stdout.decode().strip()
+    held(gone, 10, 1)
+    assert await claimed(store) is not None, "a process of this machine that ended"
+    held(gone, 10, 2)
+    assert await claimed(store) is None, "two processes ended at it: the next one waits a second"
+    clock.time += timedelta(seconds=1)
+    assert await claimed(store) is not None
+    await store.aclose()
+
+
 class SettableClock(SystemClock):
     """A clock that a test sets."""
 
@@ -352,6 +405,7 @@ async def test_an_event_has_a_place_among_those_of_the_day_once(store: PersonaSt
     assert await engaged(DailyLimits(tenant_events=1), datetime.now(UTC) + timedelta(days=1)) == ["", "", ""]
     spent = (await attempt(store.spending(ADA, START, tenant="", user="bob"))).unwrap()
     assert (spent.events, spent.cost_usd) == (2, 0)
+    assert (await attempt(store.spending(ADA, START, tenant="acme", user="bob"))).unwrap().events == 0
 
 
 async def test_tries_are_counted_since_the_last_progress(store: PersonaStore) -> None:
@@ -412,6 +466,27 @@ async def test_half_of_a_character_in_an_answer_keeps_nobody_from_it(store: Pers
     assert message is not None
     assert message.message in ("So \ufffd.", "So \ud83d.")
     assert (await attempt(store.release(message, reason="Refused: \ud83d"))).unwrap()
+
+
+@pytest.mark.parametrize(
+    ("table", "index", "order"),
+    [
+        ("persona_work", "persona_work_by_room", "kind = 'event' AND number < 9 ORDER BY number DESC"),
+        ("persona_plans", "persona_plans_by_room", "created_at >= 5 ORDER BY created_at DESC, seq DESC"),
+        ("persona_work", "persona_work_by_day_of_room", "updated_at >= 5"),
+    ],
+)
+async def test_the_latest_of_a_room_are_found_without_reading_all_of_it(
+    tmp_path: Path, table: str, index: str, order: str
+) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    await add(store, "e1")
+    await store.aclose()
+    room = "persona_id = 'ada' AND tenant = '' AND domain = 'chat' AND context_id = 'general'"
+    query = f"SELECT * FROM {table} WHERE {room} AND {order} LIMIT 50"
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file:
+        ways = [way for *_, way in file.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert [way for way in ways if index not in way] == [], "nothing is sorted"
 
 
 async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:
