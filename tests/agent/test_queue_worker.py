@@ -189,3 +189,12 @@ def test_the_latest_of_many_missed_times_is_found_without_those_before_it() -> N
             sys.setprofile(None)
         assert latest == due + missed
     assert counts[1] < 2 * counts[0]
+
+
+async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused(tmp_path: Path) -> None:
+    submitting = submitter(tmp_path / "r.db")
+    await submitting.submit("Pay.", run_id="paused")
+    await submitting.runs.pause("paused")
+    worker = agent(tmp_path / "r.db", ScriptedLLM())
+    await worker.runs.work(until_idle=True)
+    assert (await worker.runs.find("paused")).state == "queued"
