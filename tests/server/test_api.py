@@ -398,7 +398,7 @@ async def test_sessions_are_listed_read_renamed_forked_and_deleted() -> None:
         assert [each["content"] for each in read["content"]] == ["I am Ada.", "Hello.", "Who am I?", "Hello."]
         renamed = await client.patch(f"{base}/my talk", params=whose, json={"title": "Ada"})
         assert renamed.json()["title"] == "Ada"
-        forked = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other", "turns": 1})
+        forked = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other", "turns": 1.0})
         assert (forked.status_code, forked.json()["turns"]) == (201, 1)
         taken = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other"})
         assert (taken.status_code, taken.json()["code"]) == (409, "session-refused")
@@ -630,3 +630,12 @@ async def test_cross_origin_requests_are_allowed_to_the_named_pages_alone() -> N
     assert allowed.headers["access-control-allow-origin"] == "https://app.example"
     assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
     assert "access-control-allow-origin" not in plain.headers
+
+
+@pytest.mark.parametrize(("names", "needs"), [(["clerk"], False), (["clerk", "mapper"], True)])
+async def test_the_document_says_whether_a_run_has_to_name_its_agent(names: list[str], needs: bool) -> None:
+    agents = [ReactiveAgents.create().with_name(each).with_llm(ScriptedLLM()).build() for each in names]
+    async with asking(create_app(agents, protocols=["api"])) as client:
+        document = (await client.get("/openapi.json")).json()
+    form = document["components"]["schemas"]["NewRun"]
+    assert ("agent" in form["required"]) is needs
