@@ -35,7 +35,8 @@ $(INSTALLED): pyproject.toml
 $(DEVELOPMENT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef LOCKED
-	$(PIP) --no-deps --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --require-hashes --no-compile -r requirements-dev.lock
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib  # on all processors, where pip uses one
 	$(PIP) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip check --disable-pip-version-check  # nothing was resolved: the lock must be complete
 else

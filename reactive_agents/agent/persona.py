@@ -60,6 +60,7 @@ from reactive_agents.core.run_record import next_time
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
+    Check,
     Deliver,
     Describe,
     Engage,
@@ -86,6 +87,7 @@ class DomainComponents:
         deps: the dependencies of the domain's runs.
         channel: the platform of its events and answers, in place of a configured one.
         engage: decides on events that the policy allows.
+        check: judges answers.
     """
 
     agent: AgentComponents | None = None
@@ -94,6 +96,7 @@ class DomainComponents:
     deps: Any = field(default=None, repr=False)
     channel: ports.Channel | None = None
     engage: Engage | None = None
+    check: Check | None = None
 
 
 @frozen(eq=False)
@@ -153,6 +156,7 @@ def _with_functions(
         ("describe", domain.describe),
         ("deliver", domain.deliver),
         ("engage", domain.engage),
+        ("check", domain.check),
     ):
         if named is None or getattr(components, name) is not None:
             continue
@@ -305,6 +309,7 @@ def _domains(
             each.components.engage,
             each.config.schedules,
             each.config.reminders,
+            each.components.check,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
@@ -573,6 +578,7 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        check: Check | None = None,
         schedules: Sequence[EventSchedule] = (),
         reminders: bool = False,
     ) -> Personas: ...
@@ -590,6 +596,7 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        check: Check | None = None,
         schedules: Sequence[EventSchedule] = (),
         reminders: bool = False,
     ) -> Personas: ...
@@ -606,6 +613,7 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        check: Check | None = None,
         schedules: Sequence[EventSchedule] = (),
         reminders: bool = False,
     ) -> Personas:
@@ -620,6 +628,7 @@ class Personas:
             channel: the platform that its events come from and its answers go to, in place of ``deliver``.
             reasoning: whether its events are planned and evaluated; as the persona's by default.
             engage: decides on events that the engagement policy allows.
+            check: judges answers by their tool calls or anything else, in place of the model.
             schedules: events that come again and again.
             reminders: whether its steps have a tool ``remind``, by which an event comes later.
         """
@@ -639,7 +648,7 @@ class Personas:
         given = None if isinstance(channel, ChannelConfig) else channel
         components = {
             **self.components,
-            name: DomainComponents(described.components, describe, deliver, deps, given, engage),
+            name: DomainComponents(described.components, describe, deliver, deps, given, engage, check),
         }
         return evolve(
             self, config=config, components=components, problems=(*self.problems, *described.problems)

@@ -34,6 +34,10 @@ PlanSource: TypeAlias = Literal["model", "reused", "template", "reactive"]
 LearningChange: TypeAlias = Literal["created", "confirmed", "weakened", "doubted", "dropped", "shared"]
 """``shared``: from now on it is used in every room of its tenant. ``doubted``: others like it just failed."""
 
+EvidenceSource: TypeAlias = Literal["model", "calls", "check", "users"]
+"""By what an outcome was judged: the model's verdict, a tool call that failed last, the check of the program,
+or the reactions of users; each counts more than those before it."""
+
 LearningSharing: TypeAlias = Literal["general", "reviewed", "room"]
 """``general``: a lesson without anything of its room is used in every room of the tenant; ``reviewed``: one
 that a person has approved; ``room``: none."""
@@ -391,6 +395,7 @@ class Evaluation(Value):
         pattern: the lesson for similar tasks, in a sentence; empty for none.
         duration_ms: wall-clock milliseconds from the creation of the plan to its end.
         steps_executed: number of completed steps.
+        evidence: by what it was decided whether the criteria were met.
     """
 
     task_id: TaskId
@@ -405,6 +410,7 @@ class Evaluation(Value):
     duration_ms: float
     steps_executed: int
     replans: int
+    evidence: EvidenceSource = field(default="model", metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)
@@ -618,8 +624,8 @@ class LearningPolicy(Value):
 
     enabled: bool = True
     shown: int = field(default=5, validator=_count)
-    warnings: int = field(default=3, validator=ge(0))
-    min_confidence: float = field(default=0.5, validator=_fraction)
+    warnings: int = field(default=5, validator=ge(0))
+    min_confidence: float = field(default=0.4, validator=_fraction)
     merge_above: float = field(default=0.75, validator=_fraction)
     merge_above_cosine: float = field(default=0.85, validator=_fraction)
     half_life_days: float = field(default=90.0, validator=gt(0.0))

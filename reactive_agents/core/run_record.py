@@ -7,7 +7,7 @@ answers a run can be continued, replayed, or begun once more with another course
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -147,16 +147,7 @@ def next_time(cron: str, timezone: str, after: datetime) -> datetime:
     Raises:
         ValueError: the notation or the time zone is wrong, or croniter of the extra ``durable`` is missing.
     """
-    try:
-        from croniter import croniter
-    except ImportError as error:
-        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
-    try:
-        times = croniter(cron, after.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
-        found: datetime = times.get_next(datetime)
-    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
-        raise ValueError(str(error)) from None
-    return found.astimezone(UTC)
+    return _time_of(cron, timezone, after, "get_next")
 
 
 def latest_time(cron: str, timezone: str, due: datetime, now: datetime) -> datetime:
@@ -167,9 +158,21 @@ def latest_time(cron: str, timezone: str, due: datetime, now: datetime) -> datet
     Args:
         due: the earliest of them.
     """
-    while (following := next_time(cron, timezone, due)) <= now:
-        due = following
-    return due
+    before = now.replace(microsecond=0) + timedelta(seconds=1)  # the second of now is due
+    return max(due, _time_of(cron, timezone, before, "get_prev"))
+
+
+def _time_of(cron: str, timezone: str, start: datetime, step: Literal["get_next", "get_prev"]) -> datetime:
+    try:
+        from croniter import croniter
+    except ImportError as error:
+        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
+    try:
+        times = croniter(cron, start.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
+        found: datetime = getattr(times, step)(datetime)
+    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
+        raise ValueError(str(error)) from None
+    return found.astimezone(UTC)
 
 
 ClaimState: TypeAlias = Literal["new", "taken", "held", "ended"]

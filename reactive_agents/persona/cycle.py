@@ -29,6 +29,7 @@ from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
@@ -468,7 +469,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> tuple[personas.StepCall, ...]:
-    """Return the tool calls of a run with their results.
+    """Return the tool calls of a run with their results; its answer is none.
 
     Args:
         decided: whether calls were approved.
@@ -480,6 +481,8 @@ def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> 
             continue
         if step.type == "action":
             tool, approved = step.metadata.tool_used or "", decided.get(call_id)
+            if tool in RESERVED_NAMES:
+                continue
             found[call_id] = personas.StepCall(tool, _shortened(step.content), None, approved=approved)
         elif call_id in found:
             result, success = _shortened(step.content), step.metadata.success

@@ -28,6 +28,13 @@ It returns ``True`` or ``False``, or an ``EngagementDecision`` with the reason. 
 messages of the room, oldest first.
 """
 
+Check: TypeAlias = Callable[..., Any]
+"""Judges an answer: ``def check(event, answer, calls)``, plain or ``async``.
+
+It returns ``True`` or ``False``, or ``None`` where it cannot tell. ``calls`` are the tool calls of the plan's
+steps in order, each a ``StepCall``.
+"""
+
 Deliver: TypeAlias = Callable[..., Awaitable[str | None]]
 """Delivers a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
 
@@ -61,6 +68,7 @@ class PersonaDomain:
         engage: decides on events that the policy allows.
         schedules: events that come again and again.
         reminders: whether its steps can schedule events.
+        check: judges answers; what it says counts more than the verdict of the model.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -77,6 +85,7 @@ class PersonaDomain:
     engage: Engage | None = None
     schedules: tuple[personas.EventSchedule, ...] = ()
     reminders: bool = False
+    check: Check | None = None
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
@@ -103,6 +112,19 @@ class PersonaDomain:
         return (
             allowed if decided else personas.EngagementDecision(False, "A rule of the program declined it.")
         )
+
+    async def judge(
+        self, event: personas.DomainEvent, answer: str, calls: Sequence[personas.StepCall]
+    ) -> bool | None:
+        """Return what the check of the program says of an answer, if anything.
+
+        Raises:
+            Exception: as the function does.
+        """
+        judged = None if self.check is None else self.check(event, answer, calls)
+        if inspect.isawaitable(judged):
+            judged = await judged
+        return None if judged is None else bool(judged)
 
     @property
     def delivers(self) -> bool:

@@ -15,6 +15,8 @@ REUSED = """\
 This plan was made for an earlier, similar event. Where it names details of that event, use the details of \
 this event instead."""
 
+MOST_CALLS = 20
+"""Maximum number of tool calls in a prompt, the latest; their texts are short."""
 RESULT_CHARACTERS = 4_000
 """Maximum characters of an earlier step's result in a prompt."""
 
@@ -167,8 +169,14 @@ def replanning_content(
     )
 
 
-def evaluation_content(plan: personas.PersonaPlan, answer: str) -> str:
-    """Return the content of an evaluation prompt."""
+def evaluation_content(
+    plan: personas.PersonaPlan, answer: str, calls: Sequence[personas.StepCall] = ()
+) -> str:
+    """Return the content of an evaluation prompt.
+
+    Args:
+        calls: the tool calls of its steps, in order.
+    """
     criteria = "\n".join(f"{number}. {each}" for number, each in enumerate(plan.success_criteria, 1))
     steps = plan.plan.steps
     lines = "\n".join(
@@ -176,6 +184,11 @@ def evaluation_content(plan: personas.PersonaPlan, answer: str) -> str:
         for step in steps
     )
     completed = sum(step.status == "completed" for step in steps)
+    states = {None: "no result", True: "worked", False: "failed"}
+    called = "\n".join(
+        f"- {each.tool} {each.arguments} [{states[each.success]}] {each.result}"
+        for each in calls[-MOST_CALLS:]
+    )
     return "\n\n".join(
         (
             f"The task:\n{fence('task', _shortened(plan.task.description))}",
@@ -184,6 +197,7 @@ def evaluation_content(plan: personas.PersonaPlan, answer: str) -> str:
             f"The plan ended as {plan.plan.status}: {completed} of {len(steps)} steps completed, "
             f"replanned {plan.attempts} times.",
             f"The steps:\n{fence('steps', lines)}",
+            *([f"The tool calls, with their results:\n{fence('calls', called)}"] if calls else []),
             f"The result:\n{fence('result', preview(answer or 'none', None, RESULT_CHARACTERS))}",
             f"The success criteria:\n{fence('criteria', criteria)}",
         )

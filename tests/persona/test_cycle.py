@@ -512,6 +512,19 @@ async def test_a_plan_whose_lesson_is_in_doubt_serves_no_more() -> None:
     assert again.plan.source == "model"
 
 
+async def test_a_plan_whose_lesson_failed_in_another_plan_serves_no_more() -> None:
+    rain = forever(say("Rain.", when="This is one step"))
+    plan = planned("Look up the city.")
+    llm = ScriptedLLM(plan, rain, assessed("Look it up first."), plan, assessed())
+    bench = persona_bench(llm)
+    await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
+    ((name, learning),) = bench.store.learnings.items()
+    bench.store.learnings[name] = evolve(learning, outcomes=(True, True, False))
+    again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
+    assert again.plan is not None
+    assert again.plan.source == "model"
+
+
 async def test_a_plan_that_was_found_wanting_does_not_serve_again() -> None:
     llm = ScriptedLLM(
         planned("Answer."),
