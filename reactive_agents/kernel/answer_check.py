@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, islice, pairwise
 from typing import Literal, TypeAlias
 
@@ -95,6 +95,8 @@ _GIVEN_TEXT = re.compile(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL
 """A text in a task that something is to be done with."""
 _LEAST_SHARE = 3
 _LEAST_ASKED = 2
+_MOST_CLAUSES = 20
+"""Clauses of a text that are looked at for evidence, the last ones."""
 _CHEER = re.compile(r"\A(?:\S+ ){0,2}\S+!\Z")
 """A remark such as "Keep going!"."""
 _LINES = 2
@@ -216,6 +218,26 @@ class Seen:
     told: str = ""
     given: str = ""
 
+    @cached_property
+    def found(self) -> str:
+        """All results; they and what follows from them are looked at once."""
+        return "\n".join(self.results)
+
+    @cached_property
+    def found_words(self) -> set[str]:
+        """The words of the results."""
+        return _words(self.found)
+
+    @cached_property
+    def found_beginnings(self) -> frozenset[str]:
+        """The beginnings of the words of the results that the task does not have."""
+        return begins_words(self.found) - begins_words(self.task)
+
+    @cached_property
+    def reckoned(self) -> _Known:
+        """The numbers of the results, and what can be worked out from them."""
+        return _Known(self.found, self.results)
+
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     """Return the figures of an answer that nothing seen supports, each once.
@@ -237,7 +259,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     else:
         known = _Known(shown, seen.results)
     rest = [figure for figure in unknown if not known.supports(figure)]
-    found = "\n".join(seen.results)
+    found = seen.found
     if len(rest) < len(unknown) or any(_occurs(each, found) for each in _figures(told)):
         rest = rest if asks_figure(seen.task) else [each for each in rest if not _is_common(each)]
     return tuple(rest) if not rest else _not_summed(rest, list(_numbers_and_names(told)), known)
@@ -270,28 +292,31 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     half of those that the clause adds to the task. Small numbers count beside short results only: in long
     ones any of them can be found.
     """
+    return _has_evidence(text, seen, f"{seen.task}\n{seen.told}")
+
+
+def _has_evidence(text: str, seen: Seen, known_before: str) -> bool:
     if not seen.results or _OPEN_END.search(text):
         return False
-    clause, results = _last_clause(text), "\n".join(seen.results)
-    known_before = f"{seen.task}\n{seen.told}"
+    clause, results = _last_clause(text), seen.found
     judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
     figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
     names = [each for each in _NAME.findall(clause) if not _occurs(each, known_before)]
     if any(_occurs(each, results) for each in (*figures, *names)):
         return True
     figures = [each for each in figures if not _is_small(each)]
-    if figures and any(map(_Known(results, seen.results).supports, figures)):
+    if figures and any(map(seen.reckoned.supports, figures)):
         return True
     items = {str(count) for result in seen.results for count in _items_in(result)}
     if not items.isdisjoint(_numerals(clause)):
         return True
     added = _words(clause) - _words(known_before) - _UNTELLING
-    return 2 * len(added & _words(results)) >= max(1, len(added))
+    return 2 * len(added & seen.found_words) >= max(1, len(added))
 
 
 def announces(text: str, seen: Seen) -> bool:
     """Return whether a text ends with what comes next, and states nothing found."""
-    results = "\n".join(seen.results)
+    results = seen.found
     return _sign(_clauses(text), seen, results) == "plain" and not any(
         _adds(each, seen) for each in _clauses(text)
     )
@@ -397,7 +422,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         return "answer"
     if not clauses or (_OPEN_END.search(text) and not _ends_with_question(clauses, seen)):
         return "announcement"
-    results = "\n".join(seen.results)
+    results = seen.found
     acts = {tool.act for tool in known if tool.act and not results}
     clause = read_clause(_without_closing(clauses, seen)[-1])
     sign = sign_of(clause, acts, seen.task, results)
@@ -441,8 +466,8 @@ def _without_closing(clauses: list[str], seen: Seen) -> list[str]:
     kept = clauses[:-1] if _ends_with_question(clauses, seen) else clauses[:]
     while kept[1:] and is_courtesy(kept[-1]):
         kept.pop()
-    results = "\n".join(seen.results)
-    for end in range(len(kept) if results else 0, 0, -1):
+    results = seen.found
+    for end in range(len(kept) if results else 0, max(len(kept) - _MOST_CLAUSES, 0), -1):
         clause = read_clause(kept[end - 1])
         sign = sign_of(clause, set(), seen.task, results)
         if sign in ("plain", "mood"):
@@ -467,7 +492,7 @@ def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
     if not seen.results:
         is_long = size_of(" ".join(clauses[:-1])) >= MANY_WORDS
         return is_long and sign_of(read_clause(clauses[-2]), set(), seen.task) is None
-    evident = sum(ends_with_evidence(each, seen) for each in clauses[:-1])
+    evident = sum(ends_with_evidence(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
     if speaks_of_oneself(last):
         return evident >= _LEAST_ASKED and _REQUEST_MARK.search(seen.task) is not None
     return evident > 0 and speaks_to_reader(last)
@@ -492,7 +517,7 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         tools: descriptions of the tools by their names.
     """
     clauses = _clauses(QUOTATION.sub("_quoted_", text))
-    results, is_offered = "\n".join(seen.results), False
+    results, is_offered = seen.found, False
     is_long = size_of(text) >= 2 * MANY_WORDS
 
     def advises(sign: Sign | None, clause: str) -> bool:
@@ -508,7 +533,10 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     while clauses[1:] and (
         is_courtesy(clauses[-1])
         or _is_offered(clauses[-1])
-        or (advises(sign, clauses[-1]) and any(denies(each) or _adds(each, seen) for each in clauses[:-1]))
+        or (
+            advises(sign, clauses[-1])
+            and any(denies(each) or _adds(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
+        )
     ):
         is_offered = not is_courtesy(clauses.pop()) or is_offered
         sign = _sign(clauses, seen, results)
@@ -627,7 +655,7 @@ def _is_acknowledged(seen: Seen) -> bool:
 
 def _adds(clause: str, seen: Seen) -> bool:
     """Return whether a clause has something of the results beyond the task."""
-    results = "\n".join(seen.results)
+    results = seen.found
     figures = [*_numbers_and_names(clause), *_numerals(clause)]
     if any(not _occurs(each, seen.task) and _occurs(each, results) for each in figures):
         return True
@@ -635,9 +663,9 @@ def _adds(clause: str, seen: Seen) -> bool:
         map(_Known(f"{seen.task}\n{results}", ()).supports, figures)
     ):
         return True
-    if ends_with_evidence(clause, Seen(seen.task, seen.results)):
+    if _has_evidence(clause, seen, f"{seen.task}\n"):
         return True
-    return bool((begins_words(results) - begins_words(seen.task)) & begins_words(clause))
+    return not seen.found_beginnings.isdisjoint(begins_words(clause))
 
 
 def lacks_total(text: str, seen: Seen) -> bool:
@@ -664,7 +692,7 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
         return True
     if any(tool.subjects & subjects_in(clauses[-1]) for tool in tools):
         return True
-    before = clauses[:-1] if not speaks_of_oneself(clauses[-1]) else []
+    before = clauses[-_MOST_CLAUSES:-1] if not speaks_of_oneself(clauses[-1]) else []
     return any(read_clause(each).denies or _adds(each.rstrip("?"), seen) for each in before)
 
 
@@ -732,7 +760,7 @@ def is_told_at_length(text: str, seen: Seen) -> bool:
     """
     size = size_of(text)
     if seen.results:
-        found = (each for each in _clauses(text) if ends_with_evidence(each, seen))
+        found = (each for each in _clauses(text)[-_MOST_CLAUSES:] if ends_with_evidence(each, seen))
         return size >= 2 * MANY_WORDS and len(list(islice(found, 2))) > 1
     if asks_advice(seen.task):
         least = _SOME_WORDS
@@ -928,7 +956,7 @@ class _Known:
     def __init__(self, shown: str, results: Iterable[str]) -> None:
         self._every = tuple(_read(found[0]) for found in _COUNTED.finditer(shown))
         self.numbers = dict.fromkeys(self._every)
-        self._forms = {_form(each) for each in _numbers_and_names(shown)}
+        self._shown = shown
         self._counts = {count for result in results for count in _counts(result)}
         self._reached: list[float] | None = None
         self._sums: list[float] = []
@@ -951,7 +979,9 @@ class _Known:
 
         Such as N95; not where identifiers of its form were seen.
         """
-        return _SHORT_NAME.fullmatch(figure) is not None and _form(figure) not in self._forms
+        if _SHORT_NAME.fullmatch(figure) is None:
+            return False
+        return all(_form(each) != _form(figure) for each in _numbers_and_names(self._shown))
 
     def _has(self, quantity: str) -> bool:
         digits = _NUMBER.match(quantity)
