@@ -167,6 +167,7 @@ _NOT_SAID = re.compile(
 _DIGITS = re.compile(r"\d+")
 _BRACKETED = re.compile(r"\([^()]*\)")
 _TASK_PART = re.compile(r"[.!?,;:]")
+_LONGEST_WAIT = 8
 _EARLY = 3
 """Words of a part among which one speaks of doing something together."""
 _ORDER = 3
@@ -256,6 +257,8 @@ def sign_of(
     has_to = _HAS_TO.search(clause.text.lower()) is not None
     intends = bool(signs) or ordered or ends_soon or has_to
     waits = _WAIT & told and not negative and not _MEANWHILE.search(clause.text.lower())
+    if waits and not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
+        waits = frozenset()  # "it can take a minute until it is gone from the list"
     if waits or _ENDINGS.search(" ".join(told)):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause, results)):

@@ -656,6 +656,14 @@ def test_an_argument_of_a_call_supports_a_figure() -> None:
     assert unsupported_figures("There were 18,234 in January 2026.", evolve(asked, given="2026-01-01")) == ()
 
 
+def test_a_time_that_something_takes_is_no_waiting() -> None:
+    stopped = Seen("Terminate i-03", ("terminating",))
+    tools = {"terminate": "Terminate an instance."}
+    text = "`i-03` is being terminated. It can take a minute or two until it is gone from the list."
+    assert concludes(text, tools, stopped)
+    assert not concludes("Terminating it will take a minute.", tools, Seen("Which is idle?", ("i-03: 0 %",)))
+
+
 def test_a_short_identifier_is_no_common_name_where_such_were_seen() -> None:
     assert unsupported_figures("It is gate C7.", Seen("Which gate?", ("gate B42",))) == ("C7",)
 
