@@ -264,7 +264,8 @@ class Persona:
     ) -> Result[DomainEvent | None, MemoryErrors]:
         """Return the event of a reaction; ``None`` where there is no such message.
 
-        A user has one event for each opinion of a message. Fails with ``MemoryUnavailable``.
+        One that is sent again is the same event; without an id of the platform, so is the same opinion of a
+        user about a message. Fails with ``MemoryUnavailable``.
         """
         chosen = WorkFilter(
             self.settings.id,
@@ -281,9 +282,10 @@ class Persona:
         if item is None or item.plan_id is None or not reaction.message_id:
             return Success(None)
         opinion = "good" if reaction.good else "bad"
+        name = ("reaction", opinion, reaction.user, reaction.message_id, reaction.id)
         return Success(
             DomainEvent(
-                EventId(f"reaction/{opinion}/{reaction.user}/{reaction.message_id}"),
+                EventId("/".join(filter(None, name))),
                 item.room.context_id,
                 reaction.user,
                 f"[A reaction to the answer: {reaction.sign or opinion}]",
@@ -555,7 +557,13 @@ class Persona:
             await self._take_correction(event, cycle)
         await cycle.save(plan)
         await cycle.publish(
-            persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
+            persona_events.PersonaPlanFormulated,
+            plan=plan,
+            reason=formulated.reason,
+            shown=formulated.shown,
+            warnings=formulated.warnings,
+            transcript=tuple(dict.fromkeys(each.event_id for each in cycle.transcript)),
+            notes=len(cycle.thoughts),
         )
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
@@ -584,7 +592,7 @@ class Persona:
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
         speakers = ("", self.settings.name, *policy.peers)
-        of_people = (each.author not in speakers for each in reversed(cycle.transcript))
+        of_people = (each.author not in speakers for each in reversed(cycle.heard))
         decision = should_engage(
             event,
             name=self.settings.name,
@@ -592,10 +600,10 @@ class Persona:
             recent=recent,
             now=self.services.clock.now(),
             peer_turns=len(tuple(takewhile(not_, of_people))),
-            transcript=cycle.transcript,
+            transcript=cycle.heard,
         )
         if decision.engage:
-            decision = await cycle.domain.decide(event, cycle.transcript)
+            decision = await cycle.domain.decide(event, cycle.heard)
         if decision.engage:
             reached = await cycle.read_limits()
             if reached:
@@ -847,6 +855,7 @@ async def remind(at: str, text: str) -> str:
         event,
         id=EventId(f"reminder-{services.ids.new()}"),
         content=f"{REMINDER}{text}",
+        priority=1.0,  # its time was asked for, so it comes in quiet hours too
         details={**event.details, "direct": True},
     )
     stored = await attempt(persona.schedule(room.domain, later, due))
