@@ -272,7 +272,8 @@ class Persona:
     ) -> Result[DomainEvent | None, MemoryErrors]:
         """Return the event of a reaction; ``None`` where there is no such message.
 
-        A user has one event for each opinion of a message. Fails with ``MemoryUnavailable``.
+        One that is sent again is the same event; without an id of the platform, so is the same opinion of a
+        user about a message. Fails with ``MemoryUnavailable``.
         """
         chosen = WorkFilter(
             self.settings.id,
@@ -289,9 +290,10 @@ class Persona:
         if item is None or item.plan_id is None or not reaction.message_id:
             return Success(None)
         opinion = "good" if reaction.good else "bad"
+        name = ("reaction", opinion, reaction.user, reaction.message_id, reaction.id)
         return Success(
             DomainEvent(
-                EventId(f"reaction/{opinion}/{reaction.user}/{reaction.message_id}"),
+                EventId("/".join(filter(None, name))),
                 item.room.context_id,
                 reaction.user,
                 f"[A reaction to the answer: {reaction.sign or opinion}]",
@@ -574,7 +576,13 @@ class Persona:
             await self._take_correction(event, cycle)
         await cycle.save(plan)
         await cycle.publish(
-            persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
+            persona_events.PersonaPlanFormulated,
+            plan=plan,
+            reason=formulated.reason,
+            shown=formulated.shown,
+            warnings=formulated.warnings,
+            transcript=tuple(dict.fromkeys(each.event_id for each in cycle.transcript)),
+            notes=len(cycle.thoughts),
         )
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
@@ -616,7 +624,7 @@ class Persona:
         )
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):
-                decision = await outcome_of(cycle.domain.decide(event, cycle.transcript))
+                decision = await outcome_of(cycle.domain.decide(event, cycle.heard))
         if decision.engage:
             reached = await cycle.read_limits() or await cycle.engage()
             if reached:
@@ -898,6 +906,7 @@ async def remind(at: str, text: str) -> str:
         event,
         id=EventId(f"reminder-{services.ids.new()}"),
         content=f"{REMINDER}{text}",
+        priority=1.0,  # its time was asked for, so it comes in quiet hours too
         details={**event.details, "direct": True},
     )
     stored = await attempt(persona.schedule(room.domain, later, due))
