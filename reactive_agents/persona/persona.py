@@ -78,6 +78,7 @@ MOST_DELAY = timedelta(days=1)
 BLOCKED = "[A message that a guardrail blocked.]"
 BLOCKED_NAME = "[A name that is not shown.]"
 UNCHECKED = "[A message that was not checked.]"
+_TRIES_WITHOUT_PLAN = 3
 _MOST_NAMES = 1_000
 """Names that were allowed and are not checked again."""
 REMINDER = "A reminder that was asked for here: "
@@ -379,9 +380,11 @@ class Persona:
         """Return whether as many processes ended at an event as its tries.
 
         The first one does not count: it may have ended for another event that was under way in it. Later
-        tries are made alone.
+        tries are made alone. Before there is a plan no step was begun, so that it can be tried more often:
+        where processes are ended from outside, it is seldom the event's fault.
         """
-        return item.attempts > self.settings.delivery.tries + 1
+        most = self.settings.delivery.tries * (1 if item.plan_id else _TRIES_WITHOUT_PLAN)
+        return item.attempts > most + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
@@ -666,8 +669,8 @@ class Persona:
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""
-        tries = self.settings.delivery.tries
-        reason = f"Its process ended {tries + 1} times without progress, and it is given up."
+        ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
+        reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is not None:
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(

@@ -38,7 +38,15 @@ from reactive_agents.testing import (
 )
 from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
-from tests.support.personas import EVALUATING, PLANNING, an_event, assessed, persona_bench, planned
+from tests.support.personas import (
+    EVALUATING,
+    PLANNING,
+    a_persona_plan,
+    an_event,
+    assessed,
+    persona_bench,
+    planned,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -537,19 +545,24 @@ async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_t
     assert (pauses, left.status, left.attempts) == ([2, 8], "dead", 3)
 
 
-async def test_an_event_at_which_processes_end_is_given_up() -> None:
+@pytest.mark.parametrize(("is_planned", "ends"), [(True, 4), (False, 10)])
+async def test_an_event_at_which_processes_end_is_given_up(is_planned: bool, ends: int) -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     event = an_event()
     room = bench.persona.room_of("chat", event)
     item = (await attempt(bench.store.add_event(room, event))).unwrap().item
-    for _ in range(4):
+    for _ in range(ends):
         claimed = (await bench.persona.claim("event", room)).unwrap()
         assert claimed is not None
         (await attempt(bench.store.begin_task(claimed, TaskId("task")))).unwrap()
+        if is_planned:  # a step was begun, and may be why
+            plan = a_persona_plan(event=event)
+            (await attempt(bench.store.save_plan(plan, claimed, progress=False))).unwrap()
+        assert not bench.persona._is_given_up(claimed)
         bench.store.work[item.number] = evolve(bench.store.work[item.number], holder="")  # it was killed
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert outcome.status == "failed"
-    assert outcome.reason == "Its process ended 4 times without progress, and it is given up."
+    assert outcome.reason == f"Its process ended {ends} times without progress, and it is given up."
     (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
     assert dead.key == "event-1"
     assert (await attempt(bench.store.order_work(dead.number, "retry"))).unwrap()
