@@ -338,7 +338,8 @@ class Persona:
             return None
         except UnreadableError as error:
             ended = True
-            await try_later(item, str(error), self.settings.delivery, self.services, cycle.unstored_usd)
+            policy, spent = self.settings.delivery, cycle.unstored_usd
+            await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
             return None
         finally:
             self._under_way -= 1
@@ -743,23 +744,21 @@ class Persona:
             tokens=cycle.tokens,
             cost_usd=cycle.cost_usd,
         )
-        delivered, fallback = not cycle.domain.delivers, self.settings.delivery.fallback
+        delivered, policy = not cycle.domain.delivers, self.settings.delivery
         messages: tuple[NewMessage, ...] = ()
         if outcome.status == "completed":
             key = f"{outcome.event_id}#answer"
             messages = (NewMessage(key, outcome.answer, is_delivered=delivered),)
-        elif outcome.status != "declined" and fallback:
-            key = f"{outcome.event_id}#fallback"
-            messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
+        elif outcome.status != "declined" and policy.fallback:
+            messages = (_fallback(outcome.event_id, policy, is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
                 reason = stored.failure().message
-                await try_later(
-                    cycle.claim, reason, self.settings.delivery, self.services, cycle.unstored_usd
-                )
+                spent = cycle.unstored_usd
+                await try_later(cycle.claim, reason, policy, self.services, spent, is_unanswered=True)
                 raise OvertakenError
             if not stored.unwrap():
                 raise OvertakenError
@@ -946,18 +945,32 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
 
 
 async def try_later(
-    item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices, cost_usd: float = 0.0
+    item: WorkItem,
+    reason: str,
+    policy: DeliveryPolicy,
+    services: PersonaServices,
+    cost_usd: float = 0.0,
+    *,
+    is_unanswered: bool = False,
 ) -> None:
     """Give an item back after a failed try, or end it as a dead letter after the last.
 
     Args:
         cost_usd: of the try, as far as it was not stored.
+        is_unanswered: whether the fallback is to be sent after the last try.
     """
-    if item.attempts >= policy.tries:
-        await attempt(services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+    store = services.store
+    if item.attempts < policy.tries:
+        due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
+        await attempt(store.release(item, due=due, reason=reason, cost_usd=cost_usd))
         return
-    due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-    await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
+    if is_unanswered and policy.fallback:
+        await attempt(store.add_message(item, _fallback(item.event.id, policy)))
+    await attempt(store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+
+
+def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:
+    return NewMessage(f"{event_id}#fallback", policy.fallback, "fallback", is_delivered=is_delivered)
 
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:

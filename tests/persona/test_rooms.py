@@ -628,6 +628,24 @@ async def test_what_cannot_be_read_for_a_moment_is_neither_done_again_nor_given_
     assert sum("One.\n" in text and "This is one step" in text for text in prompts) == 1
 
 
+async def test_an_event_that_cannot_be_answered_in_three_tries_has_the_fallback() -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str) -> None:
+        posted.append(text)
+
+    policy = DeliveryPolicy(backoff_s=0.0001, fallback="A colleague will answer you.")
+    bench = persona_bench(ScriptedLLM(), deliver=post, reasoning=False, delivery=policy)
+    locked = MemoryUnavailable("The file is locked.", "transcript")
+    bench.store.transcript = lambda *given, **named: FutureResult.from_failure(locked)
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    assert (await attempt(bench.persona.resume())).unwrap() == ()
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert (dead.attempts, dead.reason) == (3, "The file is locked.")
+    assert posted == ["A colleague will answer you."]
+
+
 async def test_an_evaluation_whose_plan_cannot_be_read_is_made_later() -> None:
     llm = ScriptedLLM(planned("Do it."), say("So.", when="Do it.\n"), assessed("Be short."))
     bench = persona_bench(llm, delivery=DeliveryPolicy(backoff_s=0.0001))
