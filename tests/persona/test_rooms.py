@@ -221,6 +221,26 @@ async def test_a_lesson_that_leaves_its_room_leaves_a_personal_goal_behind() -> 
     assert (learning.pattern, learning.room, learning.context) == ("Boil the kettle.", None, "")
 
 
+@pytest.mark.parametrize("known_by", ["a tool", "an earlier message"])
+async def test_a_lesson_with_what_was_found_or_said_in_its_room_stays_there(known_by: str) -> None:
+    found = "The customer has a melanoma." if known_by == "a tool" else "Nothing."
+    llm = ScriptedLLM(
+        forever(planned("Look it up.", "Answer.", when=PLANNING)),
+        forever(say(found, when="Look it up.\n")),
+        forever(say("Done.", when="Answer.\n")),
+        forever(assessed("mind the melanoma", when=EVALUATING)),
+    )
+    bench = persona_bench(llm, transcript=0, reuse_above=1.0)
+    bench.persona.settings = evolve(bench.persona.settings, evaluation="off")
+    await bench.process("hello, mind the step", "event-0", context="elsewhere")
+    await bench.process("i have a melanoma" if known_by != "a tool" else "hello", "event-1")
+    bench.persona.settings = evolve(bench.persona.settings, evaluation="after")
+    bench.store.thoughts.clear()
+    await bench.process("hello again", "event-2")
+    (learning,) = bench.store.learnings.values()
+    assert (learning.pattern, learning.room) == ("mind the melanoma", "general")
+
+
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     for place in ({"context": "a"}, {"context": "b"}, {"context": "a", "tenant": "acme"}):
