@@ -49,7 +49,10 @@ LONGEST_COMPARED = 20_000
 _CLOCK_TOLERANCE_US = 1_000_000
 """Microseconds by which the clock may go back without having been set."""
 CRASH_PAUSE_S = 1.0
-"""Seconds before work is begun again at which two processes ended; each later time four times as long."""
+"""Seconds before work is begun again at which two processes ended.
+
+The next time it is four times as long, and sixteen times from then on.
+"""
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
@@ -784,7 +787,7 @@ def _claim(
             continue
         free_at = due
         if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
-            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
+            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
         was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
         if free_at > at and not was_set_back:  # by another clock no pause can be measured
             continue
