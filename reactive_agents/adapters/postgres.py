@@ -192,7 +192,7 @@ class PostgresDatabase(Generic[_E]):
         return self._send(statement, (self._lock_of(of), "off", *values), among=MOST_CONNECTIONS // 2)
 
     async def finish(self, operation: str, begun: _Lent) -> Result[Any, _E]:
-        """Return the first row of a statement that was begun, or ``None``, as of :meth:`returning`."""
+        """Return the first row of a statement that was begun, as :meth:`returning` does."""
         try:
             done = await self._answer_to(begun)
         except _failures() as error:

@@ -381,7 +381,7 @@ class SqliteRunRecord:
         return (await attempt(self.append(run_id, holder))).map(_nothing)
 
     async def _settled(self, run_id: RunId, held: _Held) -> Result[None, RecordErrors]:
-        """Wait for the entry on its way; where it may be missing, the next write adds it again."""
+        """Wait for the entry on its way; if it may be missing, the next write adds it."""
         async with held.settling:
             begun = held.begun
             if begun is None:

@@ -129,7 +129,7 @@ class Database(Protocol[_E_co]):
         ...
 
     def begin(self, statement: str, *values: object, of: str = "") -> Any:
-        """Begin one statement as by ``returning`` with ``soon``, whose answer is fetched by ``finish``.
+        """Begin a statement, as ``returning`` with ``soon``, and wait for nothing.
 
         ``None`` where that would have to wait, as for a file.
         """

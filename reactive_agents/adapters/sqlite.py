@@ -329,7 +329,7 @@ class SqliteFile(Generic[_E]):
         return await write(operation, lambda file: file.execute(statement, values).fetchone(), of=of)
 
     def begin(self, statement: str, *values: object, of: str = "") -> None:
-        """Return ``None``: a file has no server that could write while the program goes on."""
+        """Return ``None``: a file has no server that writes while the program goes on."""
 
     async def finish(self, operation: str, begun: Any) -> Result[Any, _E]:
         """Fail: no statement was begun."""

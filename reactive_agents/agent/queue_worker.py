@@ -150,7 +150,7 @@ class QueueWorker:
     # --- another engine than the record -------------------------------------------------------------------
 
     async def _begin(self, run_id: RunId) -> bool:
-        """Return when a run is done with, or leaves its slot; ``False`` where it is handed over.
+        """Return when a run ends or leaves its slot; ``False`` where it is handed over.
 
         A run that waits for a person, or is paused, leaves its slot. It goes on in this process; if that ends
         before, it is added to the queue again like one that is in the record alone.
@@ -190,7 +190,7 @@ class QueueWorker:
         return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
 
     async def _open_runs(self) -> list[RecordedRun]:
-        """Return runs of the queue that wait, or that were interrupted, and that may go on."""
+        """Return runs of the queue that wait or were interrupted, and that may go on."""
         found: list[RecordedRun] = []
         for state in ("queued", "interrupted"):
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)

@@ -358,7 +358,7 @@ class AnswerRecord(Protocol):
         ...
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
-        """Return what is asked in place of a request, once all answers before it are recorded."""
+        """Return what is asked for a request, once all answers before it are recorded."""
         ...
 
     async def keep_answer(

@@ -125,6 +125,7 @@ class Clerk(ScriptedLLM):
         )
 
 
+@pytest.mark.system
 async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_path: Path) -> None:
     described = ReactiveAgents.create().with_llm(Clerk()).with_reasoning().with_ask_user()
     one = described.with_durability(tmp_path / "r.db", recover=False).build()

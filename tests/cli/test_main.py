@@ -99,6 +99,7 @@ def test_a_missing_module_of_the_package_is_no_missing_extra(monkeypatch: pytest
         app.app(["serve"], standalone_mode=False)
 
 
+@pytest.mark.system
 def test_the_start_imports_no_more_than_the_command_needs() -> None:
     script = """
 import json, sys
@@ -179,6 +180,7 @@ def test_once_the_command_is_imported_an_interrupt_is_an_exception_again() -> No
 # --- streams --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize(("unbuffered", "arguments"), [("", ("run", "hi", "--quiet")), ("1", ("models",))])
 def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...], unbuffered: str) -> None:
@@ -196,6 +198,7 @@ def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...]
     assert (done.returncode, done.stderr) == (1, sentence)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("closed", "code", "output", "errors"),
     [

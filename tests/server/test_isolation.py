@@ -270,13 +270,15 @@ async def test_a_malformed_request_begins_nothing_and_ends_its_connection() -> N
     assert app.state.service.started == 0
 
 
-async def test_a_body_that_does_not_come_is_given_up() -> None:
+@pytest.mark.parametrize("path", [b"/v1/runs", b"/v1/responses", b"/ag-ui", b"/a2a/clerk", b"/mcp"])
+async def test_a_body_that_does_not_come_is_given_up(path: bytes) -> None:
     app = create_app(agent("clerk", forever(say("never"))), limits=NARROW)
+    head = HEAD.replace(b"/v1/runs", path)
     async with listening(app) as address:
-        late = await raw(address, HEAD + b'Content-Length: 100\r\n\r\n{"task": ')
-        large = await raw(address, HEAD + b"Content-Length: 99999999999\r\n\r\n")
+        late = await raw(address, head + b'Content-Length: 100\r\n\r\n{"task": ')
+        large = await raw(address, head + b"Content-Length: 99999999999\r\n\r\n")
         endless = await raw(
-            address, HEAD + b"Transfer-Encoding: chunked\r\n\r\n", *[b"400\r\n" + b"x" * 0x400 + b"\r\n"] * 4
+            address, head + b"Transfer-Encoding: chunked\r\n\r\n", *[b"400\r\n" + b"x" * 0x400 + b"\r\n"] * 4
         )
         async with httpx.AsyncClient(base_url=address) as client:
             assert (await client.get("/healthz")).status_code == 200

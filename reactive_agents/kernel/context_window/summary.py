@@ -210,7 +210,7 @@ def as_record(text: str) -> str:
 
 
 def write_summary(records: Iterable[str], failing: Iterable[str], keys: Iterable[str]) -> UserMessage:
-    """Return the message, with the latest keys that no record names in a list at its end.
+    """Return the message; the latest keys that no record names end it in a list.
 
     Args:
         keys: the latest first; of a long run they are not all read.

@@ -249,6 +249,7 @@ agent.build().run_sync("Look.")
 """
 
 
+@pytest.mark.system
 def test_a_killed_run_is_there_up_to_the_kill(tmp_path: Path) -> None:
     path, ready = tmp_path / "runs.db", tmp_path / "ready"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(ready)])
