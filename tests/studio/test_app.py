@@ -337,7 +337,7 @@ async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     waits = call("send", text="one")
     async with studio(path, summing(path, waits, waits)) as client:
-        for action, status in (("stop", "partial"), ("cancel", "failed")):
+        for action, status in (("stop", "partial"), ("cancel", "cancelled")):
             run_id = await started(client)
             can = (await client.get(f"/api/runs/{run_id}")).json()["can"]
             assert (can["order"], can["stop"], can["answer"]) == (True, True, True)

@@ -114,6 +114,20 @@ def test_runs_are_found_by_what_they_are(tmp_path: Path) -> None:
     assert tasks(least_cost_usd=1.0) == []
 
 
+def test_a_cancelled_run_has_not_failed(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    agent = logging_agent(path, *SUM).build()
+
+    async def cancel_it() -> None:
+        async with agent:
+            async for event in agent.stream("One."):
+                agent.cancel(event.task_id)
+
+    anyio.run(cancel_it)
+    assert [run.task for run in runs_in(path, status="cancelled")] == ["One."]
+    assert runs_in(path, status="failed") == ()
+
+
 def test_runs_that_a_tool_begins_have_their_parent(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     helper = logging_agent(path, *SUM).with_name("helper").build()
