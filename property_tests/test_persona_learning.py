@@ -14,6 +14,7 @@ from reactive_agents.core.ids import LearningId, TaskId
 from reactive_agents.core.personas import Evaluation, LearningEntry, LearningPolicy, PersonaPlan
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.persona.learnings import (
+    MOST_OUTCOMES,
     LearningUpdate,
     SimilarityMeasure,
     confidence_of,
@@ -108,10 +109,12 @@ def test_the_latest_outcomes_weigh_most(found: list[bool]) -> None:
 
 
 @given(st.integers(1, 40))
-def test_as_many_failures_unlearn_as_successes_have_taught_and_two_suffice(successes: int) -> None:
+def test_one_failure_more_than_successes_unlearns_and_three_suffice(successes: int) -> None:
     found = [True] * successes
     assert confidence_of(found) >= POLICY.min_confidence
-    assert confidence_of(found + [False] * min(successes, 2)) < POLICY.min_confidence
+    assert confidence_of([*found, False]) >= POLICY.min_confidence, "a single failure may be chance"
+    failures = [False] * min(successes + 1, 3)
+    assert confidence_of([*found, *failures][-MOST_OUTCOMES:]) < POLICY.min_confidence
 
 
 @given(st.lists(st.lists(st.booleans(), min_size=1, max_size=6), max_size=8))
@@ -162,6 +165,16 @@ def test_a_run_of_failures_of_trusted_lessons_puts_those_before_it_in_doubt() ->
     assert shown_of((confirmed.learning,)) == (confirmed.learning,)
 
 
+def test_a_lesson_in_doubt_that_fails_again_is_a_warning_also_where_nobody_followed_it() -> None:
+    doubted = evolve(trusted_learnings(1)[0], pattern="Restart the router.", doubted=True)
+    plan = a_persona_plan()
+    evaluation = an_evaluation(plan, "Restart the router.", worked=False)
+    (update,) = changes(plan, evaluation, [doubted])
+    assert (update.change, update.learning.doubted, update.learning.outcomes) == ("weakened", False, (False,))
+    warned = select_warnings([update.learning], POLICY, task="", similarity=word_similarity)
+    assert warned == (update.learning,)
+
+
 def test_one_task_is_no_run() -> None:
     known = trusted_learnings(5)
     plan = evolve(a_persona_plan(), follows=tuple(each.id for each in known[:4]))
@@ -203,7 +216,17 @@ def test_half_of_it_is_left_after_the_half_life() -> None:
 def test_only_trusted_learnings_are_shown_the_best_first_and_never_too_many(found: list[float]) -> None:
     known = [a_learning(f"l{number}", confidence=each) for number, each in enumerate(found)]
     shown = [each.confidence for each in shown_of(known)]
-    assert shown == sorted((each for each in found if each >= 0.5), reverse=True)[:5]
+    trusted = [each for each in found if each >= POLICY.min_confidence]
+    assert shown == sorted(trusted, reverse=True)[: POLICY.shown]
+
+
+def test_a_lesson_for_the_task_is_shown_before_better_ones_for_others() -> None:
+    others = [a_learning(f"l{number}", f"Topic{number}.", confidence=0.81) for number in range(6)]
+    own = a_learning("own", "Restart the router.", confidence=0.45)
+    shown = select_learnings(
+        [*others, own], START, POLICY, task="The router blinks", similarity=word_similarity
+    )
+    assert (len(shown), shown[0].id) == (POLICY.shown, "own")
 
 
 # --- what an outcome does -------------------------------------------------------------------------------

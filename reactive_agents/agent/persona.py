@@ -46,13 +46,21 @@ from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, InvalidEvent, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.memory import MemoryTier
-from reactive_agents.core.personas import Domain, DomainEvent, EventSchedule, PersonaOutcome, PlanTemplate
+from reactive_agents.core.personas import (
+    Domain,
+    DomainEvent,
+    EventSchedule,
+    PersonaOutcome,
+    PlanTemplate,
+    joined_names,
+)
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.run_record import next_time
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.persona import (
+    Check,
     Deliver,
     Describe,
     Engage,
@@ -63,7 +71,7 @@ from reactive_agents.persona import (
 )
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
-from reactive_agents.persona.persona import ROOMS_UNDER_WAY, remind
+from reactive_agents.persona.persona import EVENT_UNDER_WAY, remind
 
 _Deps = TypeVar("_Deps")
 
@@ -79,6 +87,7 @@ class DomainComponents:
         deps: the dependencies of the domain's runs.
         channel: the platform of its events and answers, in place of a configured one.
         engage: decides on events that the policy allows.
+        check: judges answers.
     """
 
     agent: AgentComponents | None = None
@@ -87,6 +96,7 @@ class DomainComponents:
     deps: Any = field(default=None, repr=False)
     channel: ports.Channel | None = None
     engage: Engage | None = None
+    check: Check | None = None
 
 
 @frozen(eq=False)
@@ -146,6 +156,7 @@ def _with_functions(
         ("describe", domain.describe),
         ("deliver", domain.deliver),
         ("engage", domain.engage),
+        ("check", domain.check),
     ):
         if named is None or getattr(components, name) is not None:
             continue
@@ -298,6 +309,7 @@ def _domains(
             each.components.engage,
             each.config.schedules,
             each.config.reminders,
+            each.components.check,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
@@ -352,13 +364,22 @@ class PersonaAgent:
         Raises:
             AgentError: the persona has no such domain, or the event no content.
         """
-        outcome = await attempt(self.persona.process_event(domain, event))
+        return await self._settled(self.persona.process_event(domain, event), domain, event)
+
+    async def _settled(
+        self,
+        processed: Effect[PersonaOutcome, UnknownDomain | InvalidEvent],
+        domain: Domain,
+        event: DomainEvent,
+    ) -> PersonaOutcome:
+        outcome = await attempt(processed)
         if isinstance(outcome, Failure):
             match outcome.failure():
                 case UnknownDomain(known=known):
                     wrong = InvalidConfig("domain", repr(domain), f"one of {', '.join(known)}")
-                case InvalidEvent(field=name):
-                    wrong = InvalidConfig(f"event.{name}", "a blank text", "one that is not blank")
+                case InvalidEvent(field=name, expected=expected):
+                    got = abbreviated(getattr(event, name))
+                    wrong = InvalidConfig(f"event.{name}", got, expected)
             raise AgentError(wrong)
         return outcome.unwrap()
 
@@ -374,16 +395,20 @@ class PersonaAgent:
         domain = next(iter(self.persona.domains))
 
         async def ask(question: str) -> str:
-            rooms = ROOMS_UNDER_WAY.get()
-            if any(each.persona_id == self.persona.settings.id for each in rooms):
-                return f"{self.name} is waiting for this answer itself, and cannot be asked."
-            asker = rooms[-1] if rooms else None
-            context = "default" if asker is None else f"{asker.persona_id}/{asker.domain}/{asker.context_id}"
-            author = "user" if asker is None else asker.persona_id
-            event = self.new_event(question, context, author)
-            outcome = await self.process(
-                domain, event if asker is None else evolve(event, tenant=asker.tenant)
-            )
+            event, under_way = self.new_event(question), EVENT_UNDER_WAY.get()
+            if under_way is not None:
+                _, asker, asked = under_way
+                earlier = asked.details.get(_ASKED_BY)
+                waiting = [*(earlier if isinstance(earlier, list) else ()), asker.persona_id]
+                if self.persona.settings.id in waiting:
+                    return f"{self.name} is waiting for this answer itself, and cannot be asked."
+                context = joined_names(asker.persona_id, asker.domain, asker.context_id)
+                event = evolve(
+                    self.new_event(question, context, asker.persona_id),
+                    tenant=asker.tenant,
+                    details={_ASKED_BY: waiting},  # another process may answer, and ask in its turn
+                )
+            outcome = await self._settled(self.persona.settle_event(domain, event), domain, event)
             if outcome.status == "completed":
                 return outcome.answer
             raise RuntimeError(f"{self.name} has no answer: {outcome.reason}")
@@ -442,6 +467,10 @@ class PersonaAgent:
             await self.persona.__aexit__(kind, error, trace)
         finally:
             await self.aclose()
+
+
+_ASKED_BY = "asked_by"
+"""The detail of a question with the personas that wait for its answer, each for the next one."""
 
 
 # --- the builder --------------------------------------------------------------------------------------------
@@ -557,6 +586,7 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        check: Check | None = None,
         schedules: Sequence[EventSchedule] = (),
         reminders: bool = False,
     ) -> Personas: ...
@@ -574,6 +604,7 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        check: Check | None = None,
         schedules: Sequence[EventSchedule] = (),
         reminders: bool = False,
     ) -> Personas: ...
@@ -590,6 +621,7 @@ class Personas:
         channel: ChannelConfig | ports.Channel | None = None,
         reasoning: bool | None = None,
         engage: Engage | None = None,
+        check: Check | None = None,
         schedules: Sequence[EventSchedule] = (),
         reminders: bool = False,
     ) -> Personas:
@@ -604,6 +636,7 @@ class Personas:
             channel: the platform that its events come from and its answers go to, in place of ``deliver``.
             reasoning: whether its events are planned and evaluated; as the persona's by default.
             engage: decides on events that the engagement policy allows.
+            check: judges answers by their tool calls or anything else, in place of the model.
             schedules: events that come again and again.
             reminders: whether its steps have a tool ``remind``, by which an event comes later.
         """
@@ -623,7 +656,7 @@ class Personas:
         given = None if isinstance(channel, ChannelConfig) else channel
         components = {
             **self.components,
-            name: DomainComponents(described.components, describe, deliver, deps, given, engage),
+            name: DomainComponents(described.components, describe, deliver, deps, given, engage, check),
         }
         return evolve(
             self, config=config, components=components, problems=(*self.problems, *described.problems)

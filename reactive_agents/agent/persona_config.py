@@ -39,8 +39,8 @@ class DomainConfig:
         templates: plans for known kinds of events, without a model; the first that matches is used.
         channel: the platform that its events come from and its answers go to.
         reasoning: as that of the persona; ``None`` for the same.
-        describe: a function that makes the task's description from an event, likewise ``deliver`` and
-            ``engage``; see :meth:`Personas.with_domain`.
+        describe: a function that makes the task's description from an event, likewise ``deliver``,
+            ``engage`` and ``check``; see :meth:`Personas.with_domain`.
         schedules: events that come again and again.
         reminders: whether its steps have a tool ``remind`` to schedule events.
     """
@@ -53,6 +53,7 @@ class DomainConfig:
     describe: FunctionConfig | None = None
     deliver: FunctionConfig | None = None
     engage: FunctionConfig | None = None
+    check: FunctionConfig | None = None
     schedules: tuple[personas.EventSchedule, ...] = ()
     reminders: bool = False
 

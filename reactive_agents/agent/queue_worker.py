@@ -81,6 +81,7 @@ class QueueWorker:
         self._begun: dict[RunId, _Begun] = {}
         self._stopped: dict[RunId, float] = {}
         self._changed = anyio.Event()
+        self._is_stopping = False
 
     async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> None:
         """Run what is due until this is cancelled.
@@ -109,6 +110,7 @@ class QueueWorker:
                 with anyio.move_on_after(min(_POLL_S * 2**failures, _LONGEST_PAUSE_S)):
                     await self._changed.wait()
         finally:
+            self._is_stopping = True
             with anyio.CancelScope(shield=True):
                 self._pause(finish_s)
                 if self._queues is not None:
@@ -142,12 +144,22 @@ class QueueWorker:
     # --- another engine than the record -------------------------------------------------------------------
 
     async def _begin(self, run_id: RunId) -> bool:
-        """Return when a run is done with; ``False`` where it is handed over."""
+        """Return when a run ends or leaves its slot; ``False`` where it is handed over.
+
+        A run that waits for a person, or is paused, leaves its slot. It goes on in this process; if that ends
+        before, it is added to the queue again like one that is in the record alone.
+        """
         begun = self._begun.get(run_id)
         if begun is None:
+            known = await attempt(self._record.find(run_id))
+            run = known.unwrap() if isinstance(known, Success) else None
+            if run is not None and run.status == "queued" and run.order == "pause":
+                return True
             begun = self._begun[run_id] = _Begun(run_id)
             self._start(begun, "")
-        await begun.done.wait()
+        while not begun.done.is_set() and (self._is_stopping or not self._is_held(begun)):
+            with anyio.move_on_after(_POLL_S):
+                await begun.done.wait()
         return not begun.scope.cancel_called
 
     async def _take_over(self, queues: QueueEngine) -> int:
@@ -172,12 +184,12 @@ class QueueWorker:
         return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
 
     async def _open_runs(self) -> list[RecordedRun]:
-        """Return runs of the queue that wait, or that were interrupted."""
+        """Return runs of the queue that wait or were interrupted, and that may go on."""
         found: list[RecordedRun] = []
         for state in ("queued", "interrupted"):
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
             found += _value(await attempt(self._record.runs(chosen)))
-        return found
+        return [run for run in found if run.order != "pause"]
 
     async def _has_due(self) -> bool:
         """Return whether there are runs that limits, or another engine, keep back."""

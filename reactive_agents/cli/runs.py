@@ -6,7 +6,7 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from returns.result import Failure, Result, Success
@@ -54,8 +54,10 @@ def list_runs(
         str | None, output.option("--session", metavar="SESSION", help="Of this conversation.")
     ] = None,
     status: Annotated[
-        Literal["running", "completed", "partial", "abstained", "failed", "cancelled"] | None,
-        output.option("--status", metavar="STATUS", help="Such as completed, failed or cancelled."),
+        str | None,
+        output.option(
+            "--status", metavar="STATUS", help="running, completed, partial, abstained, failed or cancelled."
+        ),
     ] = None,
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
     tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,

@@ -210,7 +210,7 @@ def line_of(result: Any) -> str:
 
 
 def dollars(cost: float) -> str:
-    """Return a cost as it is shown: a tiny one with its first two digits, never as nothing.
+    """Return a cost as it is shown: a tiny one with its first two digits.
 
     >>> dollars(0.0), dollars(1.5), dollars(0.0000273)
     ('$0.0000', '$1.5000', '$0.000027')

@@ -17,13 +17,14 @@ from __future__ import annotations
 
 from reactive_agents.persona.adaptation import decide_adjustment
 from reactive_agents.persona.cycle import Cycle, PersonaServices, begin_cycle
-from reactive_agents.persona.domain import Deliver, Describe, Engage, PersonaDomain, should_engage
+from reactive_agents.persona.domain import Check, Deliver, Describe, Engage, PersonaDomain, should_engage
 from reactive_agents.persona.inbox import PersonaInbox
 from reactive_agents.persona.persona import Persona, VariantReport, compare_personas
 from reactive_agents.persona.planning import FormulatedPlan
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 __all__ = [
+    "Check",
     "Cycle",
     "Deliver",
     "Describe",

@@ -7,6 +7,7 @@ failing store is reported and replaced by a default, so that no stage has to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, Literal, TypeVar
 
 import anyio
@@ -28,6 +29,7 @@ from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
@@ -52,6 +54,8 @@ from reactive_agents.reasoning.structured_output import Question, Structured, as
 _T = TypeVar("_T")
 
 OVER_LIMIT = "The limit of US dollars of the day is reached."
+LEAST_HEARD = 50
+"""Messages of a room by which it is decided whether to engage, also where prompts have fewer."""
 RECALLED_THOUGHTS = 5
 RECALLED_KINDS: tuple[personas.ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 
@@ -75,6 +79,10 @@ class OvertakenError(Exception):
     """Another process has the event by now; this one stops without a trace."""
 
 
+class UnreadableError(Exception):
+    """Something that an event depends on cannot be read now; it is tried later."""
+
+
 @define(eq=False)
 class Cycle:
     """The processing of one event, or the evaluation of its plan.
@@ -83,9 +91,11 @@ class Cycle:
         meter: counts the tokens and dollars of planning and evaluation; steps are runs with own totals.
         room: the place of the event; nothing of other rooms is read.
         claim: the item of the queue; ``None`` where the store failed.
-        transcript: earlier messages of the room, oldest first.
+        heard: earlier messages of the room, oldest first, by which it is decided whether to engage.
+        transcript: the latest of them, which prompts have.
         thoughts: the notes on the room that its plan and its answer are shown.
-        left_usd: US dollars that it may spend by the limits of the day; ``None`` for no limit.
+        left_usd: US dollars that it may cost by the limits of the day; ``None`` for no limit.
+        stored_usd: US dollars of it that the store knows of.
         step_tokens: tokens of the steps so far.
         step_cost_usd: US dollars of the steps so far.
     """
@@ -98,9 +108,11 @@ class Cycle:
     started: float
     room: personas.Room
     claim: WorkItem | None = None
+    heard: tuple[Utterance, ...] = ()
     transcript: tuple[Utterance, ...] = ()
     thoughts: tuple[personas.Thought, ...] = ()
     left_usd: float | None = None
+    stored_usd: float = 0.0
     step_tokens: int = 0
     step_cost_usd: float = 0.0
 
@@ -119,6 +131,11 @@ class Cycle:
     def cost_usd(self) -> float:
         """US dollars so far, of the model calls whose price is known."""
         return self.meter.usage.cost_usd + self.step_cost_usd
+
+    @property
+    def unstored_usd(self) -> float:
+        """US dollars so far that the store does not know of."""
+        return self.cost_usd - self.stored_usd
 
     @property
     def is_over_limit(self) -> bool:
@@ -150,40 +167,48 @@ class Cycle:
         return report
 
     async def read_limits(self) -> str:
-        """Read what the limits of the day leave; return the one that is reached, if any."""
-        limits, room, store = self.settings.limits, self.room, self.services.store
+        """Read what is left of the dollars of the day; return the limit that is reached."""
+        room, store = self.room, self.services.store
         event = None if self.claim is None else self.claim.event
-        now = self.services.clock.now()
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        whose: dict[str, tuple[int | None, float | None, dict[str, Any]]] = {
-            "tenant": (limits.tenant_events, limits.tenant_usd, {}),
-            "user": (limits.user_events, limits.user_usd, {"user": event.user_id if event else None}),
-            "room": (limits.room_events, limits.room_usd, {"room": room}),
+        chosen: dict[str, dict[str, Any]] = {
+            "tenant": {},
+            "user": {"user": event.user_id if event else None},
+            "room": {"room": room},
         }
-        for name, (most_events, most_usd, chosen) in whose.items():
-            if most_events is None and most_usd is None:
-                continue
-            spent = await self.attempt_or(
-                "recall", store.spending(room.persona_id, midnight, tenant=room.tenant, **chosen), None
-            )
+        lefts: list[float] = []
+        for name, most in self.settings.limits.of_usd.items():
+            spending = store.spending(room.persona_id, self._midnight, tenant=room.tenant, **chosen[name])
+            spent = await self.read(spending, None)
             if spent is None:
                 return f"The limits of a {name} cannot be read."
-            if most_events is not None and spent.events >= most_events:
-                return f"The limit of {most_events} events of a {name} and day is reached."
-            if most_usd is not None:
-                if spent.cost_usd >= most_usd:
-                    return f"The limit of {most_usd:g} US dollars of a {name} and day is reached."
-                left = most_usd - spent.cost_usd
-                self.left_usd = left if self.left_usd is None else min(left, self.left_usd)
+            lefts.append(self.stored_usd + most - spent.cost_usd)
+            self.left_usd = min(lefts)
+            if self.is_over_limit:
+                return f"The limit of {most:g} US dollars of a {name} and day is reached."
         return ""
+
+    async def engage(self) -> str:
+        """Take a place among the events of the day; return the limit that is reached."""
+        limits = self.settings.limits
+        if self.claim is None or not limits.of_events:
+            return ""
+        counted = self.services.store.engage(self.claim, limits, self._midnight)
+        whose = await self.read(counted, "")
+        if not whose:
+            return ""
+        return f"The limit of {limits.of_events[whose]} events of a {whose} and day is reached."
+
+    @property
+    def _midnight(self) -> datetime:
+        return self.services.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     async def recall(self) -> None:
         """Read the transcript of the room and the notes on it."""
-        store, limit = self.services.store, self.settings.transcript
+        store, shown = self.services.store, self.settings.transcript
         before = None if self.claim is None else self.claim.number
-        self.transcript = await self.attempt_or(
-            "recall", store.transcript(self.room, before=before, limit=limit), ()
-        )
+        limit = max(shown, LEAST_HEARD, self.settings.engagement.max_peer_turns)
+        self.heard = await self.read(store.transcript(self.room, before=before, limit=limit), ())
+        self.transcript = self.heard[-shown:] if shown else ()
         thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
         self.thoughts = await self.attempt_or("recall", thoughts, ())
 
@@ -196,10 +221,12 @@ class Cycle:
         Raises:
             OvertakenError: another process has the event by now.
         """
-        stored = self.services.store.save_plan(plan, self.claim, progress=progress)
-        saved = await self.attempt_or("record", stored, default=True)
-        if not saved:
+        cost_usd = self.unstored_usd
+        stored = self.services.store.save_plan(plan, self.claim, progress=progress, cost_usd=cost_usd)
+        saved = await self.attempt_or("record", stored, None)
+        if saved is False:
             raise OvertakenError
+        self.stored_usd += cost_usd if saved else 0.0
 
     async def publish(self, kind: Callable[..., Any], **fields: object) -> None:
         """Publish an event of a kind and record it in the journal."""
@@ -217,6 +244,22 @@ class Cycle:
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
             self._publish_failure(stage, outcome.failure())
+            return default
+        return outcome.unwrap()
+
+    async def read(self, pending: Effect[_T, errors.MemoryErrors], default: _T) -> _T:
+        """Await what an event cannot be answered without.
+
+        Where it is in no queue, that is the default, as of :meth:`attempt_or`.
+
+        Raises:
+            UnreadableError: the store failed.
+        """
+        outcome = await attempt(pending)
+        if isinstance(outcome, Failure):
+            self._publish_failure("recall", outcome.failure())
+            if self.claim is not None:
+                raise UnreadableError(outcome.failure().message)
             return default
         return outcome.unwrap()
 
@@ -378,7 +421,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         user=plan.event.user_id if wrong_name("user", plan.event.user_id) is None else None,
         history=room_messages(cycle.transcript),
         metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
-        scope=f"{room.persona_id}/{room.tenant}/{room.domain}/{room.context_id}",
+        scope=room.key,
     )
     prompt = step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
     overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt, **_budget(cycle)})
@@ -426,7 +469,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
 
 def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> tuple[personas.StepCall, ...]:
-    """Return the tool calls of a run with their results.
+    """Return the tool calls of a run with their results; its answer is none.
 
     Args:
         decided: whether calls were approved.
@@ -438,6 +481,8 @@ def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> 
             continue
         if step.type == "action":
             tool, approved = step.metadata.tool_used or "", decided.get(call_id)
+            if tool in RESERVED_NAMES:
+                continue
             found[call_id] = personas.StepCall(tool, _shortened(step.content), None, approved=approved)
         elif call_id in found:
             result, success = _shortened(step.content), step.metadata.success

@@ -28,6 +28,13 @@ It returns ``True`` or ``False``, or an ``EngagementDecision`` with the reason. 
 messages of the room, oldest first.
 """
 
+Check: TypeAlias = Callable[..., Any]
+"""Judges an answer: ``def check(event, answer, calls)``, plain or ``async``.
+
+It returns ``True`` or ``False``, or ``None`` where it cannot tell. ``calls`` are the tool calls of the plan's
+steps in order, each a ``StepCall``.
+"""
+
 Deliver: TypeAlias = Callable[..., Awaitable[str | None]]
 """Delivers a message: ``async def deliver(event, text)``, or ``deliver(event, text, key)``.
 
@@ -61,6 +68,7 @@ class PersonaDomain:
         engage: decides on events that the policy allows.
         schedules: events that come again and again.
         reminders: whether its steps can schedule events.
+        check: judges answers; what it says counts more than the verdict of the model.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -77,6 +85,7 @@ class PersonaDomain:
     engage: Engage | None = None
     schedules: tuple[personas.EventSchedule, ...] = ()
     reminders: bool = False
+    check: Check | None = None
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
@@ -103,6 +112,19 @@ class PersonaDomain:
         return (
             allowed if decided else personas.EngagementDecision(False, "A rule of the program declined it.")
         )
+
+    async def judge(
+        self, event: personas.DomainEvent, answer: str, calls: Sequence[personas.StepCall]
+    ) -> bool | None:
+        """Return what the check of the program says of an answer, if anything.
+
+        Raises:
+            Exception: as the function does.
+        """
+        judged = None if self.check is None else self.check(event, answer, calls)
+        if inspect.isawaitable(judged):
+            judged = await judged
+        return None if judged is None else bool(judged)
 
     @property
     def delivers(self) -> bool:
@@ -222,7 +244,7 @@ def should_engage(
     if event.author in policy.staff:
         return personas.EngagementDecision(False, "A person of the staff speaks.")
     heard = [each.at for each in transcript if each.author in policy.staff]
-    if heard and now - heard[-1] < timedelta(seconds=policy.handover_s):
+    if heard and abs(now - heard[-1]) < timedelta(seconds=policy.handover_s):
         return personas.EngagementDecision(False, "A person of the staff has taken over.")
     if policy.mentions_only and not _is_addressed(event, (name, *policy.names), transcript):
         return personas.EngagementDecision(False, "It does not mention the persona.")
@@ -231,8 +253,10 @@ def should_engage(
     if event.priority < policy.min_priority:
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
-    begin = now - timedelta(seconds=policy.window_s)
-    count = sum(moment > begin for moment in recent)
+    window = timedelta(seconds=policy.window_s)
+    count = sum(
+        abs(now - moment) < window for moment in recent
+    )  # a clock that was set back is not waited for
     if count >= policy.max_events:
         return personas.EngagementDecision(
             False,

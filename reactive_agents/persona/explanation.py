@@ -5,9 +5,10 @@ No model is asked. Diagrams are Mermaid or SVG, with the status of each step.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import datetime
 from itertools import pairwise
+from types import MappingProxyType
 from typing import TypeAlias, assert_never
 from xml.sax.saxutils import escape
 
@@ -15,7 +16,7 @@ from attrs import frozen
 
 from reactive_agents.core import persona_events
 from reactive_agents.core.persona_queue import WorkItem
-from reactive_agents.core.personas import Evaluation, PersonaPlan, StepCall, StepOutcome
+from reactive_agents.core.personas import Evaluation, EvidenceSource, PersonaPlan, StepCall, StepOutcome
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 
 
@@ -129,10 +130,21 @@ def explain_work(items: Iterable[WorkItem]) -> tuple[ExplanationLine, ...]:
     return tuple(lines)
 
 
+_EVIDENCE: Mapping[EvidenceSource, str] = MappingProxyType(
+    {
+        "model": "",
+        "calls": ", since the last tool call failed",
+        "check": ", by the check of the program",
+        "users": ", by the reactions of users",
+    }
+)
+
+
 def _evaluated(evaluation: Evaluation) -> Iterator[tuple[str, str]]:
+    by = _EVIDENCE[evaluation.evidence]
     yield (
         "evaluation",
-        "Every criterion was met." if evaluation.meets_criteria else "Not every criterion was met.",
+        f"{'Every criterion was met' if evaluation.meets_criteria else 'Not every criterion was met'}{by}.",
     )
     for verdict in evaluation.criteria:
         evidence = f" ({verdict.evidence})" if verdict.evidence else ""

@@ -3,7 +3,7 @@
 Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814) over
 weighted outcomes: one success gives two thirds, one failure a third, so that a single lucky task proves
 nothing; each later outcome makes the earlier ones count less, so that what was learned by many successes is
-unlearned by two failures when the world has changed. Where trusted patterns fail one after the other, and
+unlearned by three failures when the world has changed. Where trusted patterns fail one after the other, and
 their earlier outcomes make that improbable, evidence from before counts no more, also for those that were not
 tried since. Confidence decays while a pattern is not used. Evidence counts for the
 patterns that a plan followed, and for no others. What failed of late is shown as a warning.
@@ -38,7 +38,7 @@ FORGETTING = 0.7
 """The weight of an outcome beside that of the next one."""
 MOST_OUTCOMES = 12
 """Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
-SURPRISE = 0.001
+SURPRISE = 0.004
 """The probability of a run of failures, by all earlier outcomes, below which the world has changed."""
 DOUBT = 0.5
 """The factor of a confidence whose evidence is from before a change."""
@@ -91,18 +91,21 @@ def select_learnings(
 ) -> tuple[LearningEntry, ...]:
     """Return the learnings that a plan is shown, with present confidence, best first.
 
-    They are ranked by the sum of confidence and similarity to the task: by confidence alone, the same few
-    would be shown for every task.
+    They are ranked by the sum of confidence and similarity to the task, as a share of the highest one: by
+    confidence alone, the same few would be shown for every task.
 
     Args:
         task: the task's description.
         similarity: compares it with a learning's topic; see :func:`topic_of`.
     """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
-    trusted = [each for each in present if each.confidence >= policy.min_confidence]
+    trusted = [each for each in present if each.confidence >= policy.min_confidence and not each.doubted]
+
+    near = {each.id: similarity(task, topic_of(each)) for each in trusted}
+    nearest = max(near.values(), default=0.0) or 1.0
 
     def score(each: LearningEntry) -> tuple[float, int]:
-        return each.confidence + similarity(task, topic_of(each)), each.use_count
+        return each.confidence + near[each.id] / nearest, each.use_count
 
     return tuple(sorted(trusted, key=score, reverse=True)[: policy.shown])
 
@@ -130,6 +133,11 @@ def _warns(learning: LearningEntry, policy: LearningPolicy) -> bool:
         and not (outcomes[-1] or learning.doubted)
         and learning.confidence < policy.min_confidence
     )
+
+
+def is_refuted(learning: LearningEntry) -> bool:
+    """Return whether the latest task of a learning failed, or it is in doubt."""
+    return learning.doubted or not all(outcomes_of(learning)[-1:])
 
 
 def outcomes_of(learning: LearningEntry) -> tuple[bool, ...]:
@@ -169,10 +177,9 @@ def learn_from(
 
     A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, a
     success confirms the learning that its own lesson restates; a failure weakens that only where the plan was
-    reused, so that it did the same, or where it failed before, so that it stays a warning. A lesson that
-    restates no learning becomes a new one. After a run of failures that is a surprise, earlier
-    learnings are doubted. Learnings whose confidence is too low, by failures or by time, are
-    dropped.
+    reused, so that it did the same, or where it failed before or is in doubt, so that it is a warning. A
+    lesson that restates no learning becomes a new one. After a run of failures that is a surprise, earlier
+    learnings are doubted. Learnings whose confidence is too low, by failures or by time, are dropped.
 
     Args:
         known: all learnings of the persona in the domain.
@@ -193,7 +200,7 @@ def learn_from(
         lesson, similar = "", None
     affected = [each for each in known if each.id in plan.follows and not each.rejected]
     if not affected and similar is not None:
-        same = plan.source == "reused" or _warns(similar, policy)
+        same = plan.source == "reused" or similar.doubted or _warns(similar, policy)
         affected = [similar] if evaluation.meets_criteria or same else []
     after = {each.id: _after(each, plan, evaluation) for each in affected}
     if not evaluation.meets_criteria:

@@ -31,6 +31,7 @@ from reactive_agents.persona.cycle import Cycle
 from reactive_agents.persona.domain import matching_template
 from reactive_agents.persona.learnings import (
     choose_measure,
+    is_refuted,
     most_similar,
     select_learnings,
     select_warnings,
@@ -139,12 +140,12 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     listed = cycle.services.store.list_plans(
         room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
     )
-    doubted: set[TaskId] = set()
+    refuted: set[TaskId] = set()
     if cycle.settings.learning.enabled:
         learned = cycle.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
         learnings = await cycle.attempt_or("recall", learned, ())
-        doubted = {task for each in learnings if each.doubted for task in each.learned_from}
-    proven = _proven(await cycle.attempt_or("recall", listed, ()), task.description, doubted)
+        refuted = {task for each in learnings if is_refuted(each) for task in each.learned_from}
+    proven = _proven(await cycle.attempt_or("recall", listed, ()), task.description, refuted)
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
         task.description,
@@ -174,14 +175,14 @@ async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> F
     return FormulatedPlan(plan, f"Reuses plan {known.id}, whose task is similar ({similarity:.2f}).")
 
 
-def _proven(plans: Sequence[PersonaPlan], task: str, doubted: Container[TaskId]) -> list[PersonaPlan]:
+def _proven(plans: Sequence[PersonaPlan], task: str, refuted: Container[TaskId]) -> list[PersonaPlan]:
     """Return the plans that may be reused for a task.
 
     A plan whose latest reuse failed is none, and neither is one that has words of the earlier task, as the
     number of another order, which the new task has not.
 
     Args:
-        doubted: the tasks of learnings that are in doubt; their plans are not reused.
+        refuted: the tasks of learnings that failed last or are in doubt; their plans are not reused.
     """
     latest: dict[str, PersonaPlan] = {}
     by_id = {str(each.id): each for each in plans}
@@ -195,7 +196,7 @@ def _proven(plans: Sequence[PersonaPlan], task: str, doubted: Container[TaskId])
         plan
         for plan in latest.values()
         if _is_proven(plan)
-        and plan.task.id not in doubted
+        and plan.task.id not in refuted
         and not (set(words_of(plan.task.description)) - words) & _words_of(plan)
     ]
 

@@ -12,7 +12,11 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import personas
 from reactive_agents.core.errors import MemoryErrors, RecordNotFound, StructuredOutputError
 from reactive_agents.core.ids import LearningId
-from reactive_agents.core.persona_events import PersonaLearningChanged, PersonaOutcomeEvaluated
+from reactive_agents.core.persona_events import (
+    PersonaLearningChanged,
+    PersonaOutcomeEvaluated,
+    PersonaStepEnded,
+)
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought
@@ -41,8 +45,16 @@ async def evaluate_outcome(
 
     Fails with ``StructuredOutputError`` when the model gives none; the plan then stays unevaluated.
     """
+    answer, calls = answer_of(plan), await _calls_of(plan, cycle)
+    try:
+        checked = await cycle.domain.judge(plan.event, answer, calls)
+    except Exception as error:  # noqa: BLE001 - a check is the user's code
+        problem = f"The check failed: {type(error).__name__}: {error}"
+        failed = StructuredOutputError("persona-evaluate", problem, 0)
+        await cycle.fail_stage("evaluate", failed)
+        return Failure(failed)
     question = Question(
-        evaluation_shape(), EVALUATING, evaluation_content(plan, answer_of(plan)), "persona-evaluate"
+        evaluation_shape(), EVALUATING, evaluation_content(plan, answer, calls), "persona-evaluate"
     )
     answered = await cycle.ask("evaluate", question, plan.task.description)
     if isinstance(answered, Failure):
@@ -52,9 +64,7 @@ async def evaluate_outcome(
         plan
     )
     plan = evolve(plan, feedback=current.feedback)
-    if plan.liked is not None:  # the users know better than the model
-        meets = plan.liked and plan.plan.status == "completed"
-        evaluation = evolve(evaluation, meets_criteria=meets)
+    evaluation = _by_evidence(evaluation, plan, calls, checked)
     evaluated = evolve(plan, succeeded=evaluation.meets_criteria)
     await cycle.save(evaluated)
     await cycle.publish(PersonaOutcomeEvaluated, evaluation=evaluation)
@@ -62,6 +72,37 @@ async def evaluate_outcome(
         reflection = f"Learned: {evaluation.pattern}"
         await add_thought(plan, "self-reflection", reflection, REFLECTION_IMPORTANCE, cycle)
     return Success(evaluation)
+
+
+async def _calls_of(plan: personas.PersonaPlan, cycle: Cycle) -> tuple[personas.StepCall, ...]:
+    """Return the tool calls of a plan's steps, in order, by its journal."""
+    journal = await cycle.attempt_or("recall", cycle.services.store.journal(plan.task.id), ())
+    ended = (each for each in journal if isinstance(each, PersonaStepEnded) and each.plan_id == plan.id)
+    return tuple(call for each in ended for call in each.outcome.calls)
+
+
+def _by_evidence(
+    evaluation: personas.Evaluation,
+    plan: personas.PersonaPlan,
+    calls: Sequence[personas.StepCall],
+    checked: bool | None,
+) -> personas.Evaluation:
+    """Return the evaluation by the best evidence that there is.
+
+    Args:
+        checked: what the check of the program says, if anything.
+    """
+    found: tuple[personas.EvidenceSource, bool]
+    if plan.liked is not None:
+        found = "users", plan.liked
+    elif checked is not None:
+        found = "check", checked
+    elif calls and calls[-1].success is False:
+        found = "calls", False
+    else:
+        return evaluation
+    source, met = found
+    return evolve(evaluation, evidence=source, meets_criteria=met and plan.plan.status == "completed")
 
 
 async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Evaluation, cycle: Cycle) -> None:

@@ -834,7 +834,7 @@ class AgentResponse:
         body, outcome = self.body, None if run is None else outcome_of(run)
         status, output, usage, incomplete, error, about = "in_progress", [], None, None, None, None
         if run is not None and isinstance(outcome, events.TaskFailed):
-            status = "cancelled" if isinstance(outcome.error, errors.RunCancelled) else "failed"
+            status = outcome.status
             error = {"code": "server_error", "message": outcome.error.message} if status == "failed" else None
         elif isinstance(run, LiveRun) and run.has_ended and outcome is None:
             status, error = "failed", {"code": "server_error", "message": "The run was interrupted."}

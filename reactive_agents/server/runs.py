@@ -185,10 +185,8 @@ class LiveRun:
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status
-            case events.TaskFailed(error=errors.RunCancelled()):
-                return "cancelled"
-            case events.TaskFailed():
-                return "failed"
+            case events.TaskFailed() as failed:
+                return failed.status
         if self.is_interrupted:
             return "failed" if self.refusal is not None else "interrupted"
         return "waiting" if self.requests else "paused" if self.is_paused else "running"

@@ -202,7 +202,7 @@ class StudioRecords:
             await store.aclose()
 
     async def forget_learning(self, name: str, learning: str) -> bool:
-        """Delete a learning of a persona, which is not learned again; return whether there was one."""
+        """Delete a learning, which is not learned again; return whether there was one."""
         config = self._config(name)
         path = _existing(config.memory)
         if path is None:

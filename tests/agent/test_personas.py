@@ -86,6 +86,24 @@ async def test_functions_of_a_domain_can_be_named_in_its_file(
             Personas.from_config(path, allow_tools_from=("shop_rules",)).with_llm(llm).build()
 
 
+async def test_a_check_of_the_program_is_named_in_the_file_or_given(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "shop_checks.py").write_text("def check(event, answer, calls):\n    return '132' in answer\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    domain: dict[str, Any] = {"name": "chat", "check": {"function": "shop_checks:check"}}
+    described = {"name": "Ada", "memory": ":memory:", "domains": [domain]}
+    named = Personas.from_config(described, allow_tools_from=("shop_checks",))
+    given = Personas.create("Ada").with_memory(":memory:")
+    given = given.with_domain("chat", check=lambda event, answer, calls: "132" in answer)
+    for personas in (named, given):
+        llm = ScriptedLLM(planned("Say it."), say("It is 12 grams."), assessed())
+        async with personas.with_llm(llm).build() as ada:
+            evaluation = (await ada.send("How many grams?")).evaluation
+        assert evaluation is not None
+        assert (evaluation.meets_criteria, evaluation.evidence) == (False, "check")
+
+
 async def test_each_domain_has_its_own_tools_role_and_output_channel(tmp_path: Path) -> None:
     posted: list[tuple[str, str]] = []
 
@@ -220,7 +238,7 @@ async def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
 async def test_an_unknown_domain_and_an_event_without_content_are_refused(tmp_path: Path) -> None:
     described = Personas.create("Ada").with_memory(tmp_path / "a.db").with_llm(ScriptedLLM())
     async with described.with_domain("chat").build() as ada:
-        with pytest.raises(AgentError, match=r"event\.content: got a blank text"):
+        with pytest.raises(AgentError, match=r"event\.content: got ' ', expected a text"):
             await ada.send(" ")
         with pytest.raises(AgentError, match=r"domain: got 'chess', expected one of chat\."):
             await ada.send("e4", domain="chess")

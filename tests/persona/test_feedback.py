@@ -1,7 +1,8 @@
-"""Reactions of users to answers, as evidence for what was learned."""
+"""Evidence for what was learned, besides the model's praise: reactions of users, checks, failed calls."""
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -9,9 +10,11 @@ from attrs import evolve
 
 from reactive_agents.core.channels import Reaction
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.personas import DomainEvent, Feedback, LearningEntry, PersonaOutcome
+from reactive_agents.core.persona_events import PersonaOutcomeEvaluated, PersonaStageFailed
+from reactive_agents.core.personas import DomainEvent, Feedback, LearningEntry, PersonaOutcome, StepCall
 from reactive_agents.effects import attempt
-from reactive_agents.testing import ScriptedLLM, Turn, say
+from reactive_agents.persona.explanation import explain_event
+from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, say
 from tests.support.personas import PersonaBench, assessed, persona_bench, planned
 
 pytestmark = pytest.mark.anyio
@@ -128,3 +131,84 @@ async def test_an_author_who_corrects_the_last_answer_is_evidence_against_it() -
     assert outcomes(bench) == (True, False)
     first = next(iter(bench.store.plans.values()))
     assert (first.succeeded, first.feedback) == (False, (Feedback(first.id, "Bob", good=False),))
+
+
+# --- checks of the program, and failed calls ----------------------------------------------------------
+
+
+def refund(order: str) -> str:
+    """Refund an order."""
+    if order == "4711":
+        raise RuntimeError("The order is not paid.")
+    return f"refunded {order}"
+
+
+REFUND = planned("Refund it.", goal="Bob has his money."), call("refund", order="4711")
+
+
+async def test_a_plan_whose_last_call_failed_meets_nothing_whatever_the_model_says() -> None:
+    praise = answer("It is refunded, sorry for the RuntimeError."), assessed(LESSON)
+    bench = persona_bench(ScriptedLLM(*REFUND, *praise), tools=FakeTools({"refund": refund}))
+    outcome = await bench.process()
+    assert (outcome.status, outcome.evaluation and outcome.evaluation.evidence) == ("completed", "calls")
+    assert outcomes(bench) == (False,)
+    [plan] = bench.store.plans.values()
+    assert plan.succeeded is False
+    told = [line for each in bench.recorder.of(PersonaOutcomeEvaluated) for line in explain_event(each)]
+    assert told[0] == ("evaluation", "Not every criterion was met, since the last tool call failed.")
+
+
+async def test_a_call_that_failed_and_then_worked_is_no_evidence_and_the_judge_is_shown_both() -> None:
+    seen = "refund.*4711.*failed.*not paid.*\n.*refund.*4712.*worked.*refunded 4712"
+    script = call("refund", order="4712"), answer("Refunded 4712."), assessed(LESSON)
+    llm = ScriptedLLM(*REFUND, *script)
+    bench = persona_bench(llm, tools=FakeTools({"refund": refund}))
+    outcome = await bench.process()
+    assert outcome.evaluation is not None
+    assert (outcome.evaluation.evidence, outcomes(bench)) == ("model", (True,))
+    assert re.search(seen, str(llm.requests[-1].messages[-1].content))
+
+
+@pytest.mark.parametrize(
+    ("says", "praise", "worked", "evidence"),
+    [
+        (False, True, False, "check"),
+        (True, False, True, "check"),
+        (None, True, True, "model"),
+        (None, False, False, "model"),
+    ],
+)
+async def test_a_check_of_the_program_counts_more_than_the_model(
+    says: bool | None, praise: bool, worked: bool, evidence: str
+) -> None:
+    judged: list[tuple[str, str, tuple[StepCall, ...]]] = []
+
+    async def check(event: DomainEvent, text: str, calls: tuple[StepCall, ...]) -> bool | None:
+        judged.append((event.id, text, calls))
+        return says
+
+    bench = await answered(*turns(met=praise), check=check)
+    assert judged == [("event-1", "So.", ())]
+    assert outcomes(bench) == (worked,)
+    [evaluated] = bench.recorder.of(PersonaOutcomeEvaluated)
+    assert evaluated.evaluation.evidence == evidence
+    assert await react(bench, "Bob", good=not worked) is not None
+    assert outcomes(bench) == (worked, not worked)  # and the users count most
+
+
+async def test_a_check_that_raises_is_an_evaluation_that_is_tried_again() -> None:
+    broken = [True]
+
+    def check(event: DomainEvent, text: str, calls: tuple[StepCall, ...]) -> bool:
+        if broken:
+            raise LookupError("no such order")
+        return True
+
+    bench = await answered(*turns(), check=check)
+    assert bench.store.learnings == {}
+    [failed] = bench.recorder.of(PersonaStageFailed)
+    assert (failed.stage, "LookupError: no such order" in failed.error.message) == ("evaluate", True)
+    broken.clear()
+    bench.clock.advance(60)
+    (await attempt(bench.persona.resume())).unwrap()
+    assert outcomes(bench) == (True,)

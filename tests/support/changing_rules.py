@@ -72,7 +72,8 @@ class World:
 class Follower:
     """Plans by what it is shown, else by chance, and not what it is warned of; draws lessons.
 
-    Its own judgement is worth nothing: it praises each of its plans. What happened is in the tool's result.
+    Its own judgement is worth nothing: it praises each of its plans. A remedy that does not help is a tool
+    call that fails, and nothing else says so.
 
     Args:
         follows: 0 to 1, how often it follows a pattern that fits.
@@ -130,10 +131,9 @@ class Follower:
         return PlanDraft(f"No more {trouble}.", (step,), ("It helps.",), follows=follows)
 
     def _assessment(self, trouble: str, prompt: str) -> EvaluationDraft:
-        helped = f"{trouble}: it helped" in prompt
         tried = re.search(rf"Against {re.escape(trouble)}: ({self._actions})", prompt)
         lesson = f"Against {trouble}: {tried[1]}" if tried else ""
-        return EvaluationDraft((CriterionDraft(number=1, met=helped),), pattern=lesson)
+        return EvaluationDraft((CriterionDraft(number=1, met=True),), pattern=lesson)
 
 
 async def play(world: World, seed: int, *, learning: bool = True) -> list[bool]:
@@ -146,7 +146,9 @@ async def play(world: World, seed: int, *, learning: bool = True) -> list[bool]:
         """Apply a remedy."""
         rules = before if len(helped) <= world.change_at else after
         helped[-1] = rules[trouble] == remedy and chance.random() >= world.noise
-        return f"{trouble}: it {'helped' if helped[-1] else 'did not help'}"
+        if not helped[-1]:
+            raise RuntimeError(f"{trouble}: it did not help")
+        return f"{trouble}: it helped"
 
     bench = persona_bench(
         Follower(world, seed=seed),

@@ -17,7 +17,7 @@ from reactive_agents.core.personas import (
     PersonaTask,
 )
 from reactive_agents.effects import attempt
-from reactive_agents.persona import Deliver, Persona, PersonaDomain, PersonaServices
+from reactive_agents.persona import Check, Deliver, Persona, PersonaDomain, PersonaServices
 from reactive_agents.persona.plan_changes import (
     ContingencyDraft,
     CriterionDraft,
@@ -124,6 +124,7 @@ def persona_bench(
     tools: FakeTools | None = None,
     store: PersonaStore | None = None,
     deliver: Deliver | None = None,
+    check: Check | None = None,
     clock: FakeClock | None = None,
     options: dict[str, Any] | None = None,
     services: dict[str, object] | None = None,
@@ -135,6 +136,6 @@ def persona_bench(
     ports = engines.engine.ports
     kept = store if store is not None else InMemoryPersonaStore(clock=clock)
     of_persona = PersonaServices(kept, ports.events, clock, ports.ids)
-    domain = PersonaDomain("chat", engines.engine, deliver=deliver)
+    domain = PersonaDomain("chat", engines.engine, deliver=deliver, check=check)
     persona = Persona(PersonaSettings(**{**SETTINGS, **settings}), [domain], of_persona)
     return PersonaBench(persona, kept, engines.recorder, clock)

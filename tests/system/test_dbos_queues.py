@@ -12,12 +12,12 @@ import pytest
 from attrs import evolve
 from returns.result import Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
 from reactive_agents.core.errors import RecordFailed
 from reactive_agents.core.events import TaskStarted, ToolCallInDoubt
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call
+from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call
 from tests.agent.test_queue_worker import until_paused
 
 pytestmark = pytest.mark.anyio
@@ -98,3 +98,42 @@ async def test_a_run_that_is_in_the_record_alone_is_queued_again(tmp_path: Path)
     await worker.runs.work(until_idle=True)
     assert (await worker.runs.wait("lost")).output == "Hello there."
     await worker.aclose()
+
+
+async def test_runs_that_wait_or_are_paused_leave_their_slots(tmp_path: Path) -> None:
+    sent: list[str] = []
+
+    @tool(requires_approval=True)
+    async def send(to: str) -> str:
+        """Send a mail."""
+        sent.append(to)
+        return "sent"
+
+    def described(*turns: Turn) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(send)
+        described = described.with_approval(timeout_s=3_600)
+        return described.with_durability(tmp_path / "r.db", recover=False, engine="dbos").build()
+
+    submitter = described()
+    for name, priority in (("paused", 3), ("waiting", 2), ("next", 1)):
+        await submitter.submit(f"Do what is {name}.", run_id=name, priority=priority)
+    await submitter.runs.pause("paused")
+    ask = call("send", to="Ann", when="waiting")
+    worker = described(ask, *[answer("It is done.")] * 3)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: worker.runs.work(concurrency=1, total=1))
+        assert (await submitter.runs.wait("next")).status == "completed"
+        assert {run.run_id: run.state for run in await submitter.runs.list()} == {
+            "paused": "queued",
+            "waiting": "waiting",
+            "next": "completed",
+        }
+        await submitter.runs.unpause("paused")
+        assert (await submitter.runs.wait("paused")).status == "completed"
+        assert sent == []
+        await submitter.runs.approve("waiting")
+        assert (await submitter.runs.wait("waiting")).status == "completed"
+        group.cancel_scope.cancel()
+    assert sent == ["Ann"]
+    await worker.aclose()
+    await submitter.aclose()

@@ -33,7 +33,7 @@ from returns.result import Failure, Result
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
-from reactive_agents.core.errors import RunCancelled, RunLogFailed
+from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message
@@ -419,8 +419,7 @@ def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFai
     if isinstance(event, events.TaskCompleted):
         status, detail, told = event.result.status, event.result.reason, event.result.metadata
     else:
-        status = "cancelled" if isinstance(event.error, RunCancelled) else "failed"
-        detail, told = event.error.message, event.metadata
+        status, detail, told = event.status, event.error.message, event.metadata
     file.execute(
         "UPDATE logged_runs SET ended_us = ?, status = ?, terminated_by = ?, detail = ?, model_calls = ?,"
         f" tokens = ?, cost_usd = ? WHERE run_id = ? AND {_GOES_ON}",
