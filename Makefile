@@ -10,6 +10,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
 # one more than processors: some tests wait for servers, processes and the disk
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
+SYSTEM_TESTS = $(shell grep --recursive --files-with-matches --include='test_*.py' mark.system tests property_tests)
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
 MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
@@ -34,7 +35,8 @@ $(INSTALLED): pyproject.toml
 $(DEVELOPMENT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef LOCKED
-	$(PIP) --no-deps --require-hashes -r requirements-dev.lock
+	$(PIP) --no-deps --require-hashes --no-compile -r requirements-dev.lock
+	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib  # on all processors, where pip uses one
 	$(PIP) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip check --disable-pip-version-check  # nothing was resolved: the lock must be complete
 else
@@ -53,13 +55,13 @@ screenshots: $(DEVELOPMENT) ## Write the pictures of docs/studio.md again; needs
 	$(BIN)/python -m tests.support.studio_pictures
 
 test: $(DEVELOPMENT) ## Run the tests; COVERAGE=yes also fails below 90 % of the code, and takes half as long again
-	$(PYTEST) --numprocesses=$(WORKERS) --dist=worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
+	$(PYTEST) -m 'not system' --numprocesses=$(WORKERS) --dist=worksteal $(if $(COVERAGE),--cov --cov-report=term:skip-covered)
 
 requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a change of a prompt
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
-	$(PYTEST) --numprocesses=auto --dist=loadfile tests/system
+	$(PYTEST) -m system --numprocesses=$(WORKERS) --dist=loadfile tests/system $(SYSTEM_TESTS)
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
 	QUEUED_RUNS=1000 KILLED_STEPS=20 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py

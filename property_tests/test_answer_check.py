@@ -64,7 +64,7 @@ TOOLS = {"get_price": "Get the price of an item.", "search": "Search the web.", 
 
 
 @given(texts, seens)
-@examples(60)
+@examples(30)
 def test_every_text_is_judged_without_an_error(text: str, seen: Seen) -> None:
     figures = unsupported_figures(text, seen)
     assert len(set(figures)) == len(figures)
@@ -74,14 +74,14 @@ def test_every_text_is_judged_without_an_error(text: str, seen: Seen) -> None:
 
 
 @given(st.lists(numbers, min_size=1, max_size=5), texts, seens)
-@examples(40)
+@examples(20)
 def test_a_figure_that_stands_in_a_result_is_supported(figures: list[str], around: str, seen: Seen) -> None:
     result = f"{around} | {' | '.join(figures)} |"
     assert unsupported_figures(" and ".join(figures), Seen(seen.task, (*seen.results, result))) == ()
 
 
 @given(texts, seens, texts)
-@examples(50)
+@examples(25)
 def test_more_results_never_make_a_figure_unsupported(text: str, seen: Seen, more: str) -> None:
     before = unsupported_figures(text, seen)
     after = unsupported_figures(text, Seen(seen.task, (*seen.results, more)))
@@ -89,7 +89,7 @@ def test_more_results_never_make_a_figure_unsupported(text: str, seen: Seen, mor
 
 
 @given(st.sampled_from(["?", ":", "…", "..."]), texts, seens)
-@examples(40)
+@examples(20)
 def test_what_ends_open_is_never_an_answer_at_once(end: str, text: str, seen: Seen) -> None:
     assert judge_text(text + end, TOOLS, seen) == "announcement"
     assert not ends_with_evidence(text + end, seen)
@@ -127,7 +127,7 @@ def test_the_work_grows_no_faster_than_the_texts(answer: list[str], result: list
 
 
 @given(texts.filter(str.strip), st.booleans(), st.integers(2, 10))
-@examples(25)
+@examples(15)
 def test_a_model_that_goes_on_answering_by_text_has_a_bounded_number_of_turns(
     text: str, looks_first: bool, turns: int
 ) -> None:
@@ -189,7 +189,7 @@ def run_of(*turns: Turn, tool: ToolDefinition) -> KernelState:
 
 
 @given(calls, st.sampled_from(sorted(SPELLINGS)), st.booleans())
-@examples(60)
+@examples(30)
 def test_a_call_in_any_spelling_is_never_the_answer(
     made: tuple[str, dict[str, Any]], spelling: str, delivers: bool
 ) -> None:
@@ -202,7 +202,7 @@ def test_a_call_in_any_spelling_is_never_the_answer(
 
 
 @given(calls, st.sampled_from(sorted(ALONE)))
-@examples(25)
+@examples(15)
 def test_arguments_alone_are_no_answer_before_they_are_delivered(
     made: tuple[str, dict[str, Any]], spelling: str
 ) -> None:
@@ -217,7 +217,7 @@ def test_arguments_alone_are_no_answer_before_they_are_delivered(
     st.dictionaries(st.sampled_from(["id", "total", "name"]), values, min_size=1),
     st.sampled_from(sorted(ALONE)),
 )
-@examples(30)
+@examples(15)
 def test_data_with_other_keys_is_an_answer(
     tool: tuple[str, dict[str, Any]], data: dict[str, Any], spelling: str
 ) -> None:
@@ -228,7 +228,7 @@ def test_data_with_other_keys_is_an_answer(
 
 
 @given(st.sampled_from(sorted({*SPELLINGS, "alone"} - {"broken off", "positions", "list"})), st.booleans())
-@examples(25)
+@examples(15)
 def test_an_answer_in_any_spelling_of_its_tool_is_delivered(spelling: str, delivers: bool) -> None:
     text = {**SPELLINGS, **ALONE}[spelling]("final-answer", {"answer": "Alto has the id r979."})
     turn = call("final-answer", answer=text) if delivers else say(text)
@@ -237,7 +237,7 @@ def test_an_answer_in_any_spelling_of_its_tool_is_delivered(spelling: str, deliv
 
 
 @given(texts, st.lists(calls, max_size=4))
-@examples(50)
+@examples(25)
 def test_every_text_is_looked_through_for_calls_without_an_error(
     text: str, tools: list[tuple[str, dict[str, Any]]]
 ) -> None:

@@ -100,7 +100,7 @@ others = (
 sequences = st.integers(1, COUNT)
 
 
-@examples(25)
+@examples(15)
 @given(sequence=sequences, column=st.sampled_from(COLUMNS), data=st.data())
 def test_every_change_of_an_entry_is_found(
     whole: Path, sequence: int, column: str, data: st.DataObject
@@ -130,14 +130,14 @@ def test_every_change_of_the_head_is_found(whole: Path, column: str, data: st.Da
     assert first_broken(whole, (f"UPDATE heads SET {column} = ?", (new,))) in (COUNT, COUNT + 1)
 
 
-@examples(25)
+@examples(15)
 @given(gone=st.sets(sequences, min_size=1))
 def test_every_removal_is_found(whole: Path, gone: set[int]) -> None:
     changes = [("DELETE FROM entries WHERE sequence = ?", (each,)) for each in gone]
     assert first_broken(whole, *changes) == min(gone)
 
 
-@examples(25)
+@examples(15)
 @given(order=st.permutations(range(1, COUNT + 1)).filter(lambda order: order != sorted(order)))
 def test_every_other_order_is_found(whole: Path, order: list[int]) -> None:
     apart = ("UPDATE entries SET sequence = sequence + 100", ())

@@ -8,6 +8,7 @@ import tempfile
 from pathlib import Path
 
 import anyio
+import pytest
 from attrs import frozen
 from dependency_injector import providers
 from hypothesis import given
@@ -157,6 +158,7 @@ print(result.metadata.terminated_by, len(llm.requests))
 """
 
 
+@pytest.mark.system
 def test_two_processes_never_exceed_the_budget_of_a_day(tmp_path: Path) -> None:
     children = [
         subprocess.Popen(

@@ -75,7 +75,7 @@ def ran(page: str, task: str, *turns: Turn) -> list[str]:
     return [made.name for made in bench.tools.calls if made.name != "look"]
 
 
-@examples(60)
+@examples(30)
 @given(
     name=st.sampled_from(NAMES),
     given_arguments=arguments,
@@ -104,7 +104,7 @@ def test_a_call_that_was_shown_never_runs(
     assert ran("Nothing." if in_task else shown, shown if in_task else "Look.", turn) == []
 
 
-@examples(40)
+@examples(20)
 @given(
     name=st.sampled_from(NAMES),
     given_arguments=arguments,

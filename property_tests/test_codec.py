@@ -91,7 +91,7 @@ def test_every_type_keeps_the_laws(subtests: pytest.Subtests) -> None:
     """One law for all, since it costs more to draw a value than to look at it from every side."""
 
     def law(kind: Any) -> None:
-        @examples(3)
+        @examples(2)
         @given(values_of(kind), wild_json, st.data())
         def check(value: Any, wild: Any, choice: st.DataObject) -> None:
             check_there_and_back(value, kind)
@@ -308,7 +308,7 @@ def check_total(data: Any, kind: Any) -> None:
             problems(outcome)
 
 
-@examples(25)
+@examples(15)
 @given(st.text(max_size=40) | wild_json.map(json.dumps), st.sampled_from(list(KINDS.values())))
 def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)
@@ -316,7 +316,7 @@ def test_any_text_decodes_or_says_why_not(text: str, kind: Any) -> None:
         problems(outcome)
 
 
-@examples(25)
+@examples(15)
 @given(st.binary(max_size=40), st.sampled_from(list(KINDS.values())))
 def test_any_bytes_decode_or_say_why_not(text: bytes, kind: Any) -> None:
     outcome: Result[Any, DecodeError] = from_json(text, kind)

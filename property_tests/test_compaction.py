@@ -154,7 +154,7 @@ uneven: tuple[Message, ...] = (
 )
 
 
-@examples(40)
+@examples(20)
 @given(messages=transcripts(), window=windows)
 @example(messages=uneven, window=32_768)
 def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, ...], window: int) -> None:
@@ -168,7 +168,7 @@ def test_templates_are_sound_repeatable_and_idempotent(messages: tuple[Message, 
     assert again.messages == after.messages
 
 
-@examples(30)
+@examples(15)
 @given(first=transcripts(), more=transcripts(4), window=windows)
 def test_notes_are_folded_and_never_doubled(
     first: tuple[Message, ...], more: tuple[Message, ...], window: int
@@ -209,7 +209,7 @@ answers = st.builds(
 ) | st.just(fail(ModelUnavailable("It is down.", "m")))
 
 
-@examples(40)
+@examples(20)
 @given(messages=transcripts(), window=windows, answer=st.none() | answers)
 def test_whatever_a_model_says_the_transcript_is_sound(
     messages: tuple[Message, ...], window: int, answer: Turn | None
@@ -223,7 +223,7 @@ def test_whatever_a_model_says_the_transcript_is_sound(
     assert len(bench.llm.requests) <= 1
 
 
-@examples(30)
+@examples(15)
 @given(messages=transcripts(), window=windows, made=texts | st.none() | st.integers())
 def test_whatever_a_function_gives_the_transcript_is_sound(
     messages: tuple[Message, ...], window: int, made: Any
@@ -268,7 +268,7 @@ usages = st.just(Usage(reported=False)) | st.integers(0, 4_000).map(
 read = st.tuples(st.integers(0, 1_500) | st.integers(0, 9_000), usages, st.integers(0, 9))
 
 
-@examples(25)
+@examples(15)
 @given(turns=st.lists(read, min_size=1, max_size=14), window=st.integers(5_000, 9_000))
 def test_no_figure_is_of_other_messages_than_there_are(
     turns: list[tuple[int, Usage, int]], window: int
@@ -302,7 +302,7 @@ def test_no_figure_is_of_other_messages_than_there_are(
     event(f"{sorted({each.reason for each in bench.recorder.of(ContextCompacted)})}")
 
 
-@examples(25)
+@examples(15)
 @given(
     lengths=st.lists(st.integers(0, 900) | st.integers(500, 900), min_size=1, max_size=30),
     window=st.integers(6_000, 20_000),

@@ -197,7 +197,7 @@ def take(step: str, number: int, runtime: RuntimeContainer) -> None:
                 provider()  # it may be given the object of an override that is no service
 
 
-@examples(25)
+@examples(12)
 @given(steps)
 def test_overrides_that_are_reset_leave_the_agent_that_was_built(
     tmp_path_factory: pytest.TempPathFactory, done: list[tuple[str, int]]

@@ -129,7 +129,7 @@ def broken_hook(context: ExecutionContext) -> None:
 @example(
     Scenario({"audit": "sound"}, (("audit", "before", "raise"),), True, False, False, "What is 1 + 2?"),
 )
-@examples(30)
+@examples(15)
 def test_every_run_ends_once_its_phases_in_order_and_its_account_closed(scenario: Scenario) -> None:
     made, services = set_up(scenario)
     outcome = anyio.run(made.run, scenario.text)

@@ -60,7 +60,7 @@ def test_a_text_that_knows_the_tag_of_its_fence_has_another(text: str) -> None:
     assert tag_of(fence("notes", attack)) != known
 
 
-@examples(25)
+@examples(15)
 @given(st.lists(texts, max_size=4))
 def test_a_summary_is_read_as_it_was_written(records: list[str]) -> None:
     written = tuple(as_record(each) for each in records if as_record(each))

@@ -68,7 +68,7 @@ def checked(text: str) -> GuardrailReport:
     return anyio.run(check)
 
 
-@examples(25)
+@examples(15)
 @given(texts | surrogates)
 def test_every_text_can_be_checked_and_every_span_is_inside_of_it(text: str) -> None:
     report = checked(text)
@@ -80,7 +80,7 @@ def test_every_text_can_be_checked_and_every_span_is_inside_of_it(text: str) -> 
     assert (report.redacted is None) is not bool(redacting)
 
 
-@examples(30)
+@examples(15)
 @given(texts)
 @example("0@0.AA[email]")
 def test_redaction_leaves_no_character_of_a_span_and_everything_else(text: str) -> None:
@@ -88,7 +88,7 @@ def test_redaction_leaves_no_character_of_a_span_and_everything_else(text: str) 
     check_redaction(text, findings)
 
 
-@examples(30)
+@examples(15)
 @given(
     st.text(alphabet="abc", max_size=12),
     st.lists(st.tuples(st.integers(0, 12), st.integers(0, 12)), max_size=5),
@@ -111,7 +111,7 @@ def check_redaction(text: str, findings: list[GuardrailFinding]) -> None:
     assert re.fullmatch(expected, redact(text, findings))
 
 
-@examples(30)
+@examples(15)
 @given(st.text(max_size=30), st.data())
 def test_every_place_of_a_folded_text_is_a_place_of_the_original(text: str, data: st.DataObject) -> None:
     plain = fold(text)

@@ -177,7 +177,7 @@ def play(bench: KernelBench, kernel: str, how: dict[str, Any], backend: str) -> 
     return anyio.run(run, backend=backend)
 
 
-@examples(40)
+@examples(20)
 @given(
     script=scripts,
     tools=st.sampled_from([TOOLS, {}, None]),
@@ -256,7 +256,7 @@ def assert_guidance_was_rendered(bench: KernelBench) -> None:
             assert told.text in bench.shown(position)
 
 
-@examples(25)
+@examples(15)
 @given(script=scripts, how=endings)
 def test_a_run_is_the_same_when_it_is_played_again(script: list[Turn], how: dict[str, Any]) -> None:
     first, second = kernel_bench(*script, tools=TOOLS), kernel_bench(*script, tools=TOOLS)
@@ -265,7 +265,7 @@ def test_a_run_is_the_same_when_it_is_played_again(script: list[Turn], how: dict
     assert first.llm.requests == second.llm.requests
 
 
-@examples(25)
+@examples(15)
 @given(script=scripts, how=endings, seconds=st.floats(0.0, 0.05))
 def test_a_run_with_a_deadline_ends_in_order_too(
     script: list[Turn], how: dict[str, Any], seconds: float
@@ -278,7 +278,7 @@ def test_a_run_with_a_deadline_ends_in_order_too(
         assert_valid_transcript(request.messages)
 
 
-@examples(25)
+@examples(15)
 @given(script=scripts, cause=st.sampled_from([RateLimited("Later.", "m"), ModelUnavailable("Down.", "m")]))
 def test_what_was_done_before_a_failure_is_kept(script: list[Turn], cause: LLMErrors) -> None:
     calling = [turn for turn in script if turn.calls and turn.calls[0].name != "final-answer"]

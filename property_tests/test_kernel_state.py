@@ -166,7 +166,7 @@ TestKernelTransitions.settings = settings(examples(15), stateful_step_count=20)
 
 
 @given(values_of(KernelState))
-@examples(25)
+@examples(15)
 def test_any_state_is_json_both_ways_byte_for_byte(state: KernelState) -> None:
     text = text_of(state)
     restored = deserialize_kernel_state(json.loads(text)).unwrap()

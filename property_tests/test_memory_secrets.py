@@ -104,7 +104,7 @@ async def _keep_everywhere(path: Path, text: str) -> None:
     await services.aclose()
 
 
-@examples(25)
+@examples(15)
 @given(values_of(Task) | values_of(ReasoningResult) | values_of(SessionSnapshot) | values_of(Plan))
 def test_values_without_secrets_can_be_written_and_read(
     value: Task | ReasoningResult | SessionSnapshot | Plan,

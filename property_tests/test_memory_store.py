@@ -254,7 +254,7 @@ TestStore = StoreMachine.TestCase
 # --- rules for any text ---------------------------------------------------------------------------------
 
 
-@examples(25)
+@examples(15)
 @given(st.lists(wild_texts, max_size=4), wild_texts)
 def test_any_text_can_be_kept_and_searched_for(contents: list[str], query: str) -> None:
     connection = sqlite3.connect(":memory:", isolation_level=None)
@@ -276,7 +276,7 @@ def test_a_line_is_one_line_and_stays_as_it_is(text: str) -> None:
     assert line.encode().decode() == line == one_line(line)
 
 
-@examples(25)
+@examples(15)
 @given(values_of(Task), values_of(ReasoningResult), wild_texts, wild_texts)
 def test_any_run_leaves_an_episode_of_bounded_length(
     task: Task, result: ReasoningResult, text: str, output: str

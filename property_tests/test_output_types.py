@@ -98,7 +98,7 @@ def nested(inner: SearchStrategy[Sample]) -> SearchStrategy[Sample]:
 samples = st.recursive(st.sampled_from(SIMPLE), nested, max_leaves=4)
 
 
-@examples(60)
+@examples(30)
 @given(samples, st.data())
 def test_a_value_is_written_filled_in_and_read_back_equal(sample: Sample, data: st.DataObject) -> None:
     shape = output_shape(sample.kind).unwrap()
@@ -118,7 +118,7 @@ def test_a_value_is_written_filled_in_and_read_back_equal(sample: Sample, data: 
     assert read_answer(proposal.text, shape).unwrap().value == value
 
 
-@examples(25)
+@examples(15)
 @given(samples, st.dictionaries(st.text(max_size=5), json_values, max_size=3) | st.text(max_size=40))
 def test_no_arguments_make_an_answer_form_raise(sample: Sample, given_fields: Any) -> None:
     form = answer_form(output_shape(sample.kind).unwrap())

@@ -135,7 +135,7 @@ def context_of(bench: KernelBench, how: dict[str, Any]) -> KernelContext:
     return bench.context(**how)
 
 
-@examples(50)
+@examples(25)
 @given(scripts, ways, answering)
 def test_every_run_ends_in_order_and_keeps_to_its_needs_and_budgets(
     script: list[Turn], how: dict[str, Any], answers_by_tool: bool
@@ -193,7 +193,7 @@ def assert_limits_hold(bench: KernelBench, how: dict[str, Any]) -> None:
         assert all(count == 1 for count in turns_of_calls.values())
 
 
-@examples(25)
+@examples(15)
 @given(scripts, ways)
 def test_a_requirement_that_is_out_of_reach_ends_the_run_soon(
     script: list[Turn], how: dict[str, Any]
@@ -205,7 +205,7 @@ def test_a_requirement_that_is_out_of_reach_ends_the_run_soon(
     assert "no-such-tool (there is no such tool here)" in state.reason
 
 
-@examples(25)
+@examples(15)
 @given(scripts, ways, ways.map(lambda how: how["needs"]))
 def test_a_run_without_needs_and_budgets_is_the_same_with_those_that_are_met(
     script: list[Turn], how: dict[str, Any], needs: ToolNeeds
@@ -263,7 +263,7 @@ made_calls = st.lists(
 ).map(tuple)
 
 
-@examples(25)
+@examples(15)
 @given(runs)
 def test_deciding_is_total_and_pure(run: list[Moment]) -> None:
     for moment in run:
@@ -275,7 +275,7 @@ def test_deciding_is_total_and_pure(run: list[Moment]) -> None:
             assert verdict.policy in POLICY_NAMES
 
 
-@examples(25)
+@examples(15)
 @given(runs)
 def test_what_is_met_stays_met_and_attempts_and_successes_only_grow(run: list[Moment]) -> None:
     for earlier, later in pairwise(run):
@@ -289,7 +289,7 @@ def test_what_is_met_stays_met_and_attempts_and_successes_only_grow(run: list[Mo
             assert later.state.ledger.calls.succeeded[name] >= count
 
 
-@examples(25)
+@examples(15)
 @given(moments(), made_calls, limits, st.integers(0, 5))
 def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
     moment: Moment, asked: tuple[ToolCall, ...], tight: list[CallLimit], more: int
@@ -307,7 +307,7 @@ def test_a_larger_budget_refuses_nothing_that_a_smaller_one_lets_through(
             assert wide == narrow
 
 
-@examples(25)
+@examples(15)
 @given(moments(), made_calls)
 def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
     strict = dict.fromkeys(("look", "flaky", "broken", "change", "report", "final-answer"), 1)
@@ -317,7 +317,7 @@ def test_tools_that_deliver_are_never_over_budget(moment: Moment, asked: tuple[T
             assert screened is None
 
 
-@examples(25)
+@examples(15)
 @given(moments(), made_calls)
 def test_one_call_a_turn_is_run_in_sequential_mode(moment: Moment, asked: tuple[ToolCall, ...]) -> None:
     one = change_settings(moment.context, parallel_tool_calls=False)
@@ -326,7 +326,7 @@ def test_one_call_a_turn_is_run_in_sequential_mode(moment: Moment, asked: tuple[
     assert len([name for name in let_through if name != "final-answer"]) <= 1
 
 
-@examples(25)
+@examples(15)
 @given(runs, st.builds(ToolRequirement, names, st.integers(1, 3)))
 def test_one_more_required_tool_never_completes_what_was_not_completed(
     run: list[Moment], requirement: ToolRequirement
@@ -349,7 +349,7 @@ def test_explicit_limits_win_and_only_the_parallel_mode_derives_any(
     assert derived == {**expected, **{each.name: each.max_calls for each in explicit}}
 
 
-@examples(25)
+@examples(15)
 @given(st.integers(1, 3), st.booleans(), st.booleans())
 def test_a_tool_that_fails_for_good_ends_the_run_before_its_limit(
     min_calls: int, parallel: bool, same: bool

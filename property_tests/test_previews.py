@@ -59,7 +59,7 @@ def written(value: Any) -> str:
 # --- previews -------------------------------------------------------------------------------------------
 
 
-@examples(60)
+@examples(30)
 @given(results, budgets, shares, st.integers(1, 200))
 def test_a_preview_keeps_to_its_budget_and_says_what_is_missing(
     value: Any, budget: int, share: float, items: int
@@ -74,7 +74,7 @@ def test_a_preview_keeps_to_its_budget_and_says_what_is_missing(
         assert re.search(rf"\b{len(text)} characters", shown)
 
 
-@examples(40)
+@examples(20)
 @given(proses, budgets, st.integers(1, 300), shares)
 def test_a_larger_budget_never_shows_less_of_a_text(text: str, budget: int, more: int, share: float) -> None:
     smaller, larger = (
@@ -99,7 +99,7 @@ def shown_parts(shown: str, text: str) -> tuple[int, int]:
     return head, tail
 
 
-@examples(30)
+@examples(15)
 @given(documents, st.integers(0, 2_000), st.integers(0, 500), st.integers(1, 100))
 def test_an_outline_fits_its_room_and_more_room_never_shows_fewer_values(
     value: Any, room: int, more: int, items: int
@@ -134,7 +134,7 @@ expressions = st.sampled_from(
 )
 
 
-@examples(30)
+@examples(15)
 @given(results, budgets, expressions)
 def test_a_transformed_result_keeps_to_the_budget_too(value: Any, budget: int, expression: str) -> None:
     text = written(value)
@@ -145,7 +145,7 @@ def test_a_transformed_result_keeps_to_the_budget_too(value: Any, budget: int, e
         assert KEY in shown
 
 
-@examples(30)
+@examples(15)
 @given(results, budgets)
 def test_what_is_kept_is_the_whole_text(value: Any, budget: int) -> None:
     text = written(value)
@@ -164,7 +164,7 @@ def recalled(text: str, budget: int, **arguments: Any) -> ToolResult:
     return recall(call, {KEY: text}, ContextProfile(), ResultCompressionConfig(budget))
 
 
-@examples(30)
+@examples(15)
 @given(results, budgets)
 def test_the_slices_of_a_result_make_up_the_whole(value: Any, budget: int) -> None:
     text = written(value)
@@ -185,7 +185,7 @@ def test_the_slices_of_a_result_make_up_the_whole(value: Any, budget: int) -> No
     assert read == text
 
 
-@examples(40)
+@examples(20)
 @given(results, budgets, st.dictionaries(
     st.sampled_from(["search", "path", "query", "items", "start", "length", "key", "x"]), wild_json | proses
 ))  # fmt: skip
@@ -198,7 +198,7 @@ def test_whatever_is_asked_the_answer_is_bounded_and_never_an_exception(
     assert len(answer.error) < 3_000
 
 
-@examples(30)
+@examples(15)
 @given(documents, st.data())
 def test_every_place_has_a_path_that_leads_there(value: Any, choice: st.DataObject) -> None:
     place, path = value, ""
@@ -209,7 +209,7 @@ def test_every_place_has_a_path_that_leads_there(value: Any, choice: st.DataObje
     assert value_at(value, path).unwrap() is place
 
 
-@examples(30)
+@examples(15)
 @given(st.text(alphabet="ab.[]*@|,&{}:?`'\"()0-5 !<=_", max_size=40) | wild_texts, json_values)
 def test_any_text_is_a_query_or_is_refused_and_neither_raises(expression: str, value: Any) -> None:
     for query in compile_query(expression).map(lambda found: [found]).value_or([]):
@@ -281,7 +281,7 @@ instances: st.SearchStrategy[Any] = st.recursive(
 )
 
 
-@examples(40)
+@examples(20)
 @given(schemas, st.lists(instances, min_size=1, max_size=6), st.sampled_from(["compact", "trimmed", "full"]))
 def test_a_schema_in_fewer_words_accepts_the_same_arguments(
     schema: dict[str, Any], candidates: list[Any], detail: SchemaDetail

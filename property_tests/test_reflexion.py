@@ -94,7 +94,7 @@ judged = st.one_of(
 )
 
 
-@examples(25)
+@examples(15)
 @given(st.data(), st.integers(1, 3), st.integers(1, 3))
 def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_totals(
     data: st.DataObject, max_retries: int, turns: int
@@ -133,7 +133,7 @@ def test_whatever_the_model_says_the_run_ends_within_its_bound_and_with_honest_t
     assert (result.output is None) <= (result.status == "partial")
 
 
-@examples(25)
+@examples(15)
 @given(st.lists(critiques, min_size=1, max_size=5))
 def test_the_answer_is_never_worse_than_the_best_that_was_seen(verdicts: list[Critique]) -> None:
     seen: dict[str, tuple[bool, float]] = {}

@@ -29,15 +29,29 @@ SECRETS = (
     "o'Malley",
     "x9-17",
     "Ungewöhnlich",
+    "Bob",
+    "Wu",
+    "Иван",
+    "철수",
+    "王小明",
+    "สมชาย",
+    "ヤマダ",
 )
 """Each is said in one room of a persona."""
 COMMON = ("please", "how", "order", "kettle", "boil", "Tuesday", "the", "my", "is")
 sentences = st.lists(st.sampled_from(COMMON), min_size=1, max_size=5).map(" ".join)
-forms = st.sampled_from([str, str.lower, str.upper, str.title, "“{}”".format, "{}.".format, "{}s".format])
+ENDINGS = ("{}s", "{}da", "{}lar", "{}ovna", "{}さんに", "ขอ{}ครับ", "お客様の{}へ")
+forms = st.sampled_from(
+    [str, str.lower, str.upper, str.title, "“{}”".format, "{}.".format, *(each.format for each in ENDINGS)]
+)
 
 
 @example("高橋", "{}s".format, "please", "order", [], True)
 @example("高橋", "{}s".format, "please", "order", [], False)
+@example("高橋", "お客様の{}へ".format, "please", "order", ["please order"], False)
+@example("สมชาย", "ขอ{}ครับ".format, "please", "order", [], True)
+@example("Wu", "{}lar".format, "please", "order", ["please order"], False)
+@example("Bob", "{}ovna".format, "please", "order", ["please order"], True)
 @given(st.sampled_from(SECRETS), forms, sentences, sentences, st.lists(sentences, max_size=3), st.booleans())
 def test_a_general_lesson_has_no_word_of_its_room_alone(
     secret: str, form: object, before: str, after: str, elsewhere: list[str], is_speaker: bool
@@ -81,9 +95,7 @@ class Gossip:
         self.prompts.append(render_messages(request.messages).casefold())
         text, about = f"I know of {self.said}.", (self.said,)
         if request.purpose == "persona-plan":
-            text = planned(
-                f"Answer about {self.said}.", goal=self.said, learnings=about, follows=(1,)
-            ).content
+            text = planned(f"Answer about {self.said}.", goal=self.said, learnings=about, follows=(1,)).text
         elif request.purpose == "persona-evaluate":
             text = assessed(f"Ask about {self.said}.", mistakes=about, what_worked=about).text
         return FutureResult.from_value(ModelResponse(text, self.model))
@@ -99,7 +111,7 @@ messages = st.lists(
 )
 
 
-@examples(25)
+@examples(15)
 @given(messages, st.booleans())
 def test_no_prompt_of_a_room_has_what_another_one_said(
     events: list[tuple[int, int, str, str]], named: bool
@@ -113,7 +125,7 @@ def test_no_prompt_of_a_room_has_what_another_one_said(
             own = owner.setdefault(secret, (room, tenant)) == (room, tenant)
             llm.said, llm.prompts = f"{text} {secret}" if own else text, []
             place = {"context": f"room-{room}", "tenant": f"t{tenant}"}
-            author = secret if named and own else "Bob"
+            author = secret if named and own else "Guest"
             await bench.process(llm.said, f"e{number}", author=author, **place)
             others = [each.casefold() for each, whose in owner.items() if whose != (room, tenant)]
             assert [each for each in others for prompt in llm.prompts if each in prompt] == []

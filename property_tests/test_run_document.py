@@ -59,7 +59,7 @@ EVENTS = st.lists(BODIES, max_size=12).map(logged)
 
 
 @given(EVENTS)
-@examples(25)
+@examples(15)
 def test_whatever_events_say_there_is_a_document(given_events: list[LoggedEvent]) -> None:
     timeline = timeline_of(RUN, given_events)
     document: Any = timeline.document()
@@ -77,7 +77,7 @@ def test_whatever_events_say_there_is_a_document(given_events: list[LoggedEvent]
 
 
 @given(EVENTS)
-@examples(25)
+@examples(15)
 def test_diagrams_are_valid_pictures_of_it(given_events: list[LoggedEvent]) -> None:
     timeline = timeline_of(RUN, given_events)
     drawn = diagram_of(timeline.plan, timeline.tree)
@@ -96,7 +96,7 @@ def test_diagrams_are_valid_pictures_of_it(given_events: list[LoggedEvent]) -> N
 
 
 @given(EVENTS, st.lists(st.integers(0, 12), max_size=4))
-@examples(25)
+@examples(15)
 def test_a_page_that_is_sent_changes_has_the_whole(given_events: list[LoggedEvent], cuts: list[int]) -> None:
     timeline = RunTimeline(START)
     page: dict[str, Any] = {}

@@ -49,7 +49,7 @@ records = st.builds(
 )
 
 
-@examples(40)
+@examples(20)
 @given(contexts, known, st.lists(records, max_size=8), st.text(max_size=8))
 def test_whatever_is_chosen_is_known_and_has_a_reason(
     context: SelectionContext,

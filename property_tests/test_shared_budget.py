@@ -9,6 +9,7 @@ import threading
 from pathlib import Path
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from returns.result import Success
@@ -114,6 +115,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.system
 def test_processes_never_spend_more_than_there_is(tmp_path: Path) -> None:
     children = [
         subprocess.Popen(

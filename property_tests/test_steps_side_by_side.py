@@ -173,7 +173,7 @@ async def play(
     return llm, bench, outcome.unwrap()
 
 
-@examples(25)
+@examples(15)
 @given(worlds, st.integers(1, 6), st.none() | st.integers(1, 6))
 def test_calls_of_a_limited_tool_never_exceed_its_limit(world: World, look: int, listen: int | None) -> None:
     limits = {"look": look} if listen is None else {"look": look, "listen": listen}
@@ -184,7 +184,7 @@ def test_calls_of_a_limited_tool_never_exceed_its_limit(world: World, look: int,
         assert len(bench.tools.arguments_of(name)) <= most
 
 
-@examples(25)
+@examples(15)
 @given(worlds, st.integers(1, 400), st.booleans())
 def test_a_spent_budget_ends_all_steps_with_the_calls_that_are_under_way(
     world: World, most: int, in_dollars: bool

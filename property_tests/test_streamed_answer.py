@@ -96,7 +96,7 @@ def test_escapes_that_are_written_out_leave_the_value_as_it_is(
     assert json.loads(shown) == json.loads(whole)
 
 
-@examples(25)
+@examples(15)
 @given(written=written_objects(), places=cuts, why=st.none() | texts)
 def test_the_deltas_of_a_run_are_its_answer(
     written: tuple[str, str], places: list[int], why: str | None
@@ -161,7 +161,7 @@ turns = st.sampled_from(
 )
 
 
-@examples(30)
+@examples(15)
 @given(script=st.lists(st.tuples(turns, st.lists(deltas, max_size=6)), min_size=1, max_size=3))
 def test_no_stream_of_deltas_leaves_another_text_than_the_answer(
     script: list[tuple[Turn, list[ModelChunk]]],

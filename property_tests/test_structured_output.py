@@ -87,7 +87,7 @@ def test_every_public_class_has_a_schema(subtests: pytest.Subtests) -> None:
         jsonschema_rs.meta.validate(schema)
         validator = jsonschema_rs.Draft202012Validator(schema)
 
-        @examples(3)
+        @examples(2)
         @given(values_of(kind))
         def check(value: Any) -> None:
             validator.validate(encode(value, kind))
@@ -97,7 +97,7 @@ def test_every_public_class_has_a_schema(subtests: pytest.Subtests) -> None:
     check_each(subtests, {kind.__name__: kind for kind in ASKED_FOR}, law)
 
 
-@examples(30)
+@examples(15)
 @given(outers, st.data())
 def test_what_the_schema_refuses_the_codec_refuses(value: Outer, data: st.DataObject) -> None:
     document: dict[str, Any] = encode(value, Outer)  # type: ignore[assignment]
@@ -130,7 +130,7 @@ def test_a_value_is_found_whatever_stands_around_it(value: Outer, before: str, a
     assert read_answer(said, shape) == Success(ReadAnswer(value))
 
 
-@examples(40)
+@examples(20)
 @given(
     st.one_of(
         st.text(max_size=200),

@@ -162,7 +162,7 @@ def test_judgements_of_candidates_that_there_are_not_change_nothing(
     ]
 
 
-@examples(30)
+@examples(15)
 @given(st.integers(0, 10**6), configs)
 def test_whatever_the_model_says_the_search_keeps_to_its_bound(
     seed: int, config: TreeOfThoughtConfig

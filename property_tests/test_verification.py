@@ -60,7 +60,7 @@ def verified(output: str, results: dict[str, str]) -> VerificationReport:
     return anyio.run(verify)
 
 
-@examples(25)
+@examples(15)
 @given(texts, st.dictionaries(st.text(max_size=3), texts, max_size=3))
 def test_every_answer_can_be_verified(output: str, results: dict[str, str]) -> None:
     report = verified(output, results)
@@ -72,7 +72,7 @@ def test_every_answer_can_be_verified(output: str, results: dict[str, str]) -> N
         assert claim.claim
 
 
-@examples(25)
+@examples(15)
 @given(texts, st.lists(texts, max_size=3), texts)
 def test_adding_an_observation_never_lowers_the_support_of_a_claim(
     output: str, seen: list[str], more: str
@@ -97,7 +97,7 @@ quotes = st.lists(words, min_size=2, max_size=6).map(lambda said: f'"{" ".join(s
 names = st.lists(words.map(str.capitalize), min_size=2, max_size=3).map(" ".join)
 
 
-@examples(40)
+@examples(20)
 @given(numbers | quotes | names, st.lists(words, max_size=4), st.lists(words, min_size=1, max_size=4))
 def test_a_claim_taken_verbatim_from_an_observation_is_supported(
     taken: str, before: list[str], after: list[str]

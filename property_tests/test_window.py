@@ -89,7 +89,7 @@ def tokens_of(request: ModelRequest) -> int:
     return texts + made + sum(1 + len(json.dumps(tool.parameters)) // 3 for tool in request.tools)
 
 
-@examples(25)
+@examples(15)
 @given(transcripts(), budgets, st.booleans())
 def test_a_request_fits_or_is_refused_because_of_what_it_begins_with(
     drawn: tuple[KernelState, tuple[Message, ...]], budget: int, counted: bool
@@ -117,7 +117,7 @@ def test_a_request_fits_or_is_refused_because_of_what_it_begins_with(
             assert error.limit == budget
 
 
-@examples(25)
+@examples(15)
 @given(transcripts(), st.integers(0, 5_000) | st.integers(0, 2_000_000))
 def test_compaction_always_fits_and_loses_nothing(
     drawn: tuple[KernelState, tuple[Message, ...]], room: int

@@ -101,11 +101,21 @@ async def call_function(function: Callable[..., Any], *args: Any) -> Any:
     An ``async`` function runs here; a plain one in a worker thread, since it may block. There it goes on by
     itself when this is cancelled.
     """
+    if inspect.iscoroutinefunction(function):
+        return await outcome_of(function(*args))
+    called = anyio.to_thread.run_sync(partial(_called, function, args), abandon_on_cancel=True)
+    (value,) = await outcome_of(called)
+    return await outcome_of(value) if inspect.isawaitable(value) else value
+
+
+async def outcome_of(pending: Awaitable[_A]) -> _A:
+    """Await what a program's function returned.
+
+    Raises:
+        RuntimeError: something was cancelled that it waited for, which is no cancellation of this task.
+    """
     try:
-        if inspect.iscoroutinefunction(function):
-            return await function(*args)
-        (value,) = await anyio.to_thread.run_sync(partial(_called, function, args), abandon_on_cancel=True)
-        return await value if inspect.isawaitable(value) else value
+        return await pending
     except anyio.get_cancelled_exc_class() as error:
         if is_cancelled():
             raise

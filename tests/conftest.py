@@ -47,13 +47,18 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-UNCOVERED = ("property_tests/", "tests/lab/")
+UNCOVERED = ("property_tests/", "tests/lab/", "tests/docs/", "tests/kernel/call_parsing/test_shown_calls.py")
 """Tests that run the same lines many times over; the example tests reach those lines as well."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Refuse names with an address in memory: the processes of a parallel run must agree on all names."""
+    """Mark tests by their place, and refuse names with an address in memory.
+
+    The processes of a parallel run must agree on all names.
+    """
     for item in items:
+        if item.nodeid.startswith("tests/system/"):
+            item.add_marker("system")
         if item.nodeid.startswith(UNCOVERED):
             item.add_marker("no_cover")
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:

@@ -167,6 +167,7 @@ PURE_PACKAGES = (
 )
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "statement",
     [

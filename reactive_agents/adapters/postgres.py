@@ -54,6 +54,7 @@ _LOCK_SLICE_MS = 500
 _STALLED_MS = 15_000  # a process that stands still within a transaction must not hold up the others
 _LONGEST_STATEMENT_MS = 60_000
 _PAUSE_S, _AWAY_PAUSE_S = 0.005, 0.25
+_IN_NO_TRANSACTION = 0  # as libpq names a connection that is idle
 _SOON = "SET LOCAL synchronous_commit = off"
 _CONNECTING = {
     "connect_timeout": 5,
@@ -166,10 +167,10 @@ class PostgresDatabase(Generic[_E]):
         """
         lock = self._lock_of(of)
         given = (lock, "off" if soon else "on", *values)
-        lent = self._pool.at_hand(self, self._stores)
-        if lent is not None:
+        sent = self._send(statement, given)
+        if sent is not None:
             try:
-                done = await self._on_this_loop(lent, statement, given)
+                done = await self._answer_to(sent)
             except _failures() as error:
                 return Failure(self._failed(operation, error))
             if not isinstance(done, _Busy):
@@ -181,6 +182,27 @@ class PostgresDatabase(Generic[_E]):
             self._limit(of),
             lock=lock,
         )
+
+    def begin(self, statement: str, *values: object, of: str = "") -> _Lent | None:
+        """Send a statement as :meth:`returning` does with ``soon``, and wait for nothing.
+
+        The server answers while the program goes on. ``None`` where that would have to wait, or where many
+        answers are open.
+        """
+        return self._send(statement, (self._lock_of(of), "off", *values), among=MOST_CONNECTIONS // 2)
+
+    async def finish(self, operation: str, begun: _Lent) -> Result[Any, _E]:
+        """Return the first row of a statement that was begun, as :meth:`returning` does."""
+        try:
+            done = await self._answer_to(begun)
+        except _failures() as error:
+            return Failure(self._failed(operation, error))
+        return Failure(self._failed(operation, done.error)) if isinstance(done, _Busy) else Success(done)
+
+    def forget(self, begun: _Lent) -> None:
+        """Wait for no answer to a statement that was begun."""
+        begun.connection.close()
+        self._pool.give_back(begun)
 
     async def check(self) -> Result[None, _E]:
         """Write what the store has already, and so fail where it cannot be written."""
@@ -227,16 +249,45 @@ class PostgresDatabase(Generic[_E]):
                 return Failure(self._failed(operation, outcome.error))
             await anyio.sleep(pause_s)
 
-    async def _on_this_loop(self, lent: _Lent, statement: str, values: tuple[object, ...]) -> Any:
-        """Return the row of the statement, without a thread; the connection is given back.
+    def _send(self, statement: str, values: tuple[object, ...], *, among: int = 0) -> _Lent | None:
+        """Send a statement where a connection is at hand, without a thread.
+
+        Args:
+            among: the most such statements that may be open, if they are not waited for at once.
+        """
+        lent = self._pool.at_hand(self, self._stores, among)
+        if lent is None:
+            return None
+        connection = lent.connection.pgconn
+        try:
+            connection.send_query_params(_sent(statement), [*map(_bytes_of, values)])
+            lent.is_sent = not connection.flush()
+        except BaseException as error:
+            lent.connection.close()
+            self._pool.give_back(lent)
+            if isinstance(error, _library().OperationalError):
+                self._pool.losses += 1
+                return None
+            raise
+        return lent
+
+    async def _answer_to(self, lent: _Lent) -> Any:
+        """Return the row of a statement that was sent; its connection is given back.
 
         It ends before a cancellation of its task is noticed, as it does in a thread.
         """
-        library = _library()
-        answers: list[Any] = []
+        library, connection = _library(), lent.connection.pgconn
+        answer = None
         try:
-            with anyio.CancelScope(shield=True):
-                answers = await _answers(lent.connection.pgconn, _sent(statement), [*map(_bytes_of, values)])
+            connection.consume_input()
+            if not lent.is_sent or connection.is_busy():
+                with anyio.CancelScope(shield=True):
+                    await _wait_for_answer(connection)
+            while (part := connection.get_result()) is not None:
+                answer = part
+                if connection.is_busy():
+                    with anyio.CancelScope(shield=True):
+                        await _wait_for_answer(connection)
         except library.OperationalError:
             self._pool.losses += 1
             lent.connection.close()
@@ -246,7 +297,8 @@ class PostgresDatabase(Generic[_E]):
             raise
         finally:
             self._pool.give_back(lent)
-        (answer,) = answers
+        if answer is None:  # it was of one statement
+            raise ConnectionError(_UNKNOWN_END)
         if not answer.error_message:
             return _text_row(answer)
         error = library.errors.error_from_result(answer)
@@ -309,23 +361,16 @@ class PostgresDatabase(Generic[_E]):
         return done
 
 
-async def _answers(connection: Any, statement: bytes, values: list[bytes | None]) -> list[Any]:
-    """Return the server's answers to a statement, while the event loop goes on.
+async def _wait_for_answer(connection: Any) -> None:
+    """Return when a whole answer has come, while the event loop goes on.
 
     The socket is waited for here, since to hand each small write to a thread costs more than the write.
     """
-    connection.send_query_params(statement, values)
     while connection.flush():
         await anyio.wait_writable(connection.socket)
-    answers: list[Any] = []
-    while True:
-        while connection.is_busy():
-            await anyio.wait_readable(connection.socket)
-            connection.consume_input()
-        answer = connection.get_result()
-        if answer is None:
-            return answers
-        answers.append(answer)
+    while connection.is_busy():
+        await anyio.wait_readable(connection.socket)
+        connection.consume_input()
 
 
 @lru_cache(maxsize=64)
@@ -557,10 +602,17 @@ class _Limit(threading.local):
 
 @define(eq=False)
 class _Lent:
-    """A connection in use, for one transaction."""
+    """A connection in use, for one transaction.
+
+    Attributes:
+        is_sent: whether all of a statement that was begun is on its way.
+        is_open: whether its answer is not waited for at once.
+    """
 
     connection: Any
     is_committing: bool = False
+    is_sent: bool = True
+    is_open: bool = False
 
 
 @define(eq=False)
@@ -589,6 +641,7 @@ class _Pool:
         self._idle: list[_Idle] = []
         self._users: weakref.WeakSet[object] = weakref.WeakSet()
         self.ready: set[str] = set()
+        self._lent_for_longer = 0
         weakref.finalize(self, _close, self._idle, self._process)
 
     def join(self, user: object) -> None:
@@ -629,11 +682,16 @@ class _Pool:
                 self._give_back(lent.connection)
             free.release()
 
-    def at_hand(self, user: object, stores: Sequence[Store]) -> _Lent | None:
+    def at_hand(self, user: object, stores: Sequence[Store], among: int = 0) -> _Lent | None:
         """Lend a connection that is idle, without waiting; it is to be given back.
 
         ``None`` where there is none, or where tables may be missing.
+
+        Args:
+            among: the most that may be lent for longer than one transaction, if this one is; 0 if not.
         """
+        if among and self._lent_for_longer >= among:
+            return None
         if any(each.name not in self.ready for each in stores) or self._process != os.getpid():
             return None
         if not self._free.acquire(blocking=False):
@@ -642,7 +700,9 @@ class _Pool:
             self._users.add(user)
             known = self._idle.pop() if self._idle else None
         if known is not None and time.monotonic() - known.since <= IDLE_S:
-            return _Lent(known.connection)
+            with self._changing:
+                self._lent_for_longer += bool(among)
+            return _Lent(known.connection, is_open=bool(among))
         if known is not None:
             known.connection.close()
         self._free.release()
@@ -650,6 +710,8 @@ class _Pool:
 
     def give_back(self, lent: _Lent) -> None:
         """Take back what was at hand."""
+        with self._changing:
+            self._lent_for_longer -= lent.is_open
         self._give_back(lent.connection)
         self._free.release()
 
@@ -663,9 +725,7 @@ class _Pool:
         return lent or _connect(self._url)
 
     def _give_back(self, connection: Any) -> None:
-        from psycopg.pq import TransactionStatus
-
-        usable = not connection.closed and connection.info.transaction_status == TransactionStatus.IDLE
+        usable = connection.pgconn.transaction_status == _IN_NO_TRANSACTION  # nor closed
         with self._changing:
             if usable and self._users:
                 self._idle.append(_Idle(connection))

@@ -128,6 +128,24 @@ class Database(Protocol[_E_co]):
         """
         ...
 
+    def begin(self, statement: str, *values: object, of: str = "") -> Any:
+        """Begin a statement, as ``returning`` with ``soon``, and wait for nothing.
+
+        ``None`` where that would have to wait, as for a file.
+        """
+        ...
+
+    async def finish(self, operation: str, begun: Any) -> Result[Any, _E_co]:
+        """Return the first row of a statement that was begun, or ``None``.
+
+        After a failure it may have been done.
+        """
+        ...
+
+    def forget(self, begun: Any) -> None:
+        """Wait for no answer to a statement that was begun."""
+        ...
+
     async def check(self) -> Result[None, _E_co]:
         """Write what the store has already, and so fail where it cannot be written."""
         ...

@@ -328,6 +328,16 @@ class SqliteFile(Generic[_E]):
         write = self.write_soon if soon else self.write
         return await write(operation, lambda file: file.execute(statement, values).fetchone(), of=of)
 
+    def begin(self, statement: str, *values: object, of: str = "") -> None:
+        """Return ``None``: a file has no server that writes while the program goes on."""
+
+    async def finish(self, operation: str, begun: Any) -> Result[Any, _E]:
+        """Fail: no statement was begun."""
+        return Failure(self._error("No statement was begun.", operation))
+
+    def forget(self, begun: Any) -> None:
+        """Do nothing, since no statement was begun."""
+
     async def check(self) -> Result[None, _E]:
         """Write what the file has already, and so fail where it cannot be written."""
 

@@ -46,7 +46,14 @@ from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig, InvalidEvent, UnknownDomain
 from reactive_agents.core.ids import ContextId, EventId
 from reactive_agents.core.memory import MemoryTier
-from reactive_agents.core.personas import Domain, DomainEvent, EventSchedule, PersonaOutcome, PlanTemplate
+from reactive_agents.core.personas import (
+    Domain,
+    DomainEvent,
+    EventSchedule,
+    PersonaOutcome,
+    PlanTemplate,
+    joined_names,
+)
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.run_record import next_time
@@ -64,7 +71,7 @@ from reactive_agents.persona import (
 )
 from reactive_agents.persona.domain import template_problem
 from reactive_agents.persona.inbox import OnOutcome
-from reactive_agents.persona.persona import ROOMS_UNDER_WAY, remind
+from reactive_agents.persona.persona import EVENT_UNDER_WAY, remind
 
 _Deps = TypeVar("_Deps")
 
@@ -362,8 +369,9 @@ class PersonaAgent:
             match outcome.failure():
                 case UnknownDomain(known=known):
                     wrong = InvalidConfig("domain", repr(domain), f"one of {', '.join(known)}")
-                case InvalidEvent(field=name):
-                    wrong = InvalidConfig(f"event.{name}", "a blank text", "one that is not blank")
+                case InvalidEvent(field=name, expected=expected):
+                    got = abbreviated(getattr(event, name))
+                    wrong = InvalidConfig(f"event.{name}", got, expected)
             raise AgentError(wrong)
         return outcome.unwrap()
 
@@ -379,16 +387,20 @@ class PersonaAgent:
         domain = next(iter(self.persona.domains))
 
         async def ask(question: str) -> str:
-            rooms = ROOMS_UNDER_WAY.get()
-            if any(each.persona_id == self.persona.settings.id for each in rooms):
-                return f"{self.name} is waiting for this answer itself, and cannot be asked."
-            asker = rooms[-1] if rooms else None
-            context = "default" if asker is None else f"{asker.persona_id}/{asker.domain}/{asker.context_id}"
-            author = "user" if asker is None else asker.persona_id
-            event = self.new_event(question, context, author)
-            outcome = await self.process(
-                domain, event if asker is None else evolve(event, tenant=asker.tenant)
-            )
+            event, under_way = self.new_event(question), EVENT_UNDER_WAY.get()
+            if under_way is not None:
+                _, asker, asked = under_way
+                earlier = asked.details.get(_ASKED_BY)
+                waiting = [*(earlier if isinstance(earlier, list) else ()), asker.persona_id]
+                if self.persona.settings.id in waiting:
+                    return f"{self.name} is waiting for this answer itself, and cannot be asked."
+                context = joined_names(asker.persona_id, asker.domain, asker.context_id)
+                event = evolve(
+                    self.new_event(question, context, asker.persona_id),
+                    tenant=asker.tenant,
+                    details={_ASKED_BY: waiting},  # another process may answer, and ask in its turn
+                )
+            outcome = await self.process(domain, event)
             if outcome.status == "completed":
                 return outcome.answer
             raise RuntimeError(f"{self.name} has no answer: {outcome.reason}")
@@ -447,6 +459,10 @@ class PersonaAgent:
             await self.persona.__aexit__(kind, error, trace)
         finally:
             await self.aclose()
+
+
+_ASKED_BY = "asked_by"
+"""The detail of a question with the personas that wait for its answer, each for the next one."""
 
 
 # --- the builder --------------------------------------------------------------------------------------------

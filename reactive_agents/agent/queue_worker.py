@@ -81,6 +81,7 @@ class QueueWorker:
         self._begun: dict[RunId, _Begun] = {}
         self._stopped: dict[RunId, float] = {}
         self._changed = anyio.Event()
+        self._is_stopping = False
 
     async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> None:
         """Run what is due until this is cancelled.
@@ -89,18 +90,18 @@ class QueueWorker:
             finish_s: seconds in which runs finish their step after the cancellation.
             until_idle: end when nothing is due.
         """
-        failures, agent_id = 0, self._engine.settings.agent_id
-        if self._queues is not None:
-            listening = self._queues.listen(agent_id, self._queue, self._limits, self._begin)
-            _value(await attempt(listening))
+        failures, is_listening = 0, False
         try:
             while True:
                 self._changed = anyio.Event()
                 try:
+                    if not is_listening:
+                        await self._listen()
+                        is_listening = True
                     new = await self._begin_due()
                     failures = 0
                 except AgentError as error:  # such as a database that is being restarted
-                    if until_idle:
+                    if until_idle or isinstance(error.error, errors.InvalidConfig):
                         raise
                     new, failures = 0, failures + 1
                     _log.warning("The queue %s cannot be read: %s", self._queue, error)
@@ -109,6 +110,7 @@ class QueueWorker:
                 with anyio.move_on_after(min(_POLL_S * 2**failures, _LONGEST_PAUSE_S)):
                     await self._changed.wait()
         finally:
+            self._is_stopping = True
             with anyio.CancelScope(shield=True):
                 self._pause(finish_s)
                 if self._queues is not None:
@@ -116,6 +118,12 @@ class QueueWorker:
                 await self._hand_over(finish_s)
                 if self._queues is not None:
                     await attempt(self._queues.leave())
+
+    async def _listen(self) -> None:
+        """Let another engine than the record begin runs here."""
+        if self._queues is not None:
+            agent_id = self._engine.settings.agent_id
+            _value(await attempt(self._queues.listen(agent_id, self._queue, self._limits, self._begin)))
 
     async def _begin_due(self) -> int:
         """Begin what is due, within the limits; return how many runs that were."""
@@ -142,12 +150,22 @@ class QueueWorker:
     # --- another engine than the record -------------------------------------------------------------------
 
     async def _begin(self, run_id: RunId) -> bool:
-        """Return when a run is done with; ``False`` where it is handed over."""
+        """Return when a run ends or leaves its slot; ``False`` where it is handed over.
+
+        A run that waits for a person, or is paused, leaves its slot. It goes on in this process; if that ends
+        before, it is added to the queue again like one that is in the record alone.
+        """
         begun = self._begun.get(run_id)
         if begun is None:
+            known = await attempt(self._record.find(run_id))
+            run = known.unwrap() if isinstance(known, Success) else None
+            if run is not None and run.status == "queued" and run.order == "pause":
+                return True
             begun = self._begun[run_id] = _Begun(run_id)
             self._start(begun, "")
-        await begun.done.wait()
+        while not begun.done.is_set() and (self._is_stopping or not self._is_held(begun)):
+            with anyio.move_on_after(_POLL_S):
+                await begun.done.wait()
         return not begun.scope.cancel_called
 
     async def _take_over(self, queues: QueueEngine) -> int:
@@ -172,12 +190,12 @@ class QueueWorker:
         return [run for run in await self._open_runs() if (run.due or run.updated_at or before) <= before]
 
     async def _open_runs(self) -> list[RecordedRun]:
-        """Return runs of the queue that wait, or that were interrupted."""
+        """Return runs of the queue that wait or were interrupted, and that may go on."""
         found: list[RecordedRun] = []
         for state in ("queued", "interrupted"):
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
             found += _value(await attempt(self._record.runs(chosen)))
-        return found
+        return [run for run in found if run.order != "pause"]
 
     async def _has_due(self) -> bool:
         """Return whether there are runs that limits, or another engine, keep back."""
@@ -279,7 +297,7 @@ def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:
     return isinstance(context, Some) and context.unwrap().agent_state == "paused"
 
 
-def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:
+def _value(outcome: Result[_A, errors.RecordErrors | errors.InvalidConfig]) -> _A:
     if not isinstance(outcome, Success):
         raise AgentError(outcome.failure())
     value: _A = outcome.unwrap()

@@ -295,6 +295,9 @@ class Runs(Generic[R]):
     async def unpause(self, run_id: str) -> None:
         """Let a paused run go on."""
         await self._order(run_id, "")
+        run = await self.find(run_id)
+        if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
+            _value(await attempt(self._queues.submit_again(run)))
 
     async def approve(self, run_id: str, key: str | None = None) -> None:
         """Approve a call that waits; of a call in doubt, that it is made again.

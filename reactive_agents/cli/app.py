@@ -10,7 +10,10 @@ import may be swallowed by the module that is being imported.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib import import_module
+from itertools import takewhile
 from typing import Annotated, Any
 
 import typer
@@ -41,6 +44,24 @@ SUBCOMMANDS: dict[str, tuple[str, str]] = {
 """The module and the one-line summary of each subcommand, in the order of ``--help``."""
 
 
+_AS_JSON = "reactive_agents.as_json"
+_UsageError: Any = typer.BadParameter.__base__
+
+
+@contextmanager
+def _usage_errors(*, as_json: bool) -> Iterator[None]:
+    """Print an error of the option parser as JSON, where that is asked for."""
+    try:
+        yield
+    except _UsageError as error:
+        if not as_json:
+            raise
+        from reactive_agents.cli import output
+
+        output.print_json(output.error_record("BadUsage", error.format_message()))
+        raise typer.Exit(output.ExitCode.BAD_USAGE) from None
+
+
 class LazyGroup(TyperGroup):
     """A command group that imports a subcommand when it is called."""
 
@@ -58,8 +79,11 @@ class LazyGroup(TyperGroup):
             missing = (error.name or "").partition(".")[0]
             if missing in ("", "reactive_agents"):
                 raise
-            typer.echo(f"error: {cmd_name} needs {missing}: install reactive-agents[server].", err=True)
-            raise SystemExit(2) from None
+            needed = f"{cmd_name} needs {missing}: install reactive-agents[server]."
+            if not ctx.meta.get(_AS_JSON):
+                typer.echo(f"error: {needed}", err=True)
+                raise SystemExit(2) from None
+            raise _UsageError(needed) from None
         command = getattr(module, cmd_name)
         if not isinstance(command, typer.Typer):
             single = typer.Typer(add_completion=False, rich_markup_mode=None)
@@ -75,10 +99,19 @@ class LazyGroup(TyperGroup):
             collect_garbage()
             raise_on_interrupt()
 
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **more: Any) -> Any:
+        """Read the options before the subcommand."""
+        as_json = "--json" in list(takewhile(lambda each: each != "--", args))
+        with _usage_errors(as_json=as_json):
+            context = super().make_context(info_name, args, parent, **more)
+        context.meta[_AS_JSON] = as_json
+        return context
+
     def invoke(self, ctx: Any) -> Any:
         """Run the subcommand; say so when it is interrupted and has not."""
         try:
-            return super().invoke(ctx)
+            with _usage_errors(as_json=ctx.meta[_AS_JSON]):
+                return super().invoke(ctx)
         except KeyboardInterrupt:
             typer.echo("Interrupted.", err=True)
             raise typer.Exit(130) from None

@@ -34,6 +34,7 @@ from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import AuditErrors, InvalidConfig, ServiceFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.texts import dollars
 
 _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
@@ -252,7 +253,7 @@ def _row(total: SpendingTotal) -> tuple[str, ...]:
         str(total.runs),
         str(total.usage.input_tokens),
         str(total.usage.output_tokens),
-        _dollars(total),
+        _cost(total).removeprefix("$"),
         str(total.unpriced_calls or ""),
     )
 
@@ -260,8 +261,8 @@ def _row(total: SpendingTotal) -> tuple[str, ...]:
 def _cost_line(total: SpendingTotal) -> str:
     tokens = f"{total.usage.total_tokens} tokens{'' if total.usage.reported else ' or more'}"
     runs = f"{total.runs} run{'' if total.runs == 1 else 's'}"
-    return f"{total.name or UNNAMED}: {runs}, {tokens}, ${_dollars(total)}"
+    return f"{total.name or UNNAMED}: {runs}, {tokens}, {_cost(total)}"
 
 
-def _dollars(total: SpendingTotal) -> str:
-    return f"{total.cost_usd:.4f}" + (" or more" if total.unpriced_calls else "")
+def _cost(total: SpendingTotal) -> str:
+    return dollars(total.cost_usd) + (" or more" if total.unpriced_calls else "")

@@ -16,6 +16,7 @@ from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.model_profiles import ModelProfile, ProbeFinding
+from reactive_agents.core.texts import dollars
 
 _NAME_WIDTH = 14
 _NOTE_WIDTH = 64
@@ -153,7 +154,7 @@ def _print_profile(profile: ModelProfile) -> None:
     omitted = ", ".join(settings["omitted_parameters"]) or "none"
     rows += [("not sent", omitted, "parameters that the server refuses")]
     usage = profile.usage
-    cost = f"${usage.cost_usd:.4f}{' or more' if usage.unpriced_calls else ''}"
+    cost = f"{dollars(usage.cost_usd)}{' or more' if usage.unpriced_calls else ''}"
     rows += [("cost", cost, f"{usage.calls} answers, {usage.tokens:,} tokens")]
     output.print_table(("subject", "result", "detail"), rows)
 

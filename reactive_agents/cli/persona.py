@@ -6,6 +6,7 @@ import json
 import sys
 import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
+from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
 from typing import Annotated, TextIO, cast, get_args
 
@@ -21,7 +22,7 @@ from reactive_agents.adapters.system import end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
-from reactive_agents.cli.persona_work import forget, inbox, outbox, plans, schedules
+from reactive_agents.cli.persona_work import evaluations, forget, inbox, outbox, plans, schedules
 from reactive_agents.core.codec import encode, from_json
 from reactive_agents.core.errors import (
     DecodeError,
@@ -43,7 +44,13 @@ from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.explanation import explain_event
 
 persona = output.command_group("Send events to a persona, and see to its work.", no_args_is_help=True)
-for _name, _commands in (("inbox", inbox), ("outbox", outbox), ("schedules", schedules), ("plans", plans)):
+for _name, _commands in {
+    "inbox": inbox,
+    "outbox": outbox,
+    "evaluations": evaluations,
+    "schedules": schedules,
+    "plans": plans,
+}.items():
     persona.add_typer(_commands, name=_name)
 persona.command()(forget)
 
@@ -177,14 +184,15 @@ def run(
         def stop() -> None:
             inbox.drain()
             reading.cancel()
+            typer.echo(f"Ended by SIGTERM; lines after line {number} are to be sent again.", err=True)
 
         with end_on_sigterm_after(lambda: schedule(stop)):
             async with inbox:
                 with reading:
                     async with lines_of(sys.stdin) as lines:
                         async for text in lines:
-                            number += 1
                             problem = await take(text, agent, inbox) if text.strip() else ""
+                            number += 1
                             if problem:
                                 rejected += 1
                                 typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
@@ -334,5 +342,5 @@ def _read(source: TextIO, portal: BlockingPortal, send: MemoryObjectSendStream[s
         for line in source:
             portal.call(send.send, line)
         portal.call(send.aclose)
-    except (RuntimeError, anyio.BrokenResourceError):  # the receiver is closed
+    except (RuntimeError, CancelledError, anyio.BrokenResourceError):  # the receiver is closed
         send.close()

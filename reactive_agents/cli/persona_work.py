@@ -54,8 +54,8 @@ def _records(persona: str | None, memory: Any, *, as_json: bool) -> PersonaRecor
 
 def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
     """Return the commands for the items of some kinds."""
+    a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
     group = output.command_group(title, no_args_is_help=True)
-    one = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
 
     @group.command("list", help=f"List the {noun}s, the newest first; by default those that are not done.")
     def list_items(
@@ -124,7 +124,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         else:
             typer.echo(f"{'tried again' if given == 'retry' else 'dropped'}: {number}")
 
-    @group.command(help=f"Try {one} again from the first try; the persona's next process does it.")
+    @group.command(help=f"Try {a_noun} again from the first try; the persona's next process does it.")
     def retry(
         number: NumberArgument,
         persona: PersonaOption = None,
@@ -133,7 +133,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
     ) -> None:
         order(number, persona, memory, "retry", as_json=as_json)
 
-    @group.command(help=f"Drop {one}, so that nothing is done about it any more.")
+    @group.command(help=f"Drop {a_noun}, so that nothing is done about it any more.")
     def drop(
         number: NumberArgument,
         persona: PersonaOption = None,
@@ -154,6 +154,7 @@ def _state(item: WorkItem) -> str:
 inbox = _group(("event",), "List, retry and drop the events of a persona.", "event")
 schedules = _group(("schedule",), "List, fire and drop the schedules and reminders of a persona.", "schedule")
 outbox = _group(("delivery",), "List, retry and drop the messages of a persona.", "message")
+evaluations = _group(("evaluation",), "List, retry and drop the evaluations of a persona.", "evaluation")
 
 
 # --- plans --------------------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from datetime import timedelta
 from enum import StrEnum
@@ -30,7 +31,8 @@ from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import InvalidConfig, RecordFailed, RunRefused
+from reactive_agents.core.errors import InvalidConfig, RecordFailed, RunInterrupted, RunRefused
+from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.governance import described_request
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json, JsonObject
@@ -74,7 +76,7 @@ def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
             each.key,
             each.kind,
             f"{each.asked_at:%Y-%m-%d %H:%M}",
-            _asked(each.request),
+            _asked(each.request) if each.kind != "unreadable" else "encrypted with another key",
         )
         for each in found
     ]
@@ -351,22 +353,41 @@ def worker(
         Engine, output.option("--engine", metavar="NAME", help="What hands it the runs: record or dbos.")
     ] = Engine.RECORD,
     allow_tools_from: output.AllowedModules = None,
+    as_json: output.JsonOption = False,
 ) -> None:
     """Run what is queued, and what was interrupted."""
-    agent = _agent(file, config, None, None, allow_tools_from, as_json=False, engine=engine)
+    agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json, engine=engine)
+    ended: Counter[str] = Counter()
+
+    def count(event: AgentEvent) -> None:
+        if isinstance(event, TaskCompleted):
+            ended[event.result.status] += 1
+        elif isinstance(event, TaskFailed) and not isinstance(event.error, RunInterrupted | RunRefused):
+            ended[event.status] += 1
+
+    agent.subscribe(count)
 
     async def work() -> None:
         with cancel_on_sigterm():
-            await agent.runs.work(
-                queue,
-                concurrency=concurrency,
-                total=total,
-                rate=None if rate is None else _rate(rate),
-                finish_s=finish,
-                until_idle=until_idle,
-            )
+            try:
+                await agent.runs.work(
+                    queue,
+                    concurrency=concurrency,
+                    total=total,
+                    rate=None if rate is None else _rate(rate),
+                    finish_s=finish,
+                    until_idle=until_idle,
+                )
+            except anyio.get_cancelled_exc_class():
+                told()  # before the signal ends the process
+                raise
 
-    _with(agent, work, as_json=False)
+    def told() -> None:
+        if as_json:
+            output.print_json({"queue": queue, "ended": {**ended}})
+
+    _with(agent, work, as_json=as_json)
+    told()
 
 
 def _rate(text: str) -> tuple[int, float]:

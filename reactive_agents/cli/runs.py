@@ -19,6 +19,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import RunLogFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
+from reactive_agents.core.texts import dollars
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
 from reactive_agents.studio.run_document import timeline_of
@@ -54,7 +55,9 @@ def list_runs(
     ] = None,
     status: Annotated[
         str | None,
-        output.option("--status", metavar="STATUS", help="running, completed, partial, abstained or failed."),
+        output.option(
+            "--status", metavar="STATUS", help="running, completed, partial, abstained, failed or cancelled."
+        ),
     ] = None,
     tag: Annotated[str | None, output.option("--tag", metavar="TAG", help="With this tag.")] = None,
     tool: Annotated[str | None, output.option("--tool", metavar="TOOL", help="That called it.")] = None,
@@ -96,7 +99,7 @@ def list_runs(
             each.status,
             "" if each.duration_s is None else f"{each.duration_s:.1f} s",
             str(each.tokens),
-            f"${each.cost_usd:.4f}",
+            dollars(each.cost_usd),
             output.one_line(each.task)[:60],
         )
         for each in found
@@ -220,7 +223,7 @@ def _heading(run: LoggedRun) -> str:
     told.append(f"  task: {output.one_line(run.task)}")
     if run.ended_at is not None:
         took = f"{run.duration_s:.2f} s" if run.duration_s is not None else ""
-        told.append(f"  {took}, {run.model_calls} model calls, {run.tokens} tokens, ${run.cost_usd:.4f}")
+        told.append(f"  {took}, {run.model_calls} model calls, {run.tokens} tokens, {dollars(run.cost_usd)}")
         told.append(f"  ended by {run.terminated_by}: {output.one_line(run.detail)}")
     return "\n".join(told)
 

@@ -14,13 +14,14 @@ import anyio
 import typer
 from attrs import evolve, fields
 
-from reactive_agents.adapters.system import cancel_on_sigterm
+from reactive_agents.adapters.system import end_on_sigterm_after
 from reactive_agents.adapters.telemetry.console import SilentView
 from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.core.codec import encode
+from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.server.access import ApiKeys, KeyLimits
 from reactive_agents.server.app import create_app, named_agents
 from reactive_agents.server.process import DrainingServer, bound_socket
@@ -134,14 +135,28 @@ async def _serve_streams(agents: Sequence[ReactiveAgent]) -> None:
     from reactive_agents.server.mcp import serve_stdio
 
     service = AgentService(named_agents(agents))
-    async with AsyncExitStack() as stack:
-        for agent in agents:
-            await stack.enter_async_context(agent)
-        with cancel_on_sigterm():
+    schedule, ended = schedule_on_this_loop(), anyio.Event()
+    failures: list[Exception] = []
+
+    async def serve_client() -> None:
+        try:
+            await serve_stdio(service)
+        except Exception as error:  # noqa: BLE001 - raised below
+            failures.append(error)
+        finally:
+            ended.set()
+
+    with end_on_sigterm_after(lambda: schedule(ended.set)):
+        async with AsyncExitStack() as stack:
+            for agent in agents:
+                await stack.enter_async_context(agent)
             try:
-                await serve_stdio(service)
+                spawn_on_this_loop(serve_client)  # the signal does not wait for the line that it reads
+                await ended.wait()
             finally:
                 await service.drain(0)
+    if failures:
+        raise failures[0]
 
 
 def _listen(

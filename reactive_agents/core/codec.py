@@ -529,7 +529,9 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
         ValueError: when the value holds NaN or an infinity, which JSON cannot express, or an integer of more
             than 4300 digits.
     """
-    text = json.dumps(encode(value, kind), ensure_ascii=False, allow_nan=False, indent=indent)
+    is_data = kind is None and type(value) is dict  # of which only what is no JSON yet is encoded
+    data = value if is_data else encode(value, kind)
+    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent, default=encode)
     return text.encode(errors="backslashreplace").decode()
 
 

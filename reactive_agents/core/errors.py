@@ -925,13 +925,16 @@ class InboxFull(Value):
 class InvalidEvent(Value):
     """An event that no persona can be given.
 
-    ``field``: the name of the field that is blank, as of ``DomainEvent``.
+    Attributes:
+        field: the name of the field that is wrong, as of ``DomainEvent``.
+        expected: what the field has to be.
     """
 
     field: str
     event_id: str
+    expected: str = "a text that is not blank"
 
-    message = sentence("event.{0.field}: a text that is not blank is needed; event {0.event_id!r} has none.")
+    message = sentence("event.{0.field}: expected {0.expected}, in event {0.event_id!r}.")
 
 
 @frozen(eq=False, repr=False)

@@ -275,6 +275,11 @@ class TaskFailed(Event):
     steps: tuple[ReasoningStep, ...]
     metadata: TaskResultMetadata
 
+    @property
+    def status(self) -> Literal["cancelled", "failed"]:
+        """The status of the run."""
+        return "cancelled" if isinstance(self.error, errors.RunCancelled) else "failed"
+
 
 @frozen(eq=False, repr=False)
 class RunContinued(Event):

@@ -126,7 +126,7 @@ class EventEnd(Value):
         plan: in its final state; ``None`` when there is none.
         messages: to be delivered, in this order.
         evaluate: whether the plan is to be evaluated.
-        cost_usd: US dollars, for the limits of a day.
+        cost_usd: US dollars since its plan was stored, for the limits of a day.
         is_dead: whether the event was given up without an end.
     """
 

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
+from reactive_agents.core.conversation import LONGEST_NAME
 from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
@@ -42,6 +43,10 @@ LearningSharing: TypeAlias = Literal["general", "reviewed", "room"]
 that a person has approved; ``room``: none."""
 
 _fraction = and_(ge(0.0), le(1.0))
+LONGEST_CONTENT = 1_000_000
+"""Maximum characters of an event; channels take less."""
+_NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
+"""What no name has: characters that break a line or command a terminal, and halves of characters."""
 
 
 @frozen(eq=False, repr=False)
@@ -62,7 +67,7 @@ class DomainEvent(Value):
 
     Attributes:
         context_id: the room, file or session that it belongs to; events of one context keep their order.
-        author: who caused it; a persona recognises its own events by it.
+        author: who caused it; a persona recognises its own events by it, and its messages by having none.
         priority: 0 to 1; of events that wait, those of a higher priority come first.
         user: the author's id at the platform; empty where the name is the id.
         tenant: the customer of the program whose room it is; nothing of one reaches another.
@@ -87,10 +92,18 @@ class DomainEvent(Value):
 
     @property
     def problem(self) -> InvalidEvent | None:
-        """The field that has to have a text and is blank, if any."""
-        texts = {"content": self.content, "id": self.id, "context_id": self.context_id}
-        blank = next((name for name, text in texts.items() if not text.strip()), None)
-        return None if blank is None else InvalidEvent(blank, self.id)
+        """The first field that is blank, too long, or a name with wrong characters."""
+        names = {"id": self.id, "context_id": self.context_id, "author": self.author}
+        for name, text in {"content": self.content, **names}.items():
+            if not text.strip():
+                return InvalidEvent(name, self.id)
+        if len(self.content) > LONGEST_CONTENT:
+            return InvalidEvent("content", self.id, f"at most {LONGEST_CONTENT:,} characters")
+        for name, text in {**names, "user": self.user, "tenant": self.tenant}.items():
+            if len(text) > LONGEST_NAME or _NO_NAME.search(text) is not None:
+                expected = f"a name of at most {LONGEST_NAME} characters, none of them a control character"
+                return InvalidEvent(name, self.id, expected)
+        return None
 
 
 @frozen(eq=False, repr=False)
@@ -108,9 +121,18 @@ class Room(Value):
     tenant: str = ""
 
     @property
-    def scope(self) -> str:
-        """The owner of what the agents of its steps remember."""
-        return f"{self.persona_id}/{self.tenant}/{self.domain}/{self.context_id}"
+    def key(self) -> str:
+        """Its name among those of all rooms.
+
+        >>> Room("ada", "chat", "chat/r", "x").key, Room("ada", "chat", "r", "x/chat").key
+        ('ada/x/chat/chat%2Fr', 'ada/x%2Fchat/chat/r')
+        """
+        return joined_names(self.persona_id, self.tenant, self.domain, self.context_id)
+
+
+def joined_names(*names: str) -> str:
+    """Return one name for several, which no others have."""
+    return "/".join(each.replace("%", "%25").replace("/", "%2F") for each in names)
 
 
 @frozen(eq=False, repr=False)
@@ -197,7 +219,7 @@ class EventSchedule(Value):
     content: str = field(validator=min_len(1))
     context: str = "default"
     timezone: str = "UTC"
-    author: str = "schedule"
+    author: str = field(default="schedule", validator=min_len(1))
     priority: float = field(default=0.5, validator=_fraction)
     tenant: str = ""
 
@@ -673,6 +695,18 @@ class DailyLimits(Value):
     tenant_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     user_usd: float | None = field(default=None, validator=optional(gt(0.0)))
     room_usd: float | None = field(default=None, validator=optional(gt(0.0)))
+
+    @property
+    def of_events(self) -> dict[str, int]:
+        """The limits of events, by whose they are."""
+        given = {"tenant": self.tenant_events, "user": self.user_events, "room": self.room_events}
+        return {whose: most for whose, most in given.items() if most is not None}
+
+    @property
+    def of_usd(self) -> dict[str, float]:
+        """The limits of US dollars, by whose they are."""
+        given = {"tenant": self.tenant_usd, "user": self.user_usd, "room": self.room_usd}
+        return {whose: most for whose, most in given.items() if most is not None}
 
 
 @frozen(eq=False, repr=False)

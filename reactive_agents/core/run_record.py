@@ -7,7 +7,7 @@ answers a run can be continued, replayed, or begun once more with another course
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Literal, TypeAlias
 from zoneinfo import ZoneInfo
 
@@ -31,8 +31,12 @@ RunState: TypeAlias = Literal[
     "abstained",
     "failed",
     "cancelled",
+    "unreadable",
 ]
-"""The status of a run as it is listed: what an open run does, and whether it waits for a person."""
+"""The status of a run as it is listed: what an open run does, and whether it waits for a person.
+
+One that is encrypted with another key, or of a form that is not known here, is unreadable.
+"""
 RunOrder: TypeAlias = Literal["", "pause", "cancel", "lost"]
 """The order of another process to a run; ``lost`` is that it belongs to another one now."""
 EntryKind: TypeAlias = Literal["model", "intent", "result", "service", "question", "answer"]
@@ -143,16 +147,7 @@ def next_time(cron: str, timezone: str, after: datetime) -> datetime:
     Raises:
         ValueError: the notation or the time zone is wrong, or croniter of the extra ``durable`` is missing.
     """
-    try:
-        from croniter import croniter
-    except ImportError as error:
-        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
-    try:
-        times = croniter(cron, after.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
-        found: datetime = times.get_next(datetime)
-    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
-        raise ValueError(str(error)) from None
-    return found.astimezone(UTC)
+    return _time_of(cron, timezone, after, "get_next")
 
 
 def latest_time(cron: str, timezone: str, due: datetime, now: datetime) -> datetime:
@@ -163,9 +158,21 @@ def latest_time(cron: str, timezone: str, due: datetime, now: datetime) -> datet
     Args:
         due: the earliest of them.
     """
-    while (following := next_time(cron, timezone, due)) <= now:
-        due = following
-    return due
+    before = now.replace(microsecond=0) + timedelta(seconds=1)  # the second of now is due
+    return max(due, _time_of(cron, timezone, before, "get_prev"))
+
+
+def _time_of(cron: str, timezone: str, start: datetime, step: Literal["get_next", "get_prev"]) -> datetime:
+    try:
+        from croniter import croniter
+    except ImportError as error:
+        raise ValueError(f"schedules need the extra 'durable' ({error})") from None
+    try:
+        times = croniter(cron, start.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
+        found: datetime = getattr(times, step)(datetime)
+    except (ValueError, KeyError, OSError) as error:  # croniter's errors are ValueErrors
+        raise ValueError(str(error)) from None
+    return found.astimezone(UTC)
 
 
 ClaimState: TypeAlias = Literal["new", "taken", "held", "ended"]
@@ -186,7 +193,7 @@ class RunClaim(Value):
     holder: str = ""
 
 
-QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt"]
+QuestionKind: TypeAlias = Literal["approval", "question", "call", "doubt", "unreadable"]
 
 
 @frozen(eq=False, repr=False)
@@ -196,7 +203,8 @@ class OpenQuestion(Value):
     Attributes:
         key: names the question in its run.
         kind: a call to approve, a question of the model, a call that another program executes, or a call in
-            doubt, which is approved to be made again or answered with its result.
+            doubt, which is approved to be made again or answered with its result; ``unreadable`` for one that
+            is encrypted with another key.
         asked_at: the time of day in UTC.
         request: what is asked, as JSON data.
     """
@@ -236,7 +244,7 @@ class LoggedRun(Value):
         agent: the agent's name.
         parent: the run whose tool began it.
         task: what the agent was asked, redacted.
-        status: ``running`` while no end is logged, then that of the result, or ``failed``.
+        status: ``running`` while no end is logged, then that of the result, ``failed`` or ``cancelled``.
         terminated_by: what ended it; empty while no end is logged.
         detail: the reason of the result, or the message of the error.
         version: of the package that ran it.

@@ -7,6 +7,7 @@ and letters written in invisible tag characters become visible.
 
 from __future__ import annotations
 
+import math
 import re
 import unicodedata
 from bisect import bisect_right
@@ -208,10 +209,20 @@ def line_of(result: Any) -> str:
     return f"{type(result).__name__}({shown}{reason}, {figures_of(result.metadata)})"
 
 
+def dollars(cost: float) -> str:
+    """Return a cost as it is shown: a tiny one with its first two digits.
+
+    >>> dollars(0.0), dollars(1.5), dollars(0.0000273)
+    ('$0.0000', '$1.5000', '$0.000027')
+    """
+    digits = 4 if cost == 0 or abs(cost) >= 0.0001 else 1 - math.floor(math.log10(abs(cost)))
+    return f"${cost:.{digits}f}"
+
+
 def figures_of(figures: Any) -> str:
     """Return model calls, tokens, cost and duration."""
     calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
-    cost = f"${figures.cost_usd:.4f}{' or more' if figures.unpriced_calls else ''}"
+    cost = f"{dollars(figures.cost_usd)}{' or more' if figures.unpriced_calls else ''}"
     return f"{calls}, {figures.tokens_used} tokens, {cost}, {figures.duration_ms / 1000:.1f} s"
 
 

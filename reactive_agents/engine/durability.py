@@ -108,6 +108,8 @@ SERVICES: Mapping[str, Any] = {
 UNRECORDED_WRITES = frozenset({"sessions.end"})
 """Calls that change nothing a second time, and are left out of a replay."""
 
+_TOLD = "+"
+"""Ends the key of the entry that the run log has a question."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
 
 
@@ -192,6 +194,7 @@ class RunJournal:
             if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
         self._used: set[str] = set()
+        self._begun_writes = self._settled_writes = 0
         self._spent: dict[str, list[RunEntry]] = {}
         for each in entries:
             if each.kind == "model":
@@ -224,8 +227,13 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key)
         return entry
 
-    async def keep(self, key: str, kind: EntryKind, body: Json, *, durable: bool = False) -> None:
+    async def keep(
+        self, key: str, kind: EntryKind, body: Json, *, durable: bool = False, later: bool = False
+    ) -> None:
         """Add an entry, before anything else happens.
+
+        Args:
+            later: before anything outside of the run is called, which waits for :meth:`settle`.
 
         Raises:
             RunStopped: it cannot be written, or the run belongs to another process.
@@ -237,12 +245,32 @@ class RunJournal:
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # for the run, time does not go back
         entry = RunEntry(key, kind, now, text)
-        added = await attempt(self.record.append(self.run_id, self.holder, entry, durable=durable))
+        added = await attempt(
+            self.record.append(self.run_id, self.holder, entry, durable=durable, later=later)
+        )
         if not isinstance(added, Success):
             raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
         self._entries[key] = entry
         self._arrive(entry.at)
-        self.follow(added.unwrap())
+        order = added.unwrap()
+        if order is None:
+            self._begun_writes += 1
+        else:
+            self.follow(order)
+
+    async def settle(self) -> None:
+        """Wait until all entries are stored, before anything outside of the run is called.
+
+        Raises:
+            RunStopped: they cannot be written, or the run belongs to another process.
+        """
+        begun = self._begun_writes
+        if self.record is None or begun == self._settled_writes:
+            return
+        settled = await attempt(self.record.settle(self.run_id, self.holder))
+        if not isinstance(settled, Success):
+            raise RunStopped(errors.RunInterrupted(self.run_id, settled.failure().message))
+        self._settled_writes = max(begun, self._settled_writes)
 
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
@@ -285,8 +313,9 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
         return key, _answer_of(body)
 
-    def prepared(self, request: ModelRequest) -> ModelRequest:
+    async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
+        await self.settle()
         model, message = self.changes.get("model"), self.changes.get("message")
         if isinstance(model, str):
             request = evolve(request, model=model)
@@ -305,7 +334,7 @@ class RunJournal:
             body["answer"] = encode(answer.unwrap())
         else:
             body["error"] = encode(answer.failure(), errors.LLMErrors)
-        await self.keep(key, "model", body)
+        await self.keep(key, "model", body, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
         """Count what was spent in a branch that is not run again."""
@@ -354,7 +383,7 @@ class RunJournal:
         kept.update(self._begun.pop(key, {}))
         if f"{key}/q1?" in self._entries:  # what people were asked is not published again
             await self.flush()
-        await self.keep(f"{key}=", "result", kept)
+        await self.keep(f"{key}=", "result", kept, later=True)
         return outcome, False
 
     async def _made(
@@ -366,6 +395,7 @@ class RunJournal:
             if key not in self._entries:
                 await self.keep(key, "intent", _intent_of(made.call), durable=not made.repeatable)
             else:
+                await self.settle()
                 self._arrive(self._entries[key].at)
 
         approver = made.approver
@@ -474,6 +504,7 @@ class RunJournal:
         request: Any,
         expected: type[_A],
         live: Callable[[], Awaitable[Result[_A, errors.ServiceFailed]]],
+        publish: Callable[[], None],
     ) -> Result[_A, errors.ServiceFailed]:
         """Return the answer of a person, which is recorded with its question.
 
@@ -483,6 +514,7 @@ class RunJournal:
             request: for approval, a question, or a call that another program executes.
             expected: the class of the answer.
             live: asks in this process.
+            publish: tells that it is asked, as ``live`` does.
         """
         doubt = self._doubts.get(request.approval_id) if isinstance(request, ApprovalRequest) else None
         key = doubt or f"{_branch_of(self).name('q')}?"
@@ -494,7 +526,7 @@ class RunJournal:
                 kind = None if doubt is None else "doubt"
                 await self.keep(key, "question", _question_of(request, kind), durable=True)
             outcome: list[Result[_A, errors.ServiceFailed]] = []
-            async with self._answered(f"{key}=") as scope:
+            async with self._answered(key) as scope:
                 outcome.append(await live())
                 scope.cancel()
             if outcome and not isinstance(outcome[0], Success):
@@ -502,6 +534,8 @@ class RunJournal:
             if outcome:
                 await self._answer(f"{key}=", cast(JsonObject, encode(outcome[0].unwrap())))
             known = await self._fetched(f"{key}=")
+        elif self.record is not None and f"{key}{_TOLD}" not in self._entries:
+            publish()  # the process that asked died before the run log had it
         if known is None:
             raise self._lost()
         self._arrive(known.at)
@@ -511,25 +545,24 @@ class RunJournal:
         return Success(_decoded(body, expected))
 
     @asynccontextmanager
-    async def _answered(self, key: str) -> AsyncIterator[anyio.CancelScope]:
-        """Leave the block when another process has given the answer."""
+    async def _answered(self, question: str) -> AsyncIterator[anyio.CancelScope]:
+        """Leave the block when another process has given the answer to a question."""
         stopped: list[RunStopped] = []
 
         async def look(scope: anyio.CancelScope) -> None:
             pause_s = _FIRST_WAIT_S
             await anyio.lowlevel.checkpoint()
             await self.flush()
-            while True:
-                await anyio.sleep(pause_s)
-                pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-                try:
-                    if await self._fetched(key) is not None:
-                        break
+            try:
+                if f"{question}{_TOLD}" not in self._entries:
+                    await self.keep(f"{question}{_TOLD}", "service", {})
+                while await self._fetched(f"{question}=") is None:
                     if self._order == "lost":
                         raise self._lost()
-                except RunStopped as error:
-                    stopped.append(error)
-                    break
+                    await anyio.sleep(pause_s)
+                    pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
+            except RunStopped as error:
+                stopped.append(error)
             scope.cancel()
 
         raised: list[BaseException] = []
@@ -611,6 +644,7 @@ class RunBranch(Branch):
             body = _loaded(entry)
             journal.count_spent(f"{key}/", _usage_of(body))
             return _value_of(body, kind)
+        await journal.settle()
         spent: list[RunUsage] = []
         branch = BRANCH.set(self.fork(key))
         recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
@@ -622,7 +656,7 @@ class RunBranch(Branch):
         body = _body_of(outcome, kind)
         if spent:
             body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
-        await journal.keep(key, "service", body)
+        await journal.keep(key, "service", body, later=True)
         return outcome
 
 
@@ -969,8 +1003,7 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
         result = outcome.unwrap()
         return result.status, to_json({"result": encode(result)})
     failed = outcome.failure()
-    status: RunStatus = "cancelled" if isinstance(failed.error, errors.RunCancelled) else "failed"
-    return status, to_json({"failed": encode(failed)})
+    return failed.status, to_json({"failed": encode(failed)})
 
 
 def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:

@@ -285,4 +285,4 @@ async def _settled(
             return Failure(broken_service(operation, ask, outcome.problem))
         return outcome
 
-    return await asked() if journal is None else await journal.ask(request, expected, asked)
+    return await asked() if journal is None else await journal.ask(request, expected, asked, publish)

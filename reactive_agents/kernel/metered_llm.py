@@ -357,8 +357,8 @@ class AnswerRecord(Protocol):
         """Return the key of the request, and its answer if it is recorded."""
         ...
 
-    def prepared(self, request: ModelRequest) -> ModelRequest:
-        """Return what is asked in place of a request without a recorded answer."""
+    async def prepared(self, request: ModelRequest) -> ModelRequest:
+        """Return what is asked for a request, once all answers before it are recorded."""
         ...
 
     async def keep_answer(
@@ -482,7 +482,7 @@ class MeteredLLM:
         if known is not None:
             self._account(request, known, self._clock.monotonic(), self._tell_of(request))
             return known
-        answer = await self._complete(self._record.prepared(request))
+        answer = await self._complete(await self._record.prepared(request))
         await self._record.keep_answer(key, request, answer)
         return answer
 
@@ -522,7 +522,7 @@ class MeteredLLM:
                 self._account(request, known, self._clock.monotonic(), self._tell_of(request))
                 yield known.map(StreamCompleted)
                 return
-            request = self._record.prepared(request)
+            request = await self._record.prepared(request)
         if self._hold is not None:
             await self._hold("model call")
         started = self._clock.monotonic()

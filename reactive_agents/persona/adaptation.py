@@ -50,6 +50,8 @@ def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: i
         )
         return PlanAdjustment("REPLAN", failed, reasoning, kind)
     reasoning = f"Step {outcome.step_id} ({title}) failed ({kind}) after {plan.attempts} new plans; aborting."
+    if outcome.error is not None:
+        reasoning = f"{reasoning} {outcome.error.message}"
     return PlanAdjustment("ABORT", failed, reasoning, kind)
 
 

@@ -7,6 +7,7 @@ failing store is reported and replaced by a default, so that no stage has to.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from datetime import datetime
 from typing import Any, Literal, TypeVar
 from zoneinfo import ZoneInfo
 
@@ -79,6 +80,10 @@ class OvertakenError(Exception):
     """Another process has the event by now; this one stops without a trace."""
 
 
+class UnreadableError(Exception):
+    """Something that an event depends on cannot be read now; it is tried later."""
+
+
 @define(eq=False)
 class Cycle:
     """The processing of one event, or the evaluation of its plan.
@@ -90,7 +95,8 @@ class Cycle:
         transcript: earlier messages of the room that prompts have, oldest first.
         heard: as many of them as decisions on engagement need.
         thoughts: the notes on the room that its plan and its answer are shown.
-        left_usd: US dollars that it may spend by the limits of the day; ``None`` for no limit.
+        left_usd: US dollars that it may cost by the limits of the day; ``None`` for no limit.
+        stored_usd: US dollars of it that the store knows of.
         step_tokens: tokens of the steps so far.
         step_cost_usd: US dollars of the steps so far.
     """
@@ -107,6 +113,7 @@ class Cycle:
     heard: tuple[Utterance, ...] = ()
     thoughts: tuple[personas.Thought, ...] = ()
     left_usd: float | None = None
+    stored_usd: float = 0.0
     step_tokens: int = 0
     step_cost_usd: float = 0.0
 
@@ -134,6 +141,11 @@ class Cycle:
     def cost_usd(self) -> float:
         """US dollars so far, of the model calls whose price is known."""
         return self.meter.usage.cost_usd + self.step_cost_usd
+
+    @property
+    def unstored_usd(self) -> float:
+        """US dollars so far that the store does not know of."""
+        return self.cost_usd - self.stored_usd
 
     @property
     def is_over_limit(self) -> bool:
@@ -165,43 +177,49 @@ class Cycle:
         return report
 
     async def read_limits(self) -> str:
-        """Read what the limits of the day leave; return the one that is reached, if any."""
-        limits, room, store = self.settings.limits, self.room, self.services.store
+        """Read what is left of the dollars of the day; return the limit that is reached."""
+        room, store = self.room, self.services.store
         event = None if self.claim is None else self.claim.event
-        now = self.services.clock.now()
-        midnight = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        whose: dict[str, tuple[int | None, float | None, dict[str, Any]]] = {
-            "tenant": (limits.tenant_events, limits.tenant_usd, {}),
-            "user": (limits.user_events, limits.user_usd, {"user": event.user_id if event else None}),
-            "room": (limits.room_events, limits.room_usd, {"room": room}),
+        chosen: dict[str, dict[str, Any]] = {
+            "tenant": {},
+            "user": {"user": event.user_id if event else None},
+            "room": {"room": room},
         }
-        for name, (most_events, most_usd, chosen) in whose.items():
-            if most_events is None and most_usd is None:
-                continue
-            spent = await self.attempt_or(
-                "recall", store.spending(room.persona_id, midnight, tenant=room.tenant, **chosen), None
-            )
+        lefts: list[float] = []
+        for name, most in self.settings.limits.of_usd.items():
+            spending = store.spending(room.persona_id, self._midnight, tenant=room.tenant, **chosen[name])
+            spent = await self.read(spending, None)
             if spent is None:
                 return f"The limits of a {name} cannot be read."
-            if most_events is not None and spent.events >= most_events:
-                return f"The limit of {most_events} events of a {name} and day is reached."
-            if most_usd is not None:
-                if spent.cost_usd >= most_usd:
-                    return f"The limit of {most_usd:g} US dollars of a {name} and day is reached."
-                left = most_usd - spent.cost_usd
-                self.left_usd = left if self.left_usd is None else min(left, self.left_usd)
+            lefts.append(self.stored_usd + most - spent.cost_usd)
+            self.left_usd = min(lefts)
+            if self.is_over_limit:
+                return f"The limit of {most:g} US dollars of a {name} and day is reached."
         return ""
+
+    async def engage(self) -> str:
+        """Take a place among the events of the day; return the limit that is reached."""
+        limits = self.settings.limits
+        if self.claim is None or not limits.of_events:
+            return ""
+        counted = self.services.store.engage(self.claim, limits, self._midnight)
+        whose = await self.read(counted, "")
+        if not whose:
+            return ""
+        return f"The limit of {limits.of_events[whose]} events of a {whose} and day is reached."
+
+    @property
+    def _midnight(self) -> datetime:
+        return self.services.clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     async def recall(self) -> None:
         """Read the transcript of the room and the notes on it."""
-        store, limit, policy = self.services.store, self.settings.transcript, self.settings.engagement
+        store, shown, policy = self.services.store, self.settings.transcript, self.settings.engagement
         before = None if self.claim is None else self.claim.number
         listens = policy.staff or policy.peers or policy.mentions_only or self.domain.engage
-        most = max(limit, MOST_HEARD) if listens else limit
-        self.heard = await self.attempt_or(
-            "recall", store.transcript(self.room, before=before, limit=most), ()
-        )
-        self.transcript = self.heard[-limit:] if limit else ()
+        most = max(shown, MOST_HEARD, policy.max_peer_turns) if listens else shown
+        self.heard = await self.read(store.transcript(self.room, before=before, limit=most), ())
+        self.transcript = self.heard[-shown:] if shown else ()
         thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
         self.thoughts = await self.attempt_or("recall", thoughts, ())
 
@@ -214,10 +232,12 @@ class Cycle:
         Raises:
             OvertakenError: another process has the event by now.
         """
-        stored = self.services.store.save_plan(plan, self.claim, progress=progress)
-        saved = await self.attempt_or("record", stored, default=True)
-        if not saved:
+        cost_usd = self.unstored_usd
+        stored = self.services.store.save_plan(plan, self.claim, progress=progress, cost_usd=cost_usd)
+        saved = await self.attempt_or("record", stored, None)
+        if saved is False:
             raise OvertakenError
+        self.stored_usd += cost_usd if saved else 0.0
 
     async def publish(self, kind: Callable[..., Any], **fields: object) -> None:
         """Publish an event of a kind and record it in the journal."""
@@ -235,6 +255,22 @@ class Cycle:
         outcome = await attempt(pending)
         if isinstance(outcome, Failure):
             self._publish_failure(stage, outcome.failure())
+            return default
+        return outcome.unwrap()
+
+    async def read(self, pending: Effect[_T, errors.MemoryErrors], default: _T) -> _T:
+        """Await what an event cannot be answered without.
+
+        Where it is in no queue, that is the default, as of :meth:`attempt_or`.
+
+        Raises:
+            UnreadableError: the store failed.
+        """
+        outcome = await attempt(pending)
+        if isinstance(outcome, Failure):
+            self._publish_failure("recall", outcome.failure())
+            if self.claim is not None:
+                raise UnreadableError(outcome.failure().message)
             return default
         return outcome.unwrap()
 
@@ -396,7 +432,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
         user=plan.event.user_id if wrong_name("user", plan.event.user_id) is None else None,
         history=room_messages(cycle.transcript),
         metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
-        scope=room.scope,
+        scope=room.key,
     )
     prompt = step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
     overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt, **_budget(cycle)})

@@ -244,7 +244,7 @@ def should_engage(
     if event.author in policy.staff:
         return personas.EngagementDecision(False, "A person of the staff speaks.")
     heard = [each.at for each in transcript if each.author in policy.staff]
-    if heard and now - heard[-1] < timedelta(seconds=policy.handover_s):
+    if heard and abs(now - heard[-1]) < timedelta(seconds=policy.handover_s):
         return personas.EngagementDecision(False, "A person of the staff has taken over.")
     if policy.mentions_only and not _is_addressed(event, (name, *policy.names), transcript):
         return personas.EngagementDecision(False, "It does not mention the persona.")
@@ -253,8 +253,10 @@ def should_engage(
     if event.priority < policy.min_priority:
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
-    begin = now - timedelta(seconds=policy.window_s)
-    count = sum(moment > begin for moment in recent)
+    window = timedelta(seconds=policy.window_s)
+    count = sum(
+        abs(now - moment) < window for moment in recent
+    )  # a clock that was set back is not waited for
     if count >= policy.max_events:
         return personas.EngagementDecision(
             False,

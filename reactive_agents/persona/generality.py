@@ -13,7 +13,12 @@ from collections.abc import Iterable
 
 from attrs import field, frozen
 
-_WORD = re.compile(r"[^\W\d_]+(?:['\N{RIGHT SINGLE QUOTATION MARK}][^\W\d_]+)*")
+_SPACELESS = (
+    "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+"""Letters of scripts without a space between words, such as Thai, Khmer, Japanese and Chinese."""
+_LETTERS = rf"(?:(?![{_SPACELESS}])[^\W\d_])+"
+_WORD = re.compile(rf"[{_SPACELESS}]+|{_LETTERS}(?:['\u2019]{_LETTERS})*")
 _NUMBER = re.compile(r"[^\s\w]?\w*\d[\w.,:/%-]*")
 _ADDRESS = re.compile(r"\S*(?:@|://|www\.)\S*")
 _QUOTATION = re.compile(
@@ -22,10 +27,9 @@ _QUOTATION = re.compile(
 )
 _SENTENCE_END = re.compile(r"(?:^|[.!?:]\s+|\n\s*)\W*$")
 _STEM = 5
-"""Characters from the beginning by which a word is one of its room: other forms of a word are that word.
-
-Shorter words are so also with one more letter at their end: "Adas" is "Ada".
-"""
+"""Characters from the beginning by which a word is one of its room: other forms of a word are that word."""
+_ENDING = 4
+"""Letters that a shorter word of the room may have more at its end: "Adalar" is "Ada"."""
 
 
 @frozen
@@ -33,7 +37,8 @@ class RoomWords:
     """The words by which a lesson of one room is judged, in lower case.
 
     Attributes:
-        own: beginnings of the words that were used in the room, and of the names of who spoke.
+        own: beginnings of the words that were used in the room, and of the names of who spoke; pairs of
+            letters where nothing stands between words.
         names: words of the room that begin with a capital within a sentence, and the names of who spoke.
         elsewhere: words of other rooms.
         known: words of the persona's instructions, tools and templates.
@@ -58,8 +63,9 @@ def room_words(
     """
     texts, people = tuple(said), _words(speakers)
     names = frozenset(name.casefold() for text in texts for name in _names(text))
-    own = frozenset(word[:_STEM] for word in _words(texts) | people)
-    return RoomWords(own, names | people, _words(elsewhere), _words(known))
+    words, others, common = _words(texts) | people, _words(elsewhere), _words(known)
+    own = frozenset(word[:_STEM] for word in words) | _all_pairs(words)
+    return RoomWords(own, names | people, others | _all_pairs(others), common | _all_pairs(common))
 
 
 def general_form(lesson: str, words: RoomWords) -> str:
@@ -79,11 +85,19 @@ def general_form(lesson: str, words: RoomWords) -> str:
         if folded in words.known:
             return word
         is_name = folded in words.names or (word[0].isupper() and not _begins(text, found.start()))
-        forms = {folded[:_STEM], folded[:-1] if len(folded) > 2 else folded}
-        is_private = bool(forms & words.own) and folded not in words.elsewhere
-        return "[name]" if is_name or is_private else word
+        return "[name]" if is_name or _is_private(folded, words) else word
 
     return _WORD.sub(shown, text)
+
+
+def _is_private(word: str, words: RoomWords) -> bool:
+    """Return whether a word is one that was used in this room and in no other."""
+    if word in words.elsewhere:
+        return False
+    shared = words.elsewhere | words.known
+    shorter = {word[:size] for size in range(2, _STEM) if size < len(word) <= size + _ENDING}
+    parts = shorter | (_pairs(word) | set(word) if _is_spaceless(word) else set())
+    return word[:_STEM] in words.own or not shared >= parts & words.own
 
 
 def is_general(lesson: str, words: RoomWords) -> bool:
@@ -101,6 +115,18 @@ def _names(text: str) -> list[str]:
 
 def _begins(text: str, start: int) -> bool:
     return _SENTENCE_END.search(text[:start]) is not None
+
+
+def _is_spaceless(word: str) -> bool:
+    return re.match(f"[{_SPACELESS}]", word) is not None
+
+
+def _pairs(word: str) -> set[str]:
+    return {word[at : at + 2] for at in range(len(word) - 1)} or {word}
+
+
+def _all_pairs(words: Iterable[str]) -> frozenset[str]:
+    return frozenset(pair for word in words if _is_spaceless(word) for pair in _pairs(word))
 
 
 def _words(texts: Iterable[str]) -> frozenset[str]:

@@ -21,7 +21,7 @@ from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persona_events import PersonaEventDropped
 from reactive_agents.core.persona_queue import Submission, WorkItem, WorkKind
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, outcome_of
 from reactive_agents.kernel import RunEvents
 from reactive_agents.persona.persona import Persona, close_group, open_group, try_later
 
@@ -210,9 +210,10 @@ class PersonaInbox:
     async def _report(self, item: WorkItem, outcome: PersonaOutcome) -> None:
         if self._on_outcome is not None:
             try:
-                reported = self._on_outcome(outcome)
-                if inspect.isawaitable(reported):
-                    await reported
+                with anyio.fail_after(self.persona.settings.timeouts.step_s):
+                    reported = self._on_outcome(outcome)
+                    if inspect.isawaitable(reported):
+                        await outcome_of(reported)
             except Exception as error:  # noqa: BLE001 - a function of the program
                 _log.warning("The outcome of event %s was not taken.", item.key, exc_info=error)
                 reason = f"The outcome was not taken: {type(error).__name__}: {error}"

@@ -55,12 +55,12 @@ from reactive_agents.core.personas import (
 )
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, effect, outcome_of
 from reactive_agents.persona.cycle import (
-    OVER_LIMIT,
     Cycle,
     OvertakenError,
     PersonaServices,
+    UnreadableError,
     add_thought,
     begin_cycle,
     execute_step,
@@ -76,6 +76,11 @@ DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
 """The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
+BLOCKED_NAME = "[A name that is not shown.]"
+UNCHECKED = "[A message that was not checked.]"
+_TRIES_WITHOUT_PLAN = 3
+_MOST_NAMES = 1_000
+"""Names that were allowed and are not checked again."""
 REMINDER = "A reminder that was asked for here: "
 MOST_REMINDERS = 100
 """Maximum number of reminders of one user that wait."""
@@ -124,6 +129,7 @@ class Persona:
             tuple[Room, EventId], PersonaOutcome | None
         ] = {}  # by who waited before in the room
         self._under_way = 0
+        self._allowed_names: set[tuple[Domain, str]] = set()
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -150,10 +156,11 @@ class Persona:
     ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
-        Events that arrived before it in its room come first. One that was processed, or is just being
-        processed here or in another process, is declined. A plan that failed is an outcome with the reason.
+        Events that arrived before it in its room come first. One that was sent before is declined; a new one
+        that another worker takes is waited for. A plan that failed is an outcome with the reason.
 
-        Fails only with ``UnknownDomain`` and, for an event without content, with ``InvalidEvent``.
+        Fails only with ``UnknownDomain`` and, for one that lacks a text or has a wrong name, with
+        ``InvalidEvent``.
         """
         if domain not in self.domains:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
@@ -210,13 +217,15 @@ class Persona:
     @effect
     async def schedule(
         self, domain: Domain, event: DomainEvent, due: datetime
-    ) -> Result[None, UnknownDomain | MemoryErrors]:
+    ) -> Result[None, UnknownDomain | InvalidEvent | MemoryErrors]:
         """Add an event to the queue at a later time, once.
 
-        Fails with ``UnknownDomain``, or with ``MemoryUnavailable``.
+        Fails with ``UnknownDomain``, ``InvalidEvent``, or ``MemoryUnavailable``.
         """
         if domain not in self.domains:
             return Failure(UnknownDomain(domain, tuple(self.domains)))
+        if event.problem is not None:
+            return Failure(event.problem)
         room = self.room_of(domain, event)
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
@@ -315,17 +324,12 @@ class Persona:
             event: as it was sent; the stored one is without secrets.
         """
         if item.status == "answered" and item.outcome is not None:
-            plan = None
-            if item.plan_id is not None:
-                read = await attempt(self.services.store.get_plan(item.plan_id))
-                plan = read.map(lambda found: found.value_or(None)).value_or(None)
-            return evolve(item.outcome, plan=plan, room=item.room)
+            return await self._with_plan(item.outcome, item)
         task_id = item.task_id or TaskId(self.services.ids.new())
         domain = self.domains[item.room.domain]
         cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
         ended = False
-        rooms = ROOMS_UNDER_WAY.set((*ROOMS_UNDER_WAY.get(), item.room))
-        under_way = _EVENT_UNDER_WAY.set((self, item.room, item.event))
+        under_way = EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1
         try:
             outcome = await self._run_cycle(event or item.event, cycle)
@@ -334,13 +338,25 @@ class Persona:
         except OvertakenError:
             ended = True
             return None
+        except UnreadableError as error:
+            ended = True
+            policy, spent = self.settings.delivery, cycle.unstored_usd
+            await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
+            return None
         finally:
             self._under_way -= 1
-            ROOMS_UNDER_WAY.reset(rooms)
-            _EVENT_UNDER_WAY.reset(under_way)
+            EVENT_UNDER_WAY.reset(under_way)
             if not ended:
                 with anyio.CancelScope(shield=True):
-                    await attempt(self.services.store.release(item))
+                    await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
+
+    async def _with_plan(self, outcome: PersonaOutcome, item: WorkItem) -> PersonaOutcome:
+        """Return the stored outcome of an event, which has no plan, with its plan."""
+        plan = None
+        if item.plan_id is not None:
+            read = await attempt(self.services.store.get_plan(item.plan_id))
+            plan = read.map(lambda found: found.value_or(None)).value_or(None)
+        return evolve(outcome, plan=plan, room=item.room)
 
     async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
         """Do a claimed delivery, evaluation or schedule; return the evaluation.
@@ -367,15 +383,18 @@ class Persona:
         """Return whether as many processes ended at an event as its tries.
 
         The first one does not count: it may have ended for another event that was under way in it. Later
-        tries are made alone.
+        tries are made alone. Before there is a plan no step was begun, so that it can be tried more often:
+        where processes are ended from outside, it is seldom the event's fault.
         """
-        return item.attempts > self.settings.delivery.tries + 1
+        most = self.settings.delivery.tries * (1 if item.plan_id else _TRIES_WITHOUT_PLAN)
+        return item.attempts > most + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
     async def _process_in_turn(self, room: Room, event: DomainEvent) -> PersonaOutcome:
         added = await attempt(self.services.store.add_event(room, event))
         own = added.map(lambda submission: submission.item).value_or(None)
+        is_new = added.map(lambda submission: submission.is_new).value_or(False)
         if own is None:  # the store failed: the event is answered all the same
             cycle = begin_cycle(
                 self.settings, self.services, self.domains[room.domain], TaskId(self.services.ids.new()), room
@@ -406,7 +425,9 @@ class Persona:
             if isinstance(taken, PersonaOutcome):
                 return taken
             now = await self._current(own)
-            if (now.holder or not now.is_open) and taken is _NOT_TAKEN:
+            if is_new and now.outcome is not None:  # another worker was faster
+                return await self._with_plan(now.outcome, now)
+            if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
                 if looked:  # it is not one of this process, which would be here by now
                     return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
                 looked = True
@@ -493,14 +514,13 @@ class Persona:
         earlier: PersonaPlan | None = None
         if claim is not None:
             await cycle.attempt_or("record", store.begin_task(claim, cycle.events.task_id), True)
-            found = await cycle.attempt_or("recall", store.plan_of_event(cycle.room, event.id), Nothing)
-            earlier = found.value_or(None)
+            found = await cycle.read(store.plan_of_event(cycle.room, event.id), Nothing)
+            earlier = found.value_or(None)  # its completed steps are not repeated
         active = earlier if earlier is not None and earlier.plan.status == "active" else None
         if claim is not None and self._is_given_up(claim):
             return await self._give_up(event, active, cycle)
         await cycle.recall()
         if active is not None:
-            await cycle.read_limits()
             completed = sum(step.status == "completed" for step in active.plan.steps)
             await cycle.publish(
                 persona_events.PersonaPlanResumed, plan_id=active.id, completed_steps=completed
@@ -510,17 +530,20 @@ class Persona:
         await cycle.publish(
             persona_events.PersonaEventReceived, persona_id=self.settings.id, domain=domain.name, event=event
         )
+        event, blocked = await self._guarded(event, cycle)  # later prompts have those that are declined too
         try:
-            if event.feedback is None:
+            if blocked:
+                decision = EngagementDecision(engage=False, reason=blocked)
+            elif event.feedback is None:
                 decision = await self._decide(event, cycle)
             else:
                 noted = await self.reasoning.take_feedback(event.feedback, cycle)
                 decision = EngagementDecision(engage=False, reason=noted)
+        except UnreadableError:
+            raise
         except Exception as error:  # noqa: BLE001 - an engage function is the user's code
             reason = f"Whether to engage could not be decided: {type(error).__name__}: {error}"
             return await self._end(PersonaOutcome(event.id, "failed", reason, room=cycle.room), None, cycle)
-        if decision.engage:
-            event, decision = await self._guarded(event, decision, cycle)
         await cycle.publish(
             persona_events.PersonaEngagementDecided,
             persona_id=self.settings.id,
@@ -582,12 +605,13 @@ class Persona:
                 return
 
     async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
-        policy, room = self.settings.engagement, cycle.room
+        policy, room, now = self.settings.engagement, cycle.room, self.services.clock.now()
         listed = self.services.store.list_plans(
             room.persona_id,
             domain=room.domain,
             context_id=room.context_id,
             tenant=room.tenant,
+            since=now - timedelta(seconds=policy.window_s),
             limit=policy.max_events,
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
@@ -598,38 +622,64 @@ class Persona:
             name=self.settings.name,
             policy=policy,
             recent=recent,
-            now=self.services.clock.now(),
+            now=now,
             peer_turns=len(tuple(takewhile(not_, of_people))),
             transcript=cycle.heard,
         )
         if decision.engage:
-            decision = await cycle.domain.decide(event, cycle.heard)
+            with anyio.fail_after(self.settings.timeouts.step_s):
+                decision = await outcome_of(cycle.domain.decide(event, cycle.heard))
         if decision.engage:
-            reached = await cycle.read_limits()
+            reached = await cycle.read_limits() or await cycle.engage()
             if reached:
                 return EngagementDecision(engage=False, reason=reached, refused=True)
         return decision
 
-    async def _guarded(
-        self, event: DomainEvent, decision: EngagementDecision, cycle: Cycle
-    ) -> tuple[DomainEvent, EngagementDecision]:
-        """Return the event as the guardrail leaves it; a blocked one is declined."""
-        report = await cycle.check(event.content, "input")
-        if report.allowed and report.redacted is None:
-            return event, decision
-        event = evolve(event, content=report.redacted or "" if report.allowed else BLOCKED)
-        if cycle.claim is not None:  # later plans of the room are not shown it either
-            stored = self.services.store.replace_content(cycle.claim, event.content)
+    async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
+        """Return the event as the guardrail leaves it, and why it is blocked, if it is.
+
+        Prompts have the name of its author too, so that a new one is checked like the content. It is not
+        redacted: the rules of engagement go by it. A guardrail may ask a model: beyond the dollars of the day
+        nothing is checked, and later prompts have a note in place of the event.
+        """
+        if cycle.domain.engine.ports.guardrail == Nothing:
+            return event, ""
+        changed, blocked = event, ""
+        if await cycle.read_limits():
+            changed = evolve(event, content=UNCHECKED, author=self._name_of(event, cycle))
+        else:
+            blocked = await self._check_name(event, cycle)
+            report = await cycle.check(event.content, "input")
+            if report.redacted is not None:
+                changed = evolve(event, content=report.redacted)
+            if not report.allowed:
+                changed, blocked = evolve(event, content=BLOCKED), report.detail or report.violation
+            changed = evolve(changed, author=self._name_of(event, cycle))
+        if changed != event and cycle.claim is not None:
+            stored = self.services.store.replace_event(cycle.claim, changed)
             await cycle.attempt_or("record", stored, default=True)
-        if report.allowed:
-            return event, decision
-        reason = f"A guardrail blocked the event: {report.detail or report.violation}"
-        return event, EngagementDecision(engage=False, reason=reason)
+        return changed, blocked and f"A guardrail blocked the event: {blocked}"
+
+    async def _check_name(self, event: DomainEvent, cycle: Cycle) -> str:
+        """Check the name of an author, once; return why it is blocked, if it is."""
+        name = (cycle.domain.name, event.author)
+        if name in self._allowed_names:
+            return ""
+        report = await cycle.check(event.author, "input")
+        if not report.allowed:
+            return report.detail or report.violation
+        if len(self._allowed_names) >= _MOST_NAMES:
+            self._allowed_names.clear()
+        self._allowed_names.add(name)
+        return ""
+
+    def _name_of(self, event: DomainEvent, cycle: Cycle) -> str:
+        return event.author if (cycle.domain.name, event.author) in self._allowed_names else BLOCKED_NAME
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""
-        tries = self.settings.delivery.tries
-        reason = f"Its process ended {tries + 1} times without progress, and it is given up."
+        ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
+        reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is not None:
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(
@@ -648,8 +698,9 @@ class Persona:
         abstained = False
         reason = "Every step succeeded or was recovered from."
         while (step := plan.next_step) is not None:
-            if cycle.is_over_limit:
-                status, reason = "failed", OVER_LIMIT
+            reached = await cycle.read_limits()  # others of the tenant spend at the same time
+            if reached:
+                status, reason = "failed", reached
                 break
             expanded = await expand_large_step(plan, step, cycle)
             if expanded is not None:
@@ -662,9 +713,7 @@ class Persona:
             adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
             if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
-                status, reason = "failed", adjustment.reasoning
-                if is_abstention(outcome):
-                    abstained, reason = True, f"{reason} {outcome.error.message if outcome.error else ''}"
+                status, reason, abstained = "failed", adjustment.reasoning, is_abstention(outcome)
                 plan = end_plan(plan, status, services.clock.now())
             await cycle.save(plan)
             await cycle.publish(persona_events.PersonaStepEnded, plan_id=plan.id, outcome=outcome)
@@ -703,21 +752,21 @@ class Persona:
             tokens=cycle.tokens,
             cost_usd=cycle.cost_usd,
         )
-        delivered, fallback = not cycle.domain.delivers, self.settings.delivery.fallback
+        delivered, policy = not cycle.domain.delivers, self.settings.delivery
         messages: tuple[NewMessage, ...] = ()
         if outcome.status == "completed":
             key = f"{outcome.event_id}#answer"
             messages = (NewMessage(key, outcome.answer, is_delivered=delivered),)
-        elif outcome.status != "declined" and fallback:
-            key = f"{outcome.event_id}#fallback"
-            messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
+        elif outcome.status != "declined" and policy.fallback:
+            messages = (_fallback(outcome.event_id, policy, is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
-        end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.cost_usd, is_dead)
+        end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
                 reason = stored.failure().message
-                await try_later(cycle.claim, reason, self.settings.delivery, self.services)
+                spent = cycle.unstored_usd
+                await try_later(cycle.claim, reason, policy, self.services, spent, is_unanswered=True)
                 raise OvertakenError
             if not stored.unwrap():
                 raise OvertakenError
@@ -781,7 +830,7 @@ class Persona:
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
             try:
-                return Success(await cycle.domain.send(event, text, key, again=again))
+                return Success(await outcome_of(cycle.domain.send(event, text, key, again=again)))
             except DeliveryDelayed as error:
                 detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
@@ -794,34 +843,38 @@ class Persona:
         cycle, store, ended = self._cycle_of(item), self.services.store, False
         evaluated: Result[Evaluation, StructuredOutputError | None] = Failure(None)
         try:
-            read = await attempt(store.get_plan(item.plan_id or PlanId("")))
-            plan = read.map(lambda found: found.value_or(None)).value_or(None)
+            found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
+            plan = found.value_or(None)
             if plan is not None:
                 await cycle.recall()
                 await cycle.read_limits()
                 evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
             problem = None if isinstance(evaluated, Success) else evaluated.failure()
             if problem is None:  # evaluated, or its plan was deleted
-                await attempt(store.end_work(item, cost_usd=cycle.cost_usd))
+                await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
             else:
-                await try_later(item, problem.message, self.settings.delivery, self.services)
+                reason, policy = problem.message, self.settings.delivery
+                await try_later(item, reason, policy, self.services, cycle.unstored_usd)
             ended = True
             return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
         except OvertakenError:
             ended = True
             return None
+        except UnreadableError as error:
+            ended = True
+            policy = self.settings.delivery
+            await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
+            return None
         finally:
             if not ended:
                 with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item))
+                    await attempt(store.release(item, cost_usd=cycle.unstored_usd))
 
 
-ROOMS_UNDER_WAY: ContextVar[tuple[Room, ...]] = ContextVar("rooms_under_way", default=())
-"""The rooms in which personas process an event now, each for the one before it."""
-
-_EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
+EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
     "event_under_way", default=None
 )
+"""The event that a persona processes now, with its room."""
 
 
 async def remind(at: str, text: str) -> str:
@@ -831,7 +884,7 @@ async def remind(at: str, text: str) -> str:
         at: date and time with its offset, such as 2026-01-31T09:00:00+01:00.
         text: what is to be done or said then, complete in itself.
     """
-    under_way = _EVENT_UNDER_WAY.get()
+    under_way = EVENT_UNDER_WAY.get()
     if under_way is None:
         raise RuntimeError("There is no conversation to come back to.")
     persona, room, event = under_way
@@ -884,7 +937,7 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
         while True:
             with anyio.move_on_after(_TYPING_S):
                 try:
-                    await channel.typing(event)
+                    await outcome_of(channel.typing(event))
                 except Exception as error:  # noqa: BLE001 - nothing depends on it
                     _log.debug("A channel did not show that an answer is being made.", exc_info=error)
             await anyio.sleep(_TYPING_S)
@@ -900,13 +953,33 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
     await close_group(group, None, None, None)
 
 
-async def try_later(item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices) -> None:
-    """Give an item back after a failed try, or end it as a dead letter after the last."""
-    if item.attempts >= policy.tries:
-        await attempt(services.store.end_work(item, "dead", reason=reason))
+async def try_later(
+    item: WorkItem,
+    reason: str,
+    policy: DeliveryPolicy,
+    services: PersonaServices,
+    cost_usd: float = 0.0,
+    *,
+    is_unanswered: bool = False,
+) -> None:
+    """Give an item back after a failed try, or end it as a dead letter after the last.
+
+    Args:
+        cost_usd: of the try, as far as it was not stored.
+        is_unanswered: whether the fallback is to be sent after the last try.
+    """
+    store = services.store
+    if item.attempts < policy.tries:
+        due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
+        await attempt(store.release(item, due=due, reason=reason, cost_usd=cost_usd))
         return
-    due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-    await attempt(services.store.release(item, due=due, reason=reason))
+    if is_unanswered and policy.fallback:
+        await attempt(store.add_message(item, _fallback(item.event.id, policy)))
+    await attempt(store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+
+
+def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:
+    return NewMessage(f"{event_id}#fallback", policy.fallback, "fallback", is_delivered=is_delivered)
 
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:

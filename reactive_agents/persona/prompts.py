@@ -20,6 +20,9 @@ MOST_CALLS = 20
 RESULT_CHARACTERS = 4_000
 """Maximum characters of an earlier step's result in a prompt."""
 
+EVENT_CHARACTERS = 8_000
+"""Maximum characters of an event, its task or a goal in a prompt; steps have the whole event."""
+
 PLANNING = """\
 Make a plan for the task before anything is executed. Work through these points in order:
 1. Goal: what exactly is to be achieved, stated so that one can check whether it was.
@@ -118,9 +121,9 @@ def planning_content(
     )
     return "\n\n".join(
         (
-            fence("task", task.description),
+            fence("task", _shortened(task.description)),
             f"Domain: {task.domain}. Priority: {task.priority:g} of 1.",
-            f"The event:\n{_event(event)}",
+            f"The event:\n{_event(event, EVENT_CHARACTERS)}",
             *_now(now),
             f"Notes on this context:\n{fence('notes', noted or 'none')}",
             f"Learned patterns of this domain:\n{fence('learnings', learned or 'none')}",
@@ -136,10 +139,10 @@ def expansion_content(plan: personas.PersonaPlan, step: PlanStep, *, tools: Sequ
     done = [each for each in plan.plan.steps if each.status == "completed" and each.result]
     return "\n\n".join(
         (
-            f"The step:\n{fence('step', step.instruction)}",
+            f"The step:\n{fence('step', _shortened(step.instruction))}",
             f"Its expected result: {fence('expected', step.expected_outcome or 'not stated')}",
-            f"The goal of the larger plan:\n{fence('goal', plan.plan.goal)}",
-            f"The event:\n{_event(plan.event)}",
+            f"The goal of the larger plan:\n{fence('goal', _shortened(plan.plan.goal))}",
+            f"The event:\n{_event(plan.event, EVENT_CHARACTERS)}",
             *(_result(each) for each in done),
             f"Tools available to the steps: {', '.join(tools) or 'none'}",
         )
@@ -157,11 +160,11 @@ def replanning_content(
     problem = "\n".join(part for part in (error, outcome.detail, outcome.output) if part)
     return "\n\n".join(
         (
-            f"The task:\n{fence('task', plan.task.description)}",
-            f"The goal of the plan that failed: {fence('goal', plan.plan.goal)}",
+            f"The task:\n{fence('task', _shortened(plan.task.description))}",
+            f"The goal of the plan that failed: {fence('goal', _shortened(plan.plan.goal))}",
             f"{len(done)} of {len(steps)} steps were completed. Their results:",
             *(_result(step) for step in done),
-            f"It failed at this step:\n{fence('step', failed.instruction)}",
+            f"It failed at this step:\n{fence('step', _shortened(failed.instruction))}",
             f"The error:\n{fence('error', preview(problem, None, RESULT_CHARACTERS))}",
             f"Tools available to the steps: {', '.join(tools) or 'none'}",
         )
@@ -179,7 +182,8 @@ def evaluation_content(
     criteria = "\n".join(f"{number}. {each}" for number, each in enumerate(plan.success_criteria, 1))
     steps = plan.plan.steps
     lines = "\n".join(
-        f"- {step.instruction} [{step.status}]{f' {step.error}' if step.error else ''}" for step in steps
+        f"- {_shortened(step.instruction)} [{step.status}]{f' {step.error}' if step.error else ''}"
+        for step in steps
     )
     completed = sum(step.status == "completed" for step in steps)
     states = {None: "no result", True: "worked", False: "failed"}
@@ -189,8 +193,8 @@ def evaluation_content(
     )
     return "\n\n".join(
         (
-            f"The task:\n{fence('task', plan.task.description)}",
-            f"The goal:\n{fence('goal', plan.plan.goal)}",
+            f"The task:\n{fence('task', _shortened(plan.task.description))}",
+            f"The goal:\n{fence('goal', _shortened(plan.plan.goal))}",
             *_reuse(plan),
             f"The plan ended as {plan.plan.status}: {completed} of {len(steps)} steps completed, "
             f"replanned {plan.attempts} times.",
@@ -225,14 +229,14 @@ def step_content(
     is_last = is_last_step(plan, step)
     known = [*_now(now), *(_known(thoughts, learnings) if is_last else [])]
     if plan.source == "reactive" and plan.attempts == 0:
-        return "\n\n".join((step.instruction, _event(plan.event), *known))
+        return "\n\n".join((_shortened(step.instruction), _event(plan.event), *known))
     earlier = [each for each in plan.plan.steps if each.status == "completed" and each.result]
     return "\n\n".join(
         (
-            step.instruction,
+            _shortened(step.instruction),
             *([f"Expected result: {step.expected_outcome}"] if step.expected_outcome else []),
             "This is one step of a plan. Execute only this step. The plan's goal:",
-            fence("goal", plan.plan.goal),
+            fence("goal", _shortened(plan.plan.goal)),
             f"The event:\n{_event(plan.event)}",
             *_reuse(plan),
             *(_result(each) for each in earlier),
@@ -259,8 +263,13 @@ def _reuse(plan: personas.PersonaPlan) -> list[str]:
     return [REUSED] if plan.source == "reused" and plan.attempts == 0 else []
 
 
-def _event(event: personas.DomainEvent) -> str:
-    return fence("event", f"from: {event.author}\n{event.content}")
+def _event(event: personas.DomainEvent, most: int | None = None) -> str:
+    content = event.content if most is None else preview(event.content, None, most)
+    return fence("event", f"from: {event.author}\n{content}")
+
+
+def _shortened(text: str) -> str:
+    return preview(text, None, EVENT_CHARACTERS)
 
 
 def _result(step: PlanStep) -> str:

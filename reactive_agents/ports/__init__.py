@@ -23,6 +23,7 @@ from reactive_agents.core.errors import (
     ConfigErrors,
     ContentErrors,
     ContentUnavailable,
+    InvalidConfig,
     LLMErrors,
     MemoryErrors,
     RecordErrors,
@@ -91,6 +92,7 @@ if TYPE_CHECKING:
         WorkStatus,
     )
     from reactive_agents.core.personas import (
+        DailyLimits,
         Domain,
         DomainEvent,
         LearningEntry,
@@ -562,12 +564,19 @@ class RunRecord(Protocol):
         ...
 
     def append(
-        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False
-    ) -> Effect[RunOrder, RecordErrors]:
-        """Add entries; return the order of another process to the run.
+        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
+    ) -> Effect[RunOrder | None, RecordErrors]:
+        """Add entries; return another process's order to the run, ``None`` if not known.
 
         They outlive the process when the effect ends; with ``durable`` also a loss of power.
+
+        Args:
+            later: it is enough that they are on their way, until :meth:`settle` or the next write of the run.
         """
+        ...
+
+    def settle(self, run_id: RunId, holder: str) -> Effect[None, RecordErrors]:
+        """Wait until what was added is there."""
         ...
 
     def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Effect[None, RecordErrors]:
@@ -694,8 +703,10 @@ class QueueEngine(Protocol):
         queue: str,
         limits: QueueLimits,
         begin: Callable[[RunId], Awaitable[bool]],
-    ) -> Effect[None, RecordErrors]:
+    ) -> Effect[None, RecordErrors | InvalidConfig]:
         """Begin the runs of a queue on this event loop, within the limits.
+
+        Fails with ``InvalidConfig`` where this process cannot have the queue at all.
 
         Args:
             begin: returns when it is done with a run; ``False`` gives the run to another worker.
@@ -816,8 +827,16 @@ class PersonaQueue(Protocol):
         """Store the task of an event, under which its journal is."""
         ...
 
-    def replace_content(self, claim: WorkItem, content: str) -> Effect[bool, MemoryErrors]:
-        """Replace the content of an event, as a guardrail left it."""
+    def replace_event(self, claim: WorkItem, event: DomainEvent) -> Effect[bool, MemoryErrors]:
+        """Replace an event, as a guardrail left it."""
+        ...
+
+    def engage(self, claim: WorkItem, limits: DailyLimits, since: datetime) -> Effect[str, MemoryErrors]:
+        """Count an event among those of a day, unless there are too many.
+
+        Returns whose limit is reached: ``tenant``, ``user``, ``room``, or an empty text when it is counted.
+        Of two processes at the border, one is refused.
+        """
         ...
 
     def end_event(self, claim: WorkItem, end: EventEnd) -> Effect[bool, MemoryErrors]:
@@ -840,7 +859,7 @@ class PersonaQueue(Protocol):
         ...
 
     def release(
-        self, claim: WorkItem, *, due: datetime | None = None, reason: str = ""
+        self, claim: WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Effect[bool, MemoryErrors]:
         """Give an item back; without a reason it was not tried."""
         ...
@@ -888,13 +907,19 @@ class PersonaStore(PersonaQueue, Protocol):
     """
 
     def save_plan(
-        self, plan: PersonaPlan, claim: WorkItem | None = None, *, progress: bool = True
+        self,
+        plan: PersonaPlan,
+        claim: WorkItem | None = None,
+        *,
+        progress: bool = True,
+        cost_usd: float = 0.0,
     ) -> Effect[bool, MemoryErrors]:
         """Store the plan under its id, replacing an earlier version.
 
         Args:
             claim: the event of the plan.
             progress: whether the tries of the event are counted from zero.
+            cost_usd: US dollars of the event since the last time.
 
         Returns ``False``, and stores nothing, when the event is not held any more.
         """

@@ -9,8 +9,8 @@ from __future__ import annotations
 import json
 from collections import deque
 from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
-from typing import Any, Final
+from contextlib import asynccontextmanager, suppress
+from typing import Any, Final, TypeAlias
 
 from a2a.auth.user import User
 from a2a.helpers.proto_helpers import get_data_parts, new_data_part, new_text_part
@@ -28,6 +28,7 @@ from a2a.types.a2a_pb2 import (
     AgentCard,
     AgentInterface,
     AgentSkill,
+    CancelTaskRequest,
     HTTPAuthSecurityScheme,
     Part,
     SecurityRequirement,
@@ -38,12 +39,17 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatus,
 )
-from a2a.utils.errors import InvalidParamsError, InvalidRequestError, MethodNotFoundError
+from a2a.utils.errors import (
+    A2AError,
+    InvalidParamsError,
+    InvalidRequestError,
+    MethodNotFoundError,
+    UnsupportedOperationError,
+)
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import Message
 
 from reactive_agents import __version__
 from reactive_agents.adapters.telemetry.console import describe
@@ -54,6 +60,7 @@ from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.texts import one_line
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import (
+    ANSWER_S,
     AgentService,
     Answer,
     LiveRun,
@@ -62,7 +69,11 @@ from reactive_agents.server.runs import (
     decoded_output,
     has_output_type,
 )
-from reactive_agents.server.web import JsonText, Problem, json_bytes, read_json
+from reactive_agents.server.web import EndedResponse, JsonText, Problem, json_bytes, read_json, with_body
+
+_Key: TypeAlias = tuple[str, str]
+_Waiting: TypeAlias = tuple[frozenset[_Key], ServerCallContext]
+"""What the client of a task was asked, and the context of its request."""
 
 _PRINCIPAL: Final = "principal"
 _ANSWER: Final = "answer"
@@ -74,6 +85,8 @@ _STATES: Final = {
     "failed": TaskState.TASK_STATE_FAILED,
     "abstained": TaskState.TASK_STATE_REJECTED,
 }
+_AT_WORK: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
+_STREAMED: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 _YES: Final = frozenset({"yes", "approve", "approved", "ok"})
 _TOLD: Final = ("phase", "plan", "tool", "handoff", "guidance")
 """Kinds of lines that are published as the status of a task at work."""
@@ -104,72 +117,96 @@ class _Contexts(ServerCallContextBuilder):
 
 
 class AgentTasks(AgentExecutor):
-    """Runs the tasks that other agents give to an agent."""
+    """Runs the tasks that other agents give to an agent.
+
+    Attributes:
+        handler: which cancels a task whose client does not come back.
+    """
+
+    handler: DefaultRequestHandler
 
     def __init__(self, service: AgentService, name: str, store: InMemoryTaskStore) -> None:
         self._service = service
         self._name = name
         self._store = store
-        self._waiting: WaitingRuns[None] = WaitingRuns(service)
+        self._waiting: WaitingRuns[_Waiting] = WaitingRuns(service, ANSWER_S, self._give_up)
         self._runs: dict[str, LiveRun] = {}
         self._ended: deque[tuple[str, ServerCallContext]] = deque()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Run or continue a task until it ends or requires input."""
+        waits = False
+        try:
+            waits = await self._execute(context, event_queue)
+        finally:
+            if not waits:
+                await self._forget(str(context.task_id), context.call_context)
+
+    async def _execute(self, context: RequestContext, event_queue: EventQueue) -> bool:
+        """Return whether the task requires input now."""
         task_id, context_id = str(context.task_id), str(context.context_id)
         updater = TaskUpdater(event_queue, task_id, context_id)
         principal: Principal = context.call_context.state[_PRINCIPAL]
         waiting = self._waiting.take(task_id)
         if waiting is not None:
-            run, after, _ = waiting
-            settled = await self._settle(run, context)
-            await updater.start_work()
+            run, after, (asked, _) = waiting
+            settled = await self._settle(run, asked, context)
+        elif context.current_task is not None:  # the message came while the run was under way
+            raise _not_now()
         else:
-            if context.current_task is None:
-                submitted = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
-                history = [context.message] if context.message is not None else []
-                await event_queue.enqueue_event(
-                    Task(id=task_id, context_id=context_id, status=submitted, history=history)
-                )
+            submitted = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
+            history = [context.message] if context.message is not None else []
+            await event_queue.enqueue_event(
+                Task(id=task_id, context_id=context_id, status=submitted, history=history)
+            )
             try:
                 run = await self._begin(principal, context, context_id)
             except Problem as problem:
                 await updater.reject(updater.new_agent_message([new_text_part(problem.detail)]))
-                return
+                return False
             after, settled = 0, set()
-            await updater.start_work()
         self._runs[task_id] = run
         try:
-            if await self._follow(run, after, settled, updater, task_id):
-                return
+            await updater.start_work()
+            return await self._follow(run, after, settled, updater, context)
         except BaseException:
             self._service.cancel(run)
             raise
-        self._runs.pop(task_id, None)
-        await self._forget(task_id, context.call_context)
 
     async def cancel(self, context: RequestContext, event_queue: EventQueue) -> None:
         """Cancel the run of a task."""
         task_id = str(context.task_id)
-        self._waiting.take(task_id)
-        run = self._runs.pop(task_id, None)
+        waiting, run = self._waiting.take(task_id), self._runs.get(task_id)
         if run is not None:
             self._service.cancel(run)
         await TaskUpdater(event_queue, task_id, str(context.context_id)).cancel()
+        if waiting is not None:
+            await self._forget(task_id, context.call_context)
+
+    async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
+        """Refuse a message to a task at work: it could only begin another run.
+
+        Raises:
+            UnsupportedOperationError: it is.
+        """
+        task = await self._store.get(task_id, context)
+        if task is not None and task.status.state in _AT_WORK:
+            raise _not_now()
 
     # --- parts ----------------------------------------------------------------------------------------------
 
     async def _begin(self, principal: Principal, context: RequestContext, context_id: str) -> LiveRun:
         text, parts = _task_of(context.message.parts if context.message is not None else ())
-        run = await self._service.start(
-            principal, self._name, RunRequest(text, parts=parts, session=f"a2a-{context_id}")
-        )
-        if not isinstance(run, LiveRun):
-            raise Problem(409, "run-queued", "The agent's runs are queued: they cannot be followed here.")
-        return run
+        asked = RunRequest(text, parts=parts, session=_session(principal, context_id))
+        return await self._service.start_here(principal, self._name, asked)
 
     async def _follow(
-        self, run: LiveRun, after: int, settled: set[tuple[str, str]], updater: TaskUpdater, task_id: str
+        self,
+        run: LiveRun,
+        after: int,
+        settled: set[_Key],
+        updater: TaskUpdater,
+        context: RequestContext,
     ) -> bool:
         """Tell what the run does; return whether the task requires input now."""
         said = False
@@ -183,7 +220,7 @@ class AgentTasks(AgentExecutor):
                     said = True
                 case events.ModelTextRetracted() | events.ModelStreamRestarted():
                     said = False  # the next text takes the place of this one
-                case events.TaskCompleted() | events.TaskFailed():
+                case events.TaskCompleted() | events.TaskFailed() | events.ExecutionPhaseSkipped():
                     pass
                 case event:
                     line = describe(event)
@@ -195,10 +232,12 @@ class AgentTasks(AgentExecutor):
                 if isinstance(request, events.ExternalCallRequested):
                     settled.add(key)
                     await self._service.settle(run, *key, ("call", None, "No one executes this tool here."))
-            asked = [request for key, request in new if key not in settled]
+            asked = {key: request for key, request in new if key not in settled}
             if asked and after == run.last:
-                self._waiting.leave(task_id, run, after, None)
-                await updater.requires_input(updater.new_agent_message(_questions(asked)))
+                self._waiting.leave(
+                    str(context.task_id), run, after, (frozenset(asked), context.call_context)
+                )
+                await updater.requires_input(updater.new_agent_message(_questions(asked.values())))
                 return True
         await self._tell_end(run, updater)
         return False
@@ -220,19 +259,39 @@ class AgentTasks(AgentExecutor):
             case _:
                 await updater.failed(updater.new_agent_message([new_text_part("The run was interrupted.")]))
 
-    async def _settle(self, run: LiveRun, context: RequestContext) -> set[tuple[str, str]]:
-        """Settle what the run waits for by the message; return what was settled."""
-        settled: set[tuple[str, str]] = set()
+    async def _settle(self, run: LiveRun, asked: frozenset[_Key], context: RequestContext) -> set[_Key]:
+        """Settle by the message what its sender was asked, and nothing that came since."""
+        settled: set[_Key] = set()
         for key, request in tuple(run.requests.items()):
-            settled.add(key)
-            await self._service.settle(run, *key, _answer(request, context))
+            if key in asked:
+                settled.add(key)
+                with suppress(Problem):  # it was settled elsewhere meanwhile
+                    await self._service.settle(run, *key, _answer(request, context))
         return settled
+
+    async def _give_up(self, task_id: str, state: _Waiting) -> None:
+        """End a task whose client does not come back."""
+        context = state[1]
+        with suppress(A2AError):
+            await self.handler.on_cancel_task(CancelTaskRequest(id=task_id), context)
+        await self._forget(task_id, context)
 
     async def _forget(self, task_id: str, context: ServerCallContext) -> None:
         """Keep the latest of the ended tasks alone."""
+        self._runs.pop(task_id, None)
         self._ended.append((task_id, context))
         if len(self._ended) > _MOST_TASKS:
             await self._store.delete(*self._ended.popleft())
+
+
+def _not_now() -> A2AError:
+    return UnsupportedOperationError(message="The task takes a message when it requires input, and not now.")
+
+
+def _session(principal: Principal, context_id: str) -> str:
+    """Return the session of a context, which belongs to whom its tasks belong to."""
+    key = f"{principal.key}-" if principal.user is None and principal.key else ""
+    return f"a2a-{key}{context_id}"
 
 
 def _task_of(parts: Iterable[Part]) -> tuple[str, tuple[Content, ...]]:
@@ -324,8 +383,9 @@ class _Peer:
         self._name = name
         self._agent = service.agents[name]
         store = InMemoryTaskStore()
-        handler = DefaultRequestHandler(
-            AgentTasks(service, name, store), store, self._card(f"/a2a/{name}"), interrupted_task_timeout=600
+        self._tasks = AgentTasks(service, name, store)
+        handler = self._tasks.handler = DefaultRequestHandler(
+            self._tasks, store, self._card(f"/a2a/{name}"), interrupted_task_timeout=2 * ANSWER_S
         )
         service.lifespans.append(lambda: _closing(handler))
         self._dispatcher = JsonRpcDispatcher(handler, _Contexts())
@@ -351,50 +411,59 @@ class _Peer:
             if problem.code != "invalid-json":
                 raise
             return JsonText(build_error_response(None, JSONParseError(message=problem.detail)))
-        wrong = _wrong_request(given)
+        asked, wrong = _request_of(given)
         if wrong is not None:
             return JsonText(wrong)
-        bodies = [json_bytes(given)]
-
-        async def receive() -> Message:
-            return {"type": "http.request", "body": bodies.pop()} if bodies else await request.receive()
-
-        known = Request(request.scope, receive)
+        known = with_body(request, json_bytes(given))
         known.state.principal = principal
-        return await self._dispatcher.handle_requests(known)
+        if isinstance(asked, SendMessageRequest) and asked.message.task_id:
+            try:
+                await self._tasks.refuse_message(asked.message.task_id, _Contexts().build(known))
+            except A2AError as error:
+                return JsonText(build_error_response(given.get("id"), error))
+        if given["method"] not in _STREAMED:
+            return await self._dispatcher.handle_requests(known)
+        uses = self._service.uses
+        uses.begin(principal, "streams")
+        try:
+            response = await self._dispatcher.handle_requests(known)
+        except BaseException:
+            uses.end(principal, "streams")
+            raise
+        return EndedResponse(response, lambda: uses.end(principal, "streams"))
 
 
-def _wrong_request(given: Any) -> dict[str, Any] | None:
-    """Return the error that answers what is no request of the protocol.
+def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:
+    """Return the request of the protocol, or the error that answers what is none.
 
     The library answers these too, but takes them for failures of the server and logs each with a traceback.
     """
     if not isinstance(given, dict):
         batch = "Send one request: a batch is not taken." if isinstance(given, list) else "Send an object."
-        return build_error_response(None, InvalidRequestError(message=batch))
+        return None, build_error_response(None, InvalidRequestError(message=batch))
     number, method, params = given.get("id"), given.get("method"), given.get("params", {})
     known = number if isinstance(number, str | int) and not isinstance(number, bool) else None
     if given.get("jsonrpc") != "2.0" or not isinstance(method, str) or known != number:
         expected = "Expected jsonrpc 2.0, a method, and a number or text as id."
-        return build_error_response(known, InvalidRequestError(message=expected))
+        return None, build_error_response(known, InvalidRequestError(message=expected))
     if unknown := sorted(given.keys() - {"jsonrpc", "id", "method", "params"}):
         strange = f"There is no field {unknown[0][:100]!r}."
-        return build_error_response(known, InvalidRequestError(message=strange))
+        return None, build_error_response(known, InvalidRequestError(message=strange))
     form = JsonRpcDispatcher.METHOD_TO_MODEL.get(method)
     if form is None:
-        return build_error_response(known, MethodNotFoundError())
+        return None, build_error_response(known, MethodNotFoundError())
     if not isinstance(params, dict):
-        return build_error_response(known, InvalidParamsError(message="params: expected an object."))
+        return None, build_error_response(known, InvalidParamsError(message="params: expected an object."))
     try:
         request = ParseDict(params, form(), ignore_unknown_fields=True)
         if isinstance(request, SendMessageRequest):
             _task_of(request.message.parts)
     except InvalidParamsError as error:
-        return build_error_response(known, error)
+        return None, build_error_response(known, error)
     except Exception as error:  # noqa: BLE001 - of several types, by what is wrong
         detail = f"params: {one_line(str(error))[:500]}"
-        return build_error_response(known, InvalidParamsError(message=detail))
-    return None
+        return None, build_error_response(known, InvalidParamsError(message=detail))
+    return request, None
 
 
 def routes(service: AgentService) -> list[BaseRoute]:

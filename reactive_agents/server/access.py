@@ -345,19 +345,6 @@ class UseOfKeys:
             raise Problem(429, "too-many-requests", detail, headers={"retry-after": str(wait_s)})
         use.requests_left = left - 1.0
 
-    @contextmanager
-    def stream(self, principal: Principal) -> Iterator[None]:
-        """Count a stream while it is open.
-
-        Raises:
-            Problem: too many are open.
-        """
-        self.begin(principal, "streams")
-        try:
-            yield
-        finally:
-            self.end(principal, "streams")
-
     def begin(self, principal: Principal, kind: str) -> None:
         """Count a run or a stream that begins: ``runs`` or ``streams``.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import suppress
 from typing import Any, Final, TypeAlias
 
 from ag_ui.core import events as ui
@@ -135,6 +136,10 @@ class Translation:
             outcome = ui.RunFinishedInterruptOutcome(interrupts=interrupts)
         end = ui.RunFinishedEvent(thread_id=self.thread_id, run_id=self.run_id, outcome=outcome)
         return [*self._close(), end]
+
+    def interrupted(self) -> list[ui.BaseEvent]:
+        """Return the end of a stream whose run this process has to leave."""
+        return [*self._close(), ui.RunErrorEvent(message="The run was interrupted.", code="interrupted")]
 
     def answers(
         self, requests: Iterable[tuple[_Key, events.AgentEvent]], given: RunAgentInput
@@ -338,14 +343,24 @@ class AgUiEndpoint:
             given = RunAgentInput.model_validate(data)
         except ValidationError as error:
             raise problem_of(error, "invalid-body", data) from None
-        run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
-            principal, name, given
-        )
-        self._service.uses.begin(principal, "streams")
-        return EventStream(
-            self._stream(run, after, translation),
-            on_end=lambda: self._service.uses.end(principal, "streams"),
-        )
+        uses = self._service.uses
+        uses.begin(principal, "streams")
+        try:
+            run, after, translation = await self._taken_up(principal, name, given) or await self._begun(
+                principal, name, given
+            )
+        except BaseException:
+            uses.end(principal, "streams")
+            raise
+        key = _thread(principal, name, given.thread_id)
+
+        def end() -> None:
+            uses.end(principal, "streams")
+            waiting = self._waiting.look(key)
+            if waiting is None or waiting[0] is not run:  # nobody is to come back for it
+                self._service.cancel(run)
+
+        return EventStream(self._stream(key, run, after, translation), on_end=end)
 
     async def _begun(
         self, principal: Principal, name: str, given: RunAgentInput
@@ -362,9 +377,7 @@ class AgUiEndpoint:
             metadata={"thread_id": given.thread_id, "client_run_id": given.run_id},
             tools=_tools(given),
         )
-        run = await self._service.start(principal, name, asked)
-        if not isinstance(run, LiveRun):
-            raise Problem(409, "run-queued", "The agent's runs are queued: they cannot be streamed here.")
+        run = await self._service.start_here(principal, name, asked)
         return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
 
     async def _taken_up(
@@ -386,34 +399,31 @@ class AgUiEndpoint:
             self._service.cancel(run)  # the person went on with something else
             return None
         for (run_id, request_id), answer in answers:
-            await self._service.settle(run, run_id, request_id, answer)
+            with suppress(Problem):  # it was settled elsewhere meanwhile
+                await self._service.settle(run, run_id, request_id, answer)
         return run, after, translation.for_request(given, {key for key, _ in answers})
 
     async def _stream(
-        self, run: LiveRun, after: int, translation: Translation
+        self, key: str, run: LiveRun, after: int, translation: Translation
     ) -> AsyncGenerator[bytes, None]:
-        key = _thread(run.principal, run.agent, translation.thread_id)
-        waits = False
-        try:
-            for begun in translation.begin(run.run_id):
-                yield self._encoded(begun)
-            async for kept in run.follow(after):
-                if kept is None:
-                    yield HEARTBEAT
-                    continue
-                after = kept.number
-                for made in translation.of(kept.event):
+        for begun in translation.begin(run.run_id):
+            yield self._encoded(begun)
+        async for kept in run.follow(after):
+            if kept is None:
+                yield HEARTBEAT
+                continue
+            after = kept.number
+            for made in translation.of(kept.event):
+                yield self._encoded(made)
+            new = [each for each in run.requests.items() if each[0] not in translation.answered]
+            if new and after == run.last:
+                self._waiting.leave(key, run, after, translation)
+                for made in translation.suspended(run.requests.items()):
                     yield self._encoded(made)
-                new = [each for each in run.requests.items() if each[0] not in translation.answered]
-                if new and after == run.last:
-                    waits = True
-                    self._waiting.leave(key, run, after, translation)
-                    for made in translation.suspended(run.requests.items()):
-                        yield self._encoded(made)
-                    return
-        finally:
-            if not waits:
-                self._service.cancel(run)
+                return
+        if run.is_interrupted:
+            for made in translation.interrupted():
+                yield self._encoded(made)
 
     def _encoded(self, event: ui.BaseEvent) -> bytes:
         return self._encoder.encode(event).encode()

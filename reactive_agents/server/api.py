@@ -18,6 +18,7 @@ from attrs import field, frozen
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Discriminator,
     Field,
@@ -183,11 +184,16 @@ class RenameSession(StrictBody):
     title: Annotated[str, Field(min_length=1, max_length=1_000)]
 
 
+def _whole(value: Any) -> Any:
+    """Return ``935.0`` as the integer that it is for JSON Schema."""
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
 class ForkSession(StrictBody):
     """``into``: the name of the new session. ``turns``: only its first runs."""
 
     into: Name | None = None
-    turns: int | None = Field(None, ge=1)
+    turns: Annotated[int, BeforeValidator(_whole)] | None = Field(None, ge=1)
 
 
 class ServedAgent(BaseModel):
@@ -369,7 +375,7 @@ def _read_query(kind: type[_Q], request: Request) -> _Q:
 
 def routes(service: AgentService) -> list[BaseRoute]:
     """Return the routes of the API."""
-    document = openapi()
+    document = openapi(needs_agent=len(service.agents) > 1)
 
     async def show(request: Request) -> Response:
         return JsonText(document)
@@ -719,13 +725,20 @@ OPERATIONS: Sequence[Operation] = (
 )
 
 
-def openapi() -> dict[str, Any]:
-    """Return the OpenAPI document of the API."""
+def openapi(*, needs_agent: bool = False) -> dict[str, Any]:
+    """Return the OpenAPI document of the API.
+
+    Args:
+        needs_agent: whether there are several agents, of which a run has to name one.
+    """
     models: set[type[BaseModel]] = {ProblemDocument}
     for each in OPERATIONS:
         models.update(kind for kind in (each.answer, each.body) if kind is not None)
     modes: list[Any] = [(kind, "validation") for kind in sorted(models, key=lambda kind: kind.__name__)]
     _, schemas = models_json_schema(modes, ref_template="#/components/schemas/{model}")
+    if needs_agent:
+        schemas["$defs"]["NewRun"]["required"].append("agent")
+        schemas["$defs"]["NewRun"]["properties"]["agent"] = {"type": "string"}
     paths: dict[str, Any] = {}
     for each in OPERATIONS:
         paths.setdefault(each.path, {})[each.method.lower()] = _described(each)

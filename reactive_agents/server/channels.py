@@ -128,6 +128,8 @@ async def _taken(request: Request, domain: Domain, channel: Channel, inbox: Pers
             if isinstance(submitted.failure(), InboxFull):
                 raise Problem(429, "inbox-full", "Too many events wait.", headers=later)
             if isinstance(submitted.failure(), InvalidEvent):
+                if content.reply is not None:  # a platform would send all of them again for ever
+                    continue
                 raise Problem(422, "invalid-event", submitted.failure().message)
             raise Problem(503, "store-unavailable", "The event could not be stored.", headers=later)
         events.append({"id": event.id, "new": submitted.unwrap().is_new})

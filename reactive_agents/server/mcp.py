@@ -9,15 +9,15 @@ asks for input, after which the client calls again with what the person said.
 from __future__ import annotations
 
 import json
+import sys
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final, Self
 
 import anyio
+from anyio.abc import TaskGroup, TaskStatus
 from attrs import define, field
-from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
-from mcp.server.auth.provider import AccessToken
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -67,15 +67,13 @@ from reactive_agents.server.runs import (
     decoded_output,
     has_output_type,
 )
-from reactive_agents.server.web import Problem
+from reactive_agents.server.web import Problem, read_bytes, with_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
     from starlette.routing import BaseRoute
 
-_MOST_BYTES: Final = 4_000_000
-_MOST_SESSIONS: Final = 1_000
 _PRINCIPAL: Final = "reactive_agents.principal"
 _Context = ServerRequestContext[Any, Any]
 _Arguments = Mapping[str, Any]
@@ -142,13 +140,14 @@ class McpAgents:
         name, arguments = self._agent_of(principal, params.name), params.arguments or {}
         try:
             if params.request_state is not None:
-                followed = await self._go_on(principal, params.request_state, params.input_responses or {})
+                followed, asked_again = await self._go_on(
+                    principal, params.request_state, params.input_responses or {}
+                )
+                if asked_again:
+                    return self._ask_for_input(followed, asked_again)
             else:
                 asked = RunRequest(_text(arguments, "task"), session=_optional_text(arguments, "session"))
-                run = await self._service.start(principal, name, asked)
-                if not isinstance(run, LiveRun):
-                    return _error(f"The run {run.run_id} is queued.")
-                followed = _Followed(run)
+                followed = _Followed(await self._service.start_here(principal, name, asked))
         except Problem as problem:
             return _error(problem.detail)
         return await self._follow(context, followed)
@@ -210,22 +209,27 @@ class McpAgents:
         }
         return InputRequiredResult(input_requests=asked, request_state=run.run_id)
 
-    async def _go_on(self, principal: Principal, run_id: str, responses: Mapping[str, Any]) -> _Followed:
-        """Return a run that waits for input, and settle what the client was asked."""
+    async def _go_on(
+        self, principal: Principal, run_id: str, responses: Mapping[str, Any]
+    ) -> tuple[_Followed, dict[tuple[str, str], events.AgentEvent]]:
+        """Settle what the client was asked; return the run, and what has no response."""
         await self._service.find(principal, run_id)  # nobody else's
         waiting = self._waiting.take(run_id)
         if waiting is None:
             raise Problem(409, "no-input-needed", "The run waits for no input.")
         followed = waiting[2]
+        unanswered: dict[tuple[str, str], events.AgentEvent] = {}
         for key, request in tuple(followed.run.requests.items()):
             response = responses.get("/".join(key))
             if isinstance(response, ElicitResult):
                 await self._settle(followed.run, key, _answer(request, response))
-        return followed
+            elif key in followed.asked:
+                unanswered[key] = request
+        return followed, unanswered
 
 
 async def _report(context: _Context, followed: _Followed, event: events.AgentEvent) -> None:
-    line = describe(event)
+    line = None if isinstance(event, events.ExecutionPhaseSkipped) else describe(event)
     if line is not None:
         followed.shown += 1
         await context.session.report_progress(followed.shown, None, one_line(line.text))
@@ -440,27 +444,60 @@ def unreadable(error: Exception) -> JSONRPCError | None:
 class McpEndpoint:
     """The ASGI application of the streamable HTTP transport; ``run`` is its lifespan.
 
-    A session of the transport belongs to the key that opened it.
+    Each key has a manager of sessions: it reaches no session of another one, and takes no place from it.
     """
 
     def __init__(self, service: AgentService) -> None:
         self._service = service
-        self._sessions = StreamableHTTPSessionManager(
-            McpAgents(service).server, max_request_body_size=_MOST_BYTES, max_sessions=_MOST_SESSIONS
-        )
+        self._server = McpAgents(service).server
+        self._managers: dict[tuple[str, str | None], StreamableHTTPSessionManager] = {}
+        self._opening = anyio.Lock()
+        self._group: TaskGroup | None = None
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[None]:
         """Take requests within the block."""
-        async with self._sessions.run():
+        async with anyio.create_task_group() as self._group:
             yield
+            self._group.cancel_scope.cancel()
+        self._managers.clear()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request of a principal."""
-        principal = self._service.principal(Request(scope, receive))
-        token = AccessToken(token="", client_id=principal.key or "anybody", scopes=[])
-        scope = {**scope, "user": AuthenticatedUser(token), _PRINCIPAL: principal}
-        await self._sessions.handle_request(scope, receive, send)
+        request = Request(scope, receive)
+        principal = self._service.principal(request)
+        limits, uses = principal.limits, self._service.uses
+        if request.method == "POST":
+            body = await read_bytes(request, most=limits.body_bytes, seconds=limits.body_s)
+            request = with_body(request, body)
+        manager = await self._manager(principal)
+        scope = {**scope, _PRINCIPAL: principal}
+        is_open = request.method == "GET"  # a stream without a run that would be counted
+        if is_open:
+            uses.begin(principal, "streams")
+        try:
+            await manager.handle_request(scope, request.receive, send)
+        finally:
+            if is_open:
+                uses.end(principal, "streams")
+
+    async def _manager(self, principal: Principal) -> StreamableHTTPSessionManager:
+        whose = (principal.key, principal.user)
+        async with self._opening:
+            if whose not in self._managers:
+                assert self._group is not None, "requests come within the lifespan"
+                made = StreamableHTTPSessionManager(
+                    self._server, max_request_body_size=sys.maxsize, max_sessions=principal.limits.streams
+                )
+                await self._group.start(_open, made)
+                self._managers[whose] = made
+            return self._managers[whose]
+
+
+async def _open(manager: StreamableHTTPSessionManager, *, task_status: TaskStatus[None]) -> None:
+    async with manager.run():
+        task_status.started()
+        await anyio.sleep_forever()
 
 
 def routes(service: AgentService) -> list[BaseRoute]:

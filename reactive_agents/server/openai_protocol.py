@@ -498,8 +498,7 @@ class OpenAIProtocol:
 
     async def _begin(self, principal: Principal, name: str, asked: RunRequest) -> tuple[LiveRun, bool]:
         """Return the run, and whether this request began it."""
-        live = await self._service.start(principal, name, asked)
-        assert isinstance(live, LiveRun), "only runs that may be elsewhere are records"
+        live = await self._service.start_here(principal, name, asked)
         return live, live.asked is asked
 
     def _leave(self, live: LiveRun, *, own: bool) -> None:
@@ -563,7 +562,6 @@ def _run_request(
         body.metadata or {},
         settings=settings,
         key=request.headers.get("idempotency-key") or None,
-        here=True,
     )
 
 
@@ -834,7 +832,7 @@ class AgentResponse:
         body, outcome = self.body, None if run is None else outcome_of(run)
         status, output, usage, incomplete, error, about = "in_progress", [], None, None, None, None
         if run is not None and isinstance(outcome, events.TaskFailed):
-            status = "cancelled" if isinstance(outcome.error, errors.RunCancelled) else "failed"
+            status = outcome.status
             error = {"code": "server_error", "message": outcome.error.message} if status == "failed" else None
         elif isinstance(run, LiveRun) and run.has_ended and outcome is None:
             status, error = "failed", {"code": "server_error", "message": "The run was interrupted."}

@@ -14,6 +14,7 @@ from types import FrameType
 from typing import Any
 
 import uvicorn
+from sse_starlette.sse import AppStatus
 from starlette.types import ASGIApp
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
@@ -125,6 +126,7 @@ class DrainingServer(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Open the application and its sockets."""
         self._loop = asyncio.get_running_loop()
+        AppStatus.enable_automatic_graceful_drain = False  # which ends streams of A2A and MCP at the signal
         await super().startup(sockets)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
@@ -137,7 +139,11 @@ class DrainingServer(uvicorn.Server):
                 each.cancel()
             await asyncio.wait({draining, hurrying})
             await self._service.drain(0)
-        await super().shutdown(sockets)
+        AppStatus.should_exit = True  # of the whole process: streams that have no end of their own
+        try:
+            await super().shutdown(sockets)
+        finally:
+            AppStatus.should_exit = False
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

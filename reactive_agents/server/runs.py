@@ -13,7 +13,7 @@ import logging
 import secrets
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
 from datetime import UTC, datetime
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
@@ -50,9 +50,11 @@ _log = logging.getLogger("reactive_agents")
 MOST_EVENTS = 10_000
 """Events of a run that are kept; a stream that is further behind misses the oldest."""
 MOST_ENDED = 1_000
+MOST_ENDED_EVENTS = 200_000
 ENDED_S = 600.0
-"""Seconds that a run is kept after its end, unless there are more than ``MOST_ENDED``."""
-_ANSWER_S = 600.0
+"""Seconds that a run is kept after its end, unless there are more runs, or events of them."""
+ANSWER_S = 600.0
+"""Seconds that a run waits for a client that has to come back with an answer."""
 _CHECK_S = 2.0
 _CANCEL_S = 10.0
 """Seconds that runs have to end after they were cancelled."""
@@ -183,10 +185,8 @@ class LiveRun:
         match self.outcome:
             case events.TaskCompleted(result=result):
                 return result.status
-            case events.TaskFailed(error=errors.RunCancelled()):
-                return "cancelled"
-            case events.TaskFailed():
-                return "failed"
+            case events.TaskFailed() as failed:
+                return failed.status
         if self.is_interrupted:
             return "failed" if self.refusal is not None else "interrupted"
         return "waiting" if self.requests else "paused" if self.is_paused else "running"
@@ -243,7 +243,6 @@ class RunRequest:
         key: names the work, so that a repeated request begins it once; ``None`` for a new run.
         run_id: of a new run; without it one is made.
         tools: that this run has besides; it is never queued then.
-        here: whether it is run in this process, also where others are queued.
     """
 
     text: str
@@ -257,7 +256,6 @@ class RunRequest:
     key: str | None = None
     run_id: RunId | None = None
     tools: Sequence[Tool] = ()
-    here: bool = False
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
@@ -301,6 +299,7 @@ class AgentService:
         self._deps = deps
         self._queue = queue
         self._live: dict[RunId, LiveRun] = {}
+        self._ended_runs: deque[LiveRun] = deque()
         self._by_key: dict[RunId, LiveRun] = {}
 
     @property
@@ -340,10 +339,20 @@ class AgentService:
 
     # --- beginning ------------------------------------------------------------------------------------------
 
+    async def start_here(self, principal: Principal, agent: str, asked: RunRequest) -> LiveRun:
+        """Begin a run in this process, also where others are queued: a client waits.
+
+        Raises:
+            Problem: it is refused.
+        """
+        live = await self.start(principal, agent, asked, here=True)
+        assert isinstance(live, LiveRun), "only runs that may be elsewhere are records"
+        return live
+
     async def start(
-        self, principal: Principal, agent: str | None, asked: RunRequest
+        self, principal: Principal, agent: str | None, asked: RunRequest, *, here: bool = False
     ) -> LiveRun | RecordedRun:
-        """Begin a run; return it when it has its id.
+        """Begin a run, or put it into the queue; return it when it has its id.
 
         Raises:
             Problem: it is refused.
@@ -377,7 +386,7 @@ class AgentService:
             task = served.new_task(asked.text, **options)
             if asked.parts:
                 task = evolve(task, parts=asked.parts)
-            elsewhere = not (asked.here or asked.tools)
+            elsewhere = not (here or asked.tools)
             if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 await served.runs.submit(queued)
@@ -433,6 +442,7 @@ class AgentService:
                 _log.error("The run %s was cut off.", live.run_id, exc_info=error)
             finally:
                 live.end(time.monotonic())
+                self._ended_runs.append(live)
                 self.uses.end(principal, "runs")
                 self.ended[live.status] = self.ended.get(live.status, 0) + 1
 
@@ -707,15 +717,18 @@ class AgentService:
 
     def _forget_ended(self) -> None:
         """Drop the runs that ended longer ago, and the first of too many."""
-        now = time.monotonic()
-        ended = [each for each in self._live.values() if each.ended_at is not None]
-        ended.sort(key=lambda each: each.ended_at or now)
-        many = len(ended) - MOST_ENDED
-        for place, run in enumerate(ended):
-            if place >= many and now - (run.ended_at or now) < ENDED_S:
+        now, ended = time.monotonic(), self._ended_runs
+        events_kept = sum(len(each.kept) for each in ended)
+        while ended:
+            first = ended[0]
+            is_late = now - (first.ended_at or now) >= ENDED_S
+            if not is_late and len(ended) <= MOST_ENDED and events_kept <= MOST_ENDED_EVENTS:
                 return
-            self._live.pop(run.run_id, None)
-            self._by_key.pop(run.run_id, None)
+            events_kept -= len(first.kept)
+            ended.popleft()
+            for known in (self._live, self._by_key):
+                if known.get(first.run_id) is first:  # and not the one that continued it
+                    del known[first.run_id]
 
 
 class WaitingRuns(Generic[_State]):
@@ -726,11 +739,18 @@ class WaitingRuns(Generic[_State]):
     Args:
         service: whose runs they are.
         seconds: that a run waits.
+        on_late: called with the key and the state of a run that was cancelled.
     """
 
-    def __init__(self, service: AgentService, seconds: float = _ANSWER_S) -> None:
+    def __init__(
+        self,
+        service: AgentService,
+        seconds: float = ANSWER_S,
+        on_late: Callable[[str, _State], Awaitable[None]] | None = None,
+    ) -> None:
         self._service = service
         self._seconds = seconds
+        self._on_late = on_late
         self._left: dict[str, tuple[LiveRun, int, _State, anyio.Event]] = {}
 
     def leave(self, key: str, run: LiveRun, after: int, state: _State) -> None:
@@ -746,6 +766,8 @@ class WaitingRuns(Generic[_State]):
                 await taken.wait()
             if not taken.is_set() and self.take(key) is not None:
                 self._service.cancel(run)
+                if self._on_late is not None:
+                    await self._on_late(key, state)
 
         spawn_on_this_loop(cancel_late)
 

@@ -220,6 +220,16 @@ async def read_bytes(request: Request, *, most: int, seconds: float) -> bytes:
     return bytes(received)
 
 
+def with_body(request: Request, body: bytes) -> Request:
+    """Return a request whose body, which was read, can be read once more."""
+    bodies = [body]
+
+    async def receive() -> Message:
+        return {"type": "http.request", "body": bodies.pop()} if bodies else await request.receive()
+
+    return Request(request.scope, receive)
+
+
 def parse_json(data: bytes) -> Any:
     """Return JSON data: no ``NaN``, no lone surrogates, no member twice, not too deep.
 
@@ -376,6 +386,22 @@ class EventStream(StreamingResponse):
         """Send the events, and close their source in whatever way this ends."""
         async with aclosing(self._source):
             await super().stream_response(send)
+
+
+class EndedResponse(Response):
+    """A response of another library, with ``on_end`` called when it has ended."""
+
+    def __init__(self, response: ASGIApp, on_end: Callable[[], object]) -> None:
+        super().__init__()
+        self._response = response
+        self._on_end = on_end
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send the response."""
+        try:
+            await self._response(scope, receive, send)
+        finally:
+            self._on_end()
 
 
 # --- the border of an application -----------------------------------------------------------------------

@@ -17,16 +17,19 @@ from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.service import MemoryArchive
-from reactive_agents.adapters.system import SystemClock
+from reactive_agents.adapters.system import SystemClock, UlidSource
+from reactive_agents.adapters.telemetry.event_bus import LocalEventBus
 from reactive_agents.agent import AgentConfig
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core.codec import encode
 from reactive_agents.core.config import IN_PROCESS, is_postgres
+from reactive_agents.core.errors import RecordNotFound
 from reactive_agents.core.ids import AgentId, LearningId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.memory import ForgetEntry, MemoryId
 from reactive_agents.core.run_record import LoggedRun
 from reactive_agents.effects import attempt
+from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 from reactive_agents.persona.explanation import explain
 from reactive_agents.server.web import Problem
 from reactive_agents.studio.diagrams import plan_diagram
@@ -193,19 +196,24 @@ class StudioRecords:
                         ],
                     }
                 )
-            learnings = _value(await attempt(store.list_learnings(config.persona_id)))
+            learnings = _value(await attempt(_reasoning(config, store).learnings()))
             return {"plans": plans, "learnings": [encode(each) for each in learnings]}
         finally:
             await store.aclose()
 
     async def forget_learning(self, name: str, learning: str) -> bool:
-        """Delete a learning of a persona; return whether there was one."""
-        path = _existing(self._config(name).memory)
+        """Delete a learning, which is not learned again; return whether there was one."""
+        config = self._config(name)
+        path = _existing(config.memory)
         if path is None:
             return False
         store = SqlitePersonaStore(path)
         try:
-            return bool(_value(await attempt(store.delete_learning(LearningId(learning)))))
+            deleted = await attempt(_reasoning(config, store).delete_learning(LearningId(learning)))
+            if isinstance(deleted, Failure) and isinstance(deleted.failure(), RecordNotFound):
+                return False
+            _value(deleted)
+            return True
         finally:
             await store.aclose()
 
@@ -213,6 +221,11 @@ class StudioRecords:
         if name not in self.personas:
             raise Problem(404, "persona-not-found", "No persona of this name is loaded.")
         return self.personas[name]
+
+
+def _reasoning(config: PersonaConfig, store: SqlitePersonaStore) -> PersonaReasoningSystem:
+    services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
+    return PersonaReasoningSystem(config.settings(), services)
 
 
 def _existing(place: str | None) -> Path | str | None:

@@ -220,7 +220,9 @@ class RunTimeline:
 
     def _TaskFailed(self, event: LoggedEvent, body: JsonObject) -> None:
         message = _message(body) or "It failed."
-        self._ended(event, "failed", _object(body, "metadata"), message, error=_object(body, "error"))
+        error, figures = _object(body, "error"), _object(body, "metadata")
+        status = "cancelled" if error.get("tag") == "RunCancelled" else "failed"
+        self._ended(event, status, figures, message, error=error)
 
     def _ended(self, event: LoggedEvent, status: str, figures: JsonObject, reason: str, **more: Json) -> None:
         self._close_all(event, "")
@@ -230,7 +232,7 @@ class RunTimeline:
         if self.waiting:
             self.waiting.clear()
             self._part("waiting", event)
-        state: RowState = "failed" if status == "failed" else "done"
+        state: RowState = "failed" if status in ("cancelled", "failed") else "done"
         row = self._row(event, "end", f"Ended: {status}", reason, state=state, content=[status, by])
         row.label = by
 

@@ -362,12 +362,18 @@ class InMemoryPersonaStore:
 
     @fake_effect
     async def save_plan(
-        self, plan: personas.PersonaPlan, claim: queue.WorkItem | None = None, *, progress: bool = True
+        self,
+        plan: personas.PersonaPlan,
+        claim: queue.WorkItem | None = None,
+        *,
+        progress: bool = True,
+        cost_usd: float = 0.0,
     ) -> Result[bool, MemoryErrors]:
         """Store the plan under its id, unless the claim was lost."""
         if claim is not None:
             known = self.work.get(claim.number, claim)
-            if not self._change(claim, attempts=1 if progress else known.attempts, plan_id=plan.id):
+            changes = {"attempts": 1 if progress else known.attempts, "cost_usd": known.cost_usd + cost_usd}
+            if not self._change(claim, **changes, plan_id=plan.id):
                 return Success(False)
         self.plans[plan.id] = plan
         return Success(True)
@@ -586,9 +592,32 @@ class InMemoryPersonaStore:
         return Success(self._change(claim, task_id=task_id, attempts=claim.attempts))
 
     @fake_effect
-    async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
-        """Replace the content of an event."""
-        return Success(self._change(claim, event=evolve(claim.event, content=content)))
+    async def replace_event(
+        self, claim: queue.WorkItem, event: personas.DomainEvent
+    ) -> Result[bool, MemoryErrors]:
+        """Replace an event."""
+        return Success(self._change(claim, event=event))
+
+    @fake_effect
+    async def engage(
+        self, claim: queue.WorkItem, limits: personas.DailyLimits, since: datetime
+    ) -> Result[str, MemoryErrors]:
+        """Count an event among those of a day, unless there are too many."""
+        room, user = claim.room, claim.event.user_id
+        for whose, most in limits.of_events.items():
+            counted = self._spent(
+                room.persona_id,
+                since,
+                room.tenant,
+                user if whose == "user" else None,
+                room if whose == "room" else None,
+            )
+            others = [each for each in counted if each.kind == "event" and each.plan_id is not None]
+            if sum(each.number != claim.number for each in others) >= most:
+                return Success(whose)
+        known = self.work.get(claim.number, claim)
+        self._change(claim, plan_id=known.plan_id or PlanId(""))
+        return Success("")
 
     @fake_effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
@@ -596,8 +625,9 @@ class InMemoryPersonaStore:
         outcome, plan = evolve(end.outcome, plan=None), end.plan
         plan_id = None if plan is None else plan.id
         attempts = claim.attempts if end.is_dead else 1
+        cost_usd = self.work.get(claim.number, claim).cost_usd + end.cost_usd
         changes = {"status": "answered", "outcome": outcome, "reason": outcome.reason, "plan_id": plan_id}
-        if not self._change(claim, **changes, attempts=attempts, cost_usd=claim.cost_usd + end.cost_usd):
+        if not self._change(claim, **changes, attempts=attempts, cost_usd=cost_usd):
             return Success(False)
         if plan is not None:
             self.plans[plan.id] = plan
@@ -625,12 +655,14 @@ class InMemoryPersonaStore:
 
     @fake_effect
     async def release(
-        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = ""
+        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Result[bool, MemoryErrors]:
         """Give an item back."""
         known = self.work.get(claim.number, claim)
-        attempts = min(known.attempts, claim.attempts - (not reason))
-        return Success(self._change(claim, due=due, reason=reason, attempts=attempts, holder=""))
+        attempts, spent = min(known.attempts, claim.attempts - (not reason)), known.cost_usd + cost_usd
+        return Success(
+            self._change(claim, due=due, reason=reason, attempts=attempts, holder="", cost_usd=spent)
+        )
 
     @fake_effect
     async def find_work(self, chosen: queue.WorkFilter) -> Result[tuple[queue.WorkItem, ...], MemoryErrors]:
@@ -702,7 +734,19 @@ class InMemoryPersonaStore:
         room: personas.Room | None = None,
     ) -> Result[queue.Spending, MemoryErrors]:
         """Return what a tenant, a user or a room has used since a time."""
-        found = [
+        found = self._spent(persona_id, since, tenant, user, room)
+        events = sum(each.kind == "event" and each.plan_id is not None for each in found)
+        return Success(queue.Spending(events, sum(each.cost_usd for each in found)))
+
+    def _spent(
+        self,
+        persona_id: PersonaId,
+        since: datetime,
+        tenant: str,
+        user: str | None,
+        room: personas.Room | None,
+    ) -> list[queue.WorkItem]:
+        return [
             each
             for each in self.work.values()
             if (each.room.persona_id, each.room.tenant) == (persona_id, tenant)
@@ -710,8 +754,6 @@ class InMemoryPersonaStore:
             and room in (None, each.room)
             and each.updated_at >= since
         ]
-        events = sum(each.kind == "event" and each.plan_id is not None for each in found)
-        return Success(queue.Spending(events, sum(each.cost_usd for each in found)))
 
     @fake_effect
     async def forget(

@@ -11,7 +11,15 @@ import pytest
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
 from reactive_agents.core.errors import LeaseLost
 from reactive_agents.core.ids import AgentId, RunId, TaskId
-from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunClaim, RunSchedule
+from reactive_agents.core.run_record import (
+    QueueLimits,
+    RecordedRun,
+    RunClaim,
+    RunEntry,
+    RunFilter,
+    RunSchedule,
+    RunState,
+)
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
@@ -159,3 +167,43 @@ async def test_what_names_no_holder_changes_no_run(opened: Open) -> None:
         assert isinstance((await attempt(written)).failure(), LeaseLost)
     assert (await attempt(record.find(RunId("a")))).unwrap() == before
     await record.aclose()
+
+
+async def test_runs_that_are_encrypted_with_another_key_hide_no_other(tmp_path: Path) -> None:
+    path, clock = tmp_path / "runs.db", FakeClock()
+    ours = SqliteRunRecord(path, clock=clock, key=b"1" * 32)
+    theirs = SqliteRunRecord(path, clock=clock, key=b"2" * 32)
+    await add(ours, queued("ours"))
+    await add(theirs, queued("theirs"))
+    holder = (await claim(theirs, "theirs")).holder
+    question = RunEntry("q1?", "question", clock.now(), '{"kind": "approval", "request": {}}')
+    await attempt(theirs.append(RunId("theirs"), holder, question))
+
+    async def listed(state: RunState | None = None) -> list[tuple[str, str, str]]:
+        found = (await attempt(ours.runs(RunFilter(state=state)))).unwrap()
+        return [(run.run_id, run.state, run.task.input) for run in found]
+
+    assert await listed() == [("theirs", "unreadable", ""), ("ours", "queued", "Pay.")]
+    assert await listed("queued") == [("ours", "queued", "Pay.")]
+    assert await listed("unreadable") == [("theirs", "unreadable", "")]
+    assert await listed("waiting") == []
+    asked = (await attempt(ours.questions())).unwrap()
+    assert [(each.run_id, each.kind, each.request) for each in asked] == [("theirs", "unreadable", {})]
+    failed = (await attempt(ours.find(RunId("theirs")))).failure()
+    assert "encrypted with another key" in failed.message
+
+
+@pytest.mark.parametrize("key", [b"2" * 32, None])
+async def test_a_schedule_that_is_encrypted_with_another_key_keeps_back_no_other(
+    tmp_path: Path, key: bytes | None
+) -> None:
+    path, clock = tmp_path / "runs.db", FakeClock()
+    task = Task(TaskId("t"), AGENT, "Pay.", clock.now())
+    ours = SqliteRunRecord(path, clock=clock, key=key)
+    theirs = SqliteRunRecord(path, clock=clock, key=b"1" * 32)
+    for name, record in (("a", theirs), ("b", ours)):
+        await attempt(record.schedule(RunSchedule(name, AGENT, "* * * * *", task, clock.now())))
+    due = (await attempt(ours.schedules(AGENT, due=clock.now()))).unwrap()
+    assert [each.name for each in due] == ["b"]
+    forgotten = await attempt(ours.delete(user="ann"))  # whose it is, nobody can say without the key
+    assert "encrypted" in forgotten.failure().message

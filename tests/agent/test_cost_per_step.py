@@ -86,6 +86,7 @@ def assert_the_same(model: Measured, most: float) -> None:
     assert 0 < median(late) <= most * median(early)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("hooks", [False, True])
 async def test_a_late_step_calls_as_many_functions_as_an_early_one(hooks: bool) -> None:
     calls = 0

@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
+from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
@@ -28,9 +30,11 @@ from reactive_agents.core.events import (
     ToolCallInDoubt,
 )
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.run_record import RunEntry, RunStatus
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -194,6 +198,12 @@ async def test_a_doubt_stops_the_run_where_that_is_wanted(tmp_path: Path) -> Non
     assert bank.numbers == [1]
 
 
+def is_told(path: Path) -> bool:
+    """Return whether the record says that the run log has a question."""
+    with closing(sqlite3.connect(path)) as file:
+        return file.execute("SELECT 1 FROM run_entries WHERE key LIKE '%?+'").fetchone() is not None
+
+
 @pytest.mark.parametrize(
     ("settle", "paid", "told"),
     [
@@ -220,6 +230,7 @@ async def test_a_doubt_is_asked_about_over_a_restart_and_settled_by_another_proc
         async with anyio.create_task_group() as group:
             group.start_soon(lambda one=first: one.run("Pay.", run_id="order-1"))
             await asked.wait()
+            await until(partial(is_told, path))
             group.cancel_scope.cancel()
     assert bank.numbers == [1]
     other = agent(path, bank, ScriptedLLM())
@@ -444,11 +455,11 @@ class HangingRecord(SqliteRunRecord):
         self._hangs_at = hangs_at
 
     @effect
-    async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+    async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
         if run_id == "order-1" and entries[0].key == self._hangs_at:
             self.hanging.set()
             await anyio.sleep_forever()
-        return await attempt(super().append(run_id, holder, *entries, durable=durable))
+        return await attempt(super().append(run_id, holder, *entries, **when))
 
 
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])
@@ -518,3 +529,75 @@ def test_killed_at_boundaries_nothing_is_done_twice(tmp_path: Path) -> None:
     for counts in map(json.loads, ended.stdout.splitlines()):
         assert counts["resumed"] == counts["kills"] > 3
         assert counts["repeated"] == counts["events_lost"] == 0
+
+
+class LateRecord(SqliteRunRecord):
+    """A record that writes an entry which may come later as late as it may."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__(path, clock=SystemClock())
+        self.late: list[RunEntry] = []
+        self.written: list[tuple[str, str]] = []
+
+    @effect
+    async def append(
+        self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False, later: bool = False
+    ) -> Any:
+        when = "later" if later else "on the disk" if durable else "at once"
+        self.written += [(each.key, when) for each in entries]
+        if later:
+            self.late += entries  # on its way: the order of another process is not known
+            return Success(None)
+        await attempt(self.settle(run_id, holder))
+        return await attempt(super().append(run_id, holder, *entries, durable=durable))
+
+    @effect
+    async def settle(self, run_id: RunId, holder: str) -> Any:
+        late, self.late = self.late, []
+        for entry in late:
+            await attempt(super().append(run_id, holder, entry))
+        return Success(None)
+
+    @effect
+    async def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Any:
+        await attempt(self.settle(run_id, holder))
+        return await attempt(super().end(run_id, holder, status, result))
+
+
+@pytest.mark.parametrize("idempotent", [False, True])
+async def test_nothing_outside_is_called_before_what_came_before_is_recorded(
+    tmp_path: Path, idempotent: bool
+) -> None:
+    record = LateRecord(tmp_path / "runs.db")
+    open_at: list[tuple[str, list[str]]] = []
+
+    def note(called: str) -> None:
+        open_at.append((called, [each.key for each in record.late]))
+
+    class Model(ScriptedLLM):
+        @effect
+        async def complete(self, request: ModelRequest) -> Any:
+            note("model")
+            return await attempt(super().complete(request))
+
+    @tool(idempotent=idempotent)
+    async def pay(number: int) -> str:
+        """Make a payment."""
+        note("pay")
+        return f"paid {number}"
+
+    llm = Model(call("pay", number=1), calls(call("pay", number=2), call("pay", number=3)), answer("Paid."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+    built = described.with_durability(tmp_path / "runs.db", recover=False).build()
+    built.container.memory.record.override(Object(record))
+    assert (await built.run("Pay three times.", run_id="order-1")).status == "completed"
+    assert [called for called, _ in open_at] == ["model", "pay", "model", "pay", "pay", "model"]
+    beside = [keys for called, keys in open_at if called == "pay" and keys]
+    assert all(key.startswith("g1.") for keys in beside for key in keys)  # results of parallel calls
+    assert [keys for called, keys in open_at if called == "model" and keys] == []
+    intent = "at once" if idempotent else "on the disk"
+    assert record.written[:3] == [("m1", "later"), ("t1", intent), ("t1=", "later")]
+    assert await built.runs.steps("order-1")
+    assert {each.key for each in (await attempt(record.entries(RunId("order-1")))).unwrap()} >= {
+        key for key, _ in record.written
+    }

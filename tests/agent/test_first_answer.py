@@ -109,6 +109,7 @@ PROGRAMS = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("program", PROGRAMS.values(), ids=PROGRAMS)
 def test_what_is_not_needed_is_imported_when_it_is(program: str, tmp_path: Path) -> None:
     settings = tmp_path / "settings.yml"

@@ -32,6 +32,7 @@ async def echo(text: str) -> str:
     return f"near {text}"
 
 
+@pytest.mark.system
 async def test_an_agent_uses_the_tools_of_a_server_beside_its_own() -> None:
     llm = ScriptedLLM(calls(call("echo", text="a"), call("far-echo", text="b")), answer("done"))
     builder = ReactiveAgents.create().with_llm(llm).with_tools(echo).with_mcp(SERVER).with_reasoning()
@@ -43,6 +44,7 @@ async def test_an_agent_uses_the_tools_of_a_server_beside_its_own() -> None:
     assert again is not None
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("beside", [True, False])
 async def test_a_run_has_the_tools_of_a_server_that_its_filter_keeps(beside: bool) -> None:
     seen: list[str] = []
@@ -66,6 +68,7 @@ async def test_a_run_has_the_tools_of_a_server_that_its_filter_keeps(beside: boo
     assert all("forecast" in each and ("echo" in each) is beside for each in offered[:2])
 
 
+@pytest.mark.system
 async def test_a_filter_of_a_server_that_raises_fails_the_run() -> None:
     def broken(ctx: RunContext[object], definition: ToolDefinition) -> bool:
         raise ValueError("no customer")
@@ -79,6 +82,7 @@ async def test_a_filter_of_a_server_that_raises_fails_the_run() -> None:
         ReactiveAgents.create().with_model("offline").with_mcp(SERVER, filter="x").build()  # type: ignore[arg-type]
 
 
+@pytest.mark.system
 async def test_a_tool_that_needs_approval_asks_for_it() -> None:
     asked: list[str] = []
 
@@ -106,6 +110,7 @@ async def test_a_server_that_cannot_start_fails_the_run_with_a_typed_error() -> 
     assert llm.requests == []
 
 
+@pytest.mark.system
 def test_each_run_sync_has_a_server_of_its_own_and_ends_it() -> None:
     llm = ScriptedLLM(call("echo", text="a"), say("one"), call("echo", text="b"), say("two"))
     agent = ReactiveAgents.create().with_llm(llm).with_mcp(SERVER).build()
@@ -135,6 +140,7 @@ class Echoing:
         yield
 
 
+@pytest.mark.system
 def test_run_sync_from_several_threads_at_once_shares_a_server() -> None:
     agent = ReactiveAgents.create().with_llm(Echoing()).with_mcp(SERVER).with_reasoning().build()
     together = threading.Barrier(4, timeout=60)

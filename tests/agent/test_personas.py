@@ -272,7 +272,7 @@ async def test_secrets_are_stored_nowhere(tmp_path: Path) -> None:
 async def test_an_unknown_domain_and_an_event_without_content_are_refused(tmp_path: Path) -> None:
     described = Personas.create("Ada").with_memory(tmp_path / "a.db").with_llm(ScriptedLLM())
     async with described.with_domain("chat").build() as ada:
-        with pytest.raises(AgentError, match=r"event\.content: got a blank text"):
+        with pytest.raises(AgentError, match=r"event\.content: got ' ', expected a text"):
             await ada.send(" ")
         with pytest.raises(AgentError, match=r"domain: got 'chess', expected one of chat\."):
             await ada.send("e4", domain="chess")

@@ -140,6 +140,7 @@ async def test_the_offline_model_plans_too(tools: tuple[str, ...], tmp_path: Pat
     assert ("384400 km" in said and "17 * 23 = 391" in said) if tools else "nothing to quote" in said
 
 
+@pytest.mark.system
 def test_the_command_plans_over_real_files() -> None:
     question = "How does a run end when the iteration limit is reached, and what is 17 * 23?"
     tools = "calculator,file-search,file-read"
@@ -286,6 +287,7 @@ async def test_the_strategys_own_compaction_counts() -> None:
 # --- plans that outlive a run ---------------------------------------------------------------------------
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("second", "done_again"), [("look", ["looked"]), ("send", [])])
 async def test_a_plan_of_a_killed_process_goes_on_in_another(
     second: str, done_again: list[str], tmp_path: Path

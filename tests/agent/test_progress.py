@@ -94,6 +94,7 @@ async def test_what_is_no_number_fails_the_call() -> None:
     assert "progress: got str, expected a number from 0 to 1." in completed.error
 
 
+@pytest.mark.system
 async def test_progress_of_an_mcp_server_arrives() -> None:
     server = McpServer("far", command=sys.executable, args=(str(PROGRAM),), trust_hints=True)
     llm = ScriptedLLM(call("pages", count=3), answer("Done."))

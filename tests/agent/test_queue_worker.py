@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+import sys
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
 import anyio
@@ -169,3 +171,30 @@ def test_times_of_schedules_are_those_of_their_zone() -> None:
     assert next_time("*/10 * * * * *", "UTC", before) == datetime(2026, 3, 28, 12, 0, 10, tzinfo=UTC)
     late = datetime(2026, 3, 28, 15, 20, tzinfo=UTC)
     assert latest_time("0 * * * *", "UTC", before, late) == datetime(2026, 3, 28, 15, 0, tzinfo=UTC)
+
+
+def test_the_latest_of_many_missed_times_is_found_without_those_before_it() -> None:
+    due = datetime(2026, 1, 1, tzinfo=UTC)
+    counts: list[int] = []
+    for missed in (timedelta(hours=1), timedelta(days=200)):
+        counts.append(0)
+
+        def note(frame: FrameType, event: str, argument: object) -> None:
+            counts[-1] += event == "call"
+
+        sys.setprofile(note)
+        try:
+            latest = latest_time("* * * * * *", "Europe/Berlin", due, due + missed)
+        finally:
+            sys.setprofile(None)
+        assert latest == due + missed
+    assert counts[1] < 2 * counts[0]
+
+
+async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused(tmp_path: Path) -> None:
+    submitting = submitter(tmp_path / "r.db")
+    await submitting.submit("Pay.", run_id="paused")
+    await submitting.runs.pause("paused")
+    worker = agent(tmp_path / "r.db", ScriptedLLM())
+    await worker.runs.work(until_idle=True)
+    assert (await worker.runs.find("paused")).state == "queued"

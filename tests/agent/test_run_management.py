@@ -125,6 +125,7 @@ class Clerk(ScriptedLLM):
         )
 
 
+@pytest.mark.system
 async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_path: Path) -> None:
     described = ReactiveAgents.create().with_llm(Clerk()).with_reasoning().with_ask_user()
     one = described.with_durability(tmp_path / "r.db", recover=False).build()
@@ -319,11 +320,11 @@ async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_
 
     class Record(SqliteRunRecord):
         @effect
-        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
             if entries[0].kind == "result":
                 with closing(sqlite3.connect(tmp_path / "log.db")) as file:
                     logged.extend(kind for (kind,) in file.execute("SELECT kind FROM run_events"))
-            return await attempt(super().append(run_id, holder, *entries, durable=durable))
+            return await attempt(super().append(run_id, holder, *entries, **when))
 
     logged: list[str] = []
     llm = ScriptedLLM(call("send", to="Ann"), answer("Sent to Ann."))
@@ -333,6 +334,49 @@ async def test_a_request_for_approval_is_in_the_run_log_before_the_call_has_its_
     one.container.memory.record.override(Object(Record(tmp_path / "r.db", clock=SystemClock())))
     await one.run("Send.", run_id="r1")
     assert [each for each in logged if each.startswith("Approval")] == [
+        "ApprovalRequested",
+        "ApprovalDecided",
+    ]
+
+
+async def test_a_request_is_in_the_run_log_also_when_its_process_died_as_soon_as_it_had_asked(
+    tmp_path: Path,
+) -> None:
+    """Another process answers at once, so that nobody would ask again."""
+
+    class Record(SqliteRunRecord):
+        @effect
+        async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
+            added = await attempt(super().append(run_id, holder, *entries, **when))
+            if entries[0].kind == "question":
+                recorded.set()
+                await anyio.sleep_forever()  # what comes now is lost
+            return added
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    def described(*turns: Any) -> ReactiveAgents:
+        agent = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning().with_tools(send)
+        agent = agent.with_approval(timeout_s=60).with_run_log(tmp_path / "log.db")
+        return agent.with_durability(tmp_path / "r.db", recover=False)
+
+    recorded = anyio.Event()
+    first = described(call("send", to="Ann")).build()
+    first.container.memory.record.override(Object(Record(tmp_path / "r.db", clock=SystemClock())))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Send.", run_id="r1"))
+        await recorded.wait()
+        group.cancel_scope.cancel()
+    second = described(answer("Sent to Ann.")).build()
+    await second.runs.approve("r1")
+    assert (await second.runs.resume("r1")).output == "Sent to Ann."
+    await second.aclose()
+    with closing(sqlite3.connect(tmp_path / "log.db")) as file:
+        kinds = [kind for (kind,) in file.execute("SELECT kind FROM run_events ORDER BY sequence")]
+    assert [each for each in kinds if each.startswith("Approval")][-2:] == [
         "ApprovalRequested",
         "ApprovalDecided",
     ]

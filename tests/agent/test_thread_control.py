@@ -175,6 +175,7 @@ class Echoing:
         yield
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("with_server", [False, True])
 def test_many_threads_run_tasks_of_one_agent_with_memory_cost_and_audit(
     tmp_path: Path, with_server: bool

@@ -35,6 +35,7 @@ def run_at_once(agent: ReactiveAgent, times: int) -> list[AgentResult]:
         return [result for results in pool.map(run, range(THREADS)) for result in results]
 
 
+@pytest.mark.system
 def test_threads_run_one_agent_at_once_and_its_records_are_complete(tmp_path: Path) -> None:
     agent = (
         ReactiveAgents.create()

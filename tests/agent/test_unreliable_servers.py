@@ -141,6 +141,7 @@ class FailingServer(OpenAIServer):
         return Answer(None, (Call("area", {"width": 3, "height": 2.5}),))
 
 
+@pytest.mark.system
 def test_runs_finish_on_a_server_that_fails_one_in_four_requests() -> None:
     failed = 0
     for seed in range(100, 120):

@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
+from resource import RUSAGE_SELF, getrusage
 from tempfile import TemporaryDirectory
 from typing import Any
 
@@ -161,6 +162,33 @@ def counted(folder: Path) -> None:
     )
 
 
+def counted_on_server(url: str) -> None:
+    """Print the transactions of a step on a server, and how often it is waited for, beside the bare commits.
+
+    A wait is that the process was not on a processor: for an answer, which the operating system counts.
+    """
+
+    def committed() -> int:
+        with psycopg.connect(url, autocommit=True) as connection:
+            time.sleep(1.5)  # what other connections did is counted when they end
+            found = connection.execute(
+                "SELECT xact_commit FROM pg_stat_database WHERE datname = current_database()"
+            ).fetchone()
+        assert found is not None
+        return int(found[0])
+
+    figures: list[float] = []
+    for work in (lambda: anyio.run(run, url, STEPS), lambda: bare_commits(url, STEPS)):
+        transactions, waits = committed(), getrusage(RUSAGE_SELF).ru_nvcsw
+        work()
+        figures.append((getrusage(RUSAGE_SELF).ru_nvcsw - waits) / STEPS)
+        figures.append((committed() - transactions) / STEPS)
+    print(
+        f"counted in Postgres: {figures[1]:.2f} transactions a step (bare: {figures[3]:.2f}),"
+        f" {figures[0]:.1f} waits (bare: {figures[2]:.1f})"
+    )
+
+
 def growth(steps: int) -> list[tuple[int, float]]:
     """Return bytes a step of the record, after each tenth of a run."""
     with TemporaryDirectory() as folder:
@@ -194,6 +222,7 @@ def main() -> None:
         try:
             url = server.get_uri()
             anyio.run(run, url, 3)
+            counted_on_server(url)
             report("Postgres", measured(lambda number: (url, url)))
         finally:
             server.cleanup()

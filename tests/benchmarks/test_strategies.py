@@ -54,6 +54,7 @@ def test_only_three_possible_steps_to_24_win(games: tuple[Numbers, ...]) -> None
     assert all(map(winnable, games))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("with_check", [False, True])
 async def test_a_model_without_fault_wins_every_game(games: tuple[Numbers, ...], with_check: bool) -> None:
     perfect = Skill(1.0, critic=1.0, noise=0.0)
@@ -62,6 +63,7 @@ async def test_a_model_without_fault_wins_every_game(games: tuple[Numbers, ...],
         assert (standing.won, standing.entrant) == (1.0, entrant.name)
 
 
+@pytest.mark.system
 async def test_judgement_pays(games: tuple[Numbers, ...]) -> None:
     standings = await contest(games, (0.7,), with_check=False)
     won = {each.entrant: each.won for each in standings}
@@ -76,6 +78,7 @@ async def test_judgement_pays(games: tuple[Numbers, ...]) -> None:
     assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == len(entrants())
 
 
+@pytest.mark.system
 async def test_the_same_game_ends_the_same_way(games: tuple[Numbers, ...]) -> None:
     for entrant in entrants():
         first, second = [await compete(entrant, Skill(0.6), games[:2]) for _ in range(2)]

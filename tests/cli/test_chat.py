@@ -135,6 +135,7 @@ def test_an_interrupt_of_a_command_does_not_end_the_chat(
     assert capsys.readouterr().out == "2 + 2 = 4\n3 + 3 = 6\n"
 
 
+@pytest.mark.system
 def test_an_interrupt_stops_the_answer_and_keeps_the_conversation(tmp_path: Path) -> None:
     (tmp_path / "slow_tools.py").write_text(
         "import sys, time\n"

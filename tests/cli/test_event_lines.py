@@ -190,6 +190,12 @@ def test_the_cost_of_failed_attempts_is_shown_and_in_the_totals(event: AgentEven
         assert "11 tokens · $1.0000" in output.getvalue()
 
 
+def test_a_tiny_cost_is_not_shown_as_none() -> None:
+    shown_line = describe(ModelCallCompleted(*STAMP, "think", "m", Usage(1, 1, 2), 0.0000273, 3.0))
+    assert shown_line is not None
+    assert shown_line.text == "m: 2 tokens, $0.000027, 3 ms"
+
+
 def test_help_and_page_name_every_strategy() -> None:
     help_text = "".join(command("run", "--help").stdout.split())  # lines may break at a hyphen
     page = (DOCS / "command-line.md").read_text(encoding="utf-8")

@@ -110,6 +110,7 @@ def test_a_chat_has_instructions_and_a_file_with_its_first_message(tmp_path: Pat
     assert second[-1]["content"] == "Second?"
 
 
+@pytest.mark.system
 def test_an_mcp_server_is_a_command(tmp_path: Path) -> None:
     server = Path(__file__).parent.parent / "support" / "mcp_server.py"
     run = command("run", "What is 2 + 3?", "--mcp", f"sums={sys.executable} {server}", "--json")

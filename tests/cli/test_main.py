@@ -59,6 +59,37 @@ def test_a_missing_extra_is_named(name: str, monkeypatch: pytest.MonkeyPatch) ->
     assert done.stderr == f"error: serve needs {needed}: install reactive-agents[server].\n"
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        ("runs list --json --limit 0", "Invalid value for '--limit' / '-n': "),
+        ("runs none --json", "No such command 'none'."),
+        ("runs approve --runs x --json", "Missing argument 'RUN'."),
+        ("worker --json", "Missing argument 'AGENT'."),
+        ("none --json", "No such command 'none'."),
+        ("--json", "No such option: --json"),
+    ],
+)
+def test_a_usage_error_is_json_where_json_is_asked_for(arguments: str, problem: str) -> None:
+    done = command(*arguments.split())
+    assert (done.exit_code, done.stderr) == (2, "")
+    error = json.loads(done.stdout)["error"]
+    assert error["tag"] == "BadUsage"
+    assert error["message"].startswith(problem)
+    as_text = command("run", "--", "a", "--json")  # two tasks, of which one has that name
+    assert (as_text.exit_code, as_text.stdout) == (2, "")
+
+
+def test_a_missing_extra_is_json_where_json_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(module: str) -> None:
+        raise ModuleNotFoundError("No module named 'uvicorn'", name="uvicorn")
+
+    monkeypatch.setattr(app, "import_module", missing)
+    done = command("serve", "agent.toml", "--json")
+    needed = "serve needs uvicorn: install reactive-agents[server]."
+    assert json.loads(done.stdout)["error"] == {"tag": "BadUsage", "message": needed}
+
+
 def test_a_missing_module_of_the_package_is_no_missing_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     def missing(module: str) -> None:
         raise ModuleNotFoundError(f"No module named {module!r}", name=module)
@@ -68,6 +99,7 @@ def test_a_missing_module_of_the_package_is_no_missing_extra(monkeypatch: pytest
         app.app(["serve"], standalone_mode=False)
 
 
+@pytest.mark.system
 def test_the_start_imports_no_more_than_the_command_needs() -> None:
     script = """
 import json, sys
@@ -148,6 +180,7 @@ def test_once_the_command_is_imported_an_interrupt_is_an_exception_again() -> No
 # --- streams --------------------------------------------------------------------------------------------
 
 
+@pytest.mark.system
 @pytest.mark.skipif(not FULL.exists(), reason="there is no device that is always full")
 @pytest.mark.parametrize(("unbuffered", "arguments"), [("", ("run", "hi", "--quiet")), ("1", ("models",))])
 def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...], unbuffered: str) -> None:
@@ -165,6 +198,7 @@ def test_standard_output_that_is_full_is_one_sentence(arguments: tuple[str, ...]
     assert (done.returncode, done.stderr) == (1, sentence)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("closed", "code", "output", "errors"),
     [

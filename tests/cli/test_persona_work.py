@@ -87,6 +87,30 @@ def test_a_dead_letter_is_listed_and_sent_after_a_retry(tmp_path: Path) -> None:
     assert "sent as m1" in by_message
 
 
+def test_an_evaluation_that_failed_is_listed_and_made_after_a_retry(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+
+    async def fail(bench: PersonaBench) -> None:
+        assert (await bench.process()).evaluation is None
+        for _ in range(2):
+            bench.clock.advance(1)
+            await attempt(bench.persona.resume())
+
+    with_bench(path, fail, ScriptedLLM(planned("Say it."), forever(say("So."))))
+    (row,) = command("persona", "evaluations", "list", *place(path)).stdout.splitlines()
+    number, state, room, *_, text = row.split("\t")
+    assert (state, room, text) == ("dead", "general", "What is React?")
+    assert command("persona", "evaluations", "retry", number, *place(path)).exit_code == 0
+
+    async def go_on(bench: PersonaBench) -> None:
+        await attempt(bench.persona.resume())
+
+    with_bench(path, go_on, ScriptedLLM(assessed("Say it.")))
+    assert command("persona", "evaluations", "list", *place(path)).stdout == ""
+    (learned,) = json.loads(command("learnings", "--json", *place(path)).stdout)
+    assert learned["pattern"] == "Say it."
+
+
 def test_an_event_that_waits_is_dropped(tmp_path: Path) -> None:
     path = tmp_path / "ada.db"
 

@@ -124,7 +124,7 @@ def test_a_declined_event_is_no_failure(file: Path) -> None:
 def test_an_event_without_content_is_refused(file: Path) -> None:
     sent = command("persona", "send", file, " ")
     assert (sent.exit_code, sent.stdout) == (2, "")
-    assert "event.content: a text that is not blank is needed" in sent.stderr
+    assert "event.content: expected a text that is not blank" in sent.stderr
 
 
 @pytest.mark.parametrize(
@@ -162,7 +162,7 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     first, second, third = done.stderr.splitlines()
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
-    assert third.startswith("error: line 6: event.content: a text that is not blank is needed")
+    assert third.startswith("error: line 6: event.content: expected a text that is not blank")
     assert done.exit_code == 3
 
 
@@ -190,6 +190,7 @@ def thirty_lines() -> str:
     return "".join(f'{{"content": "How far is the moon?", "id": "e{number}"}}\n' for number in range(30))
 
 
+@pytest.mark.system
 def test_run_reads_no_faster_than_it_works(file: Path) -> None:
     file.write_text(f"{file.read_text()}[inbox]\ncapacity = 1\n[engagement]\nmax_events = 100\n")
     done = command("persona", "run", file, "--json", stdin=thirty_lines())
@@ -214,6 +215,7 @@ def test_events_that_a_limit_refused_are_in_the_exit_code(file: Path) -> None:
     assert (statuses.count("completed"), statuses.count("declined"), done.exit_code) == (2, 28, 3)
 
 
+@pytest.mark.system
 def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "reactive_agents", "persona", "run", str(file)],
@@ -233,19 +235,26 @@ def test_an_interruption_ends_it_though_standard_input_stays_open(file: Path) ->
         assert process.wait(timeout=300) == 130
 
 
+@pytest.mark.system
 def test_sigterm_drains_and_what_waits_is_done_at_the_next_start(file: Path) -> None:
     file.write_text(f"{file.read_text()}[engagement]\nmax_events = 100\n")
     command_line = [sys.executable, "-m", "reactive_agents", "persona", "run", str(file), "--json"]
-    pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "text": True}
-    with subprocess.Popen(command_line, **pipes, env=ENVIRONMENT) as process:
+    pipes: dict[str, Any] = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
+    with subprocess.Popen(command_line, **pipes, text=True, env=ENVIRONMENT) as process:
         assert process.stdin is not None
         assert process.stdout is not None
+        assert process.stderr is not None
         process.stdin.write(thirty_lines())
         process.stdin.flush()  # and it stays open
         first = [process.stdout.readline()]
         process.send_signal(signal.SIGTERM)
         first += process.stdout.read().splitlines()
         assert process.wait(timeout=60) == -signal.SIGTERM
+        said = re.fullmatch(
+            r"Ended by SIGTERM; lines after line (\d+) are to be sent again\.\n", process.stderr.read()
+        )
+    assert said is not None
+    assert int(said[1]) >= len(first)
     done = command("persona", "run", file, "--json")
     outcomes = [json.loads(line) for line in (*first, *done.stdout.splitlines())]
     assert [each["event_id"] for each in outcomes] == [f"e{number}" for number in range(len(outcomes))]

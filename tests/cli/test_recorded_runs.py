@@ -151,8 +151,9 @@ def test_a_worker_runs_what_is_queued(tmp_path: Path) -> None:
         await agent.aclose()
 
     anyio.run(submit)
-    worked = command("worker", described, "--runs", record, "--queue", "sums", "--until-idle")
+    worked = command("worker", described, "--runs", record, "--queue", "sums", "--until-idle", "--json")
     assert worked.exit_code == 0, worked
+    assert json.loads(worked.stdout) == {"queue": "sums", "ended": {"completed": 1}}
     shown = command("runs", "resume", "sum", "--runs", record, "--config", described, "--json")
     assert json.loads(shown.stdout)["status"] == "completed"
 
@@ -168,4 +169,6 @@ def test_schedules_are_added_listed_and_deleted(tmp_path: Path) -> None:
     assert command("runs", "schedule", "x", "61 * * * *", QUESTION, *of_agent).exit_code == 1
     assert command("runs", "unschedule", "nightly", *of_agent).exit_code == 0
     assert command("runs", "unschedule", "nightly", *of_agent).exit_code == 1
-    assert command("worker", described, "--runs", record, "--rate", "fast", "--until-idle").exit_code == 1
+    worker = ("worker", described, "--runs", record, "--rate", "fast", "--until-idle")
+    assert command(*worker).exit_code == 1
+    assert json.loads(command(*worker, "--json").stdout)["error"]["tag"] == "InvalidConfig"

@@ -201,6 +201,7 @@ def test_an_interrupt_in_json_is_the_document_of_a_failure(tmp_path: Path) -> No
     assert document["metadata"]["model_calls"] == 1
 
 
+@pytest.mark.system
 def test_an_interrupted_command_does_not_wait_for_a_tool_that_cannot_be_stopped(tmp_path: Path) -> None:
     (tmp_path / "blocking.py").write_text(BLOCKING)
     with subprocess.Popen(

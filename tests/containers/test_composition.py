@@ -313,6 +313,7 @@ def say_hello(name: str) -> str:
 # --- an agent for each request --------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_agents_that_are_built_and_let_go_leave_no_objects_behind(tmp_path: Path) -> None:
     program = [sys.executable, "-m", "tests.support.object_growth", str(tmp_path / "memory.db")]
     done = subprocess.run(program, capture_output=True, text=True, check=True)

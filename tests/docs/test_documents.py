@@ -343,6 +343,7 @@ def test_the_page_on_containers_lists_every_provider_and_no_other() -> None:
     assert told == there
 
 
+@pytest.mark.system
 def test_the_demo_finds_its_answer_first() -> None:
     question = "How does a run end when the iteration limit is reached, and what is 17 * 23?"
     tools = "calculator,file-search,file-read"

@@ -34,6 +34,7 @@ def test_the_examples_are_found() -> None:
     assert len(EXAMPLES) >= 10
 
 
+@pytest.mark.system
 @every_example
 def test_it_prints_what_it_says_without_key_network_or_warning(
     example: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -59,6 +60,7 @@ def test_it_is_short_and_runs_only_when_it_is_called(example: Path) -> None:
     assert ast.unparse(last.test) == "__name__ == '__main__'"
 
 
+@pytest.mark.system
 def test_the_functions_of_the_testing_example_pass_under_pytest() -> None:
     example = runpy.run_path(str(ROOT / "docs" / "examples" / "testing_an_agent.py"))
     tests = [value for name, value in example.items() if name.startswith("test_")]

@@ -23,10 +23,12 @@ def without_figures(text: str) -> str:
     return re.sub(r"\d+", "0", of_one_unit)
 
 
+@pytest.mark.system
 def test_the_demo_prints_what_the_readme_shows() -> None:
     assert without_figures(demo_output()) == without_figures(OUTPUTS[0]), "make docs brings it up to date"
 
 
+@pytest.mark.system
 def test_the_quick_start_copied_into_a_file_runs_and_prints_what_the_readme_shows(tmp_path: Path) -> None:
     program = tmp_path / "quick_start.py"
     program.write_text(PROGRAM.findall(TEXT)[0], encoding="utf-8")

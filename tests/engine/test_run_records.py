@@ -150,6 +150,7 @@ def waiting() -> ScriptedLLM:
     return ScriptedLLM(forever(say("never", delay=3_600)))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"], indirect=True)
 async def test_each_of_many_runs_that_are_cancelled_at_once_is_recorded() -> None:
     costs, log = OneAtATime(0.05), OneAtATime(0.05)

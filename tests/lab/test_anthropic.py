@@ -10,6 +10,8 @@ from tests.lab.simulated_model import SimulatedModel
 from tests.lab.slips import CAPABLE, WEAK
 from tests.lab.tasks import FAMILIES
 
+pytestmark = pytest.mark.system
+
 TASKS = [(family, family.task(0)) for family in FAMILIES]
 
 

@@ -24,6 +24,7 @@ def test_a_capable_model_solves_every_family() -> None:
     assert not figures.slips
 
 
+@pytest.mark.system
 def test_tasks_that_cannot_be_done_end_as_abstained_and_that_is_right() -> None:
     tasks = [(family, family.task(number)) for family in FAMILIES for number in range(3)]
     impossible = [each for each in tasks if not each[1].can_be_done]
@@ -35,6 +36,7 @@ def test_tasks_that_cannot_be_done_end_as_abstained_and_that_is_right() -> None:
     assert "abstained" not in {outcome.status for outcome in done}
 
 
+@pytest.mark.system
 def test_a_capable_model_that_answers_by_text_is_not_asked_again() -> None:
     by_tool, by_text = (run_tasks(some(1), evolve(BY_TEXT, answers_by_text=share)) for share in (0.0, 1.0))
     pairs = list(zip(by_tool.outcomes, by_text.outcomes, strict=True))
@@ -53,6 +55,7 @@ def test_the_right_answer_is_right_and_the_plausible_one_wrong(family: Family) -
             assert task.is_right(task.answer)
 
 
+@pytest.mark.system
 def test_every_kind_of_slip_happens() -> None:
     chosen = [
         family

@@ -7,9 +7,13 @@ import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
+import pytest
+
 from reactive_agents import ReactiveAgents
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 from tests.lab.spoken_answers import SPOKEN, Part, SpokenCase
+
+pytestmark = pytest.mark.system
 
 MOST_ASKED_AGAIN = 0.04
 MOST_TAKEN = 0.13

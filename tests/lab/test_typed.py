@@ -17,6 +17,8 @@ from tests.lab.slips import BY_TEXT, CAPABLE, WEAK, Profile
 from tests.lab.tasks import FAMILIES
 from tests.support.openai_server import Answer, Call, Received, Reply
 
+pytestmark = pytest.mark.system
+
 _NUMBER = re.compile(r"-?\d+(?:\.\d+)?")
 
 

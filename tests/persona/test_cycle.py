@@ -34,6 +34,7 @@ from reactive_agents.core.personas import DeliveryPolicy, DomainEvent, PersonaTi
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaDomain
 from reactive_agents.testing import FakeTools, InMemoryPersonaStore, ScriptedLLM, call, fail, forever, say
+from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
 from tests.support.personas import (
     EVALUATING,
@@ -241,7 +242,10 @@ async def test_the_fourth_failure_ends_the_plan() -> None:
     bench = persona_bench(llm, deliver=post)
     outcome = await bench.process()
     assert outcome.status == "failed"
-    assert outcome.reason == "Step s4 (Way 3.) failed (rate_limit) after 3 new plans; aborting."
+    assert outcome.reason == (
+        "Step s4 (Way 3.) failed (rate_limit) after 3 new plans; aborting. "
+        "The model call (think, iteration 0) failed: Too many requests."
+    )
     assert outcome.plan is not None
     assert (outcome.plan.attempts, outcome.plan.plan.status) == (3, "failed")
     assert [each.action for each in bench.recorder.of(PersonaPlanAdjusted)] == [*["REPLAN"] * 3, "ABORT"]
@@ -396,13 +400,33 @@ async def test_an_unknown_domain_is_an_error_that_names_the_known_ones() -> None
 
 @pytest.mark.parametrize(
     ("event", "field"),
-    [(an_event(" "), "content"), (an_event(name=""), "id"), (an_event(context="\t"), "context_id")],
+    [
+        (an_event(" "), "content"),
+        (an_event(name=""), "id"),
+        (an_event(context="\t"), "context_id"),
+        (an_event(author=""), "author"),
+    ],
 )
 async def test_an_event_with_a_blank_field_is_an_error_that_names_it(event: DomainEvent, field: str) -> None:
     bench = persona_bench(ScriptedLLM())
     refused = (await attempt(bench.persona.process_event("chat", event))).failure()
     assert refused == InvalidEvent(field, event.id)
     assert refused.message.startswith(f"event.{field}: ")
+    refused = (await attempt(bench.persona.schedule("chat", event, START))).failure()
+    assert refused == InvalidEvent(field, event.id)
+
+
+EXPECTED_NAME = "a name of at most 1000 characters, none of them a control character"
+
+
+@pytest.mark.parametrize("mark", ["\x00", "\n", "\x1b[2J", "\x9b", "\u2028", "\ud800", "x" * 1_000])
+@pytest.mark.parametrize("field", ["id", "context_id", "author", "user", "tenant"])
+async def test_names_are_short_and_have_no_characters_that_command(field: str, mark: str) -> None:
+    bench = persona_bench(ScriptedLLM())
+    event = evolve(an_event(), **{field: f"Bob{mark}Eve"})
+    refused = (await attempt(bench.persona.process_event("chat", event))).failure()
+    assert refused == InvalidEvent(field, event.id, EXPECTED_NAME)
+    assert bench.store.work == {}
 
 
 # --- models, reuse, background --------------------------------------------------------------------------

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any
 
+import anyio
 import pytest
 from attrs import evolve
 
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.persona_queue import Utterance
-from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy
+from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy, PersonaTimeouts
 from reactive_agents.effects import attempt
 from reactive_agents.persona import should_engage
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -56,6 +57,13 @@ def test_it_limits_itself_within_the_window_alone() -> None:
     declined = decide(policy=policy, recent=[inside, inside])
     assert (declined.engage, declined.refused) == (False, True)
     assert declined.reason == "The limit of 2 events of this context in 60 seconds is reached."
+
+
+def test_a_clock_that_was_set_back_keeps_nobody_waiting() -> None:
+    tomorrow = NOW + timedelta(days=1)
+    policy = EngagementPolicy(max_events=1, staff=("Eve",))
+    assert decide(policy=policy, recent=[tomorrow], transcript=[spoken("Eve", -24 * 3600)]).engage
+    assert not decide(policy=policy, recent=[NOW + timedelta(seconds=1)]).engage, "another machine's clock"
 
 
 MENTIONS = EngagementPolicy(mentions_only=True, names=("support",))
@@ -132,8 +140,8 @@ async def test_what_prompts_are_shown_of_the_room_does_not_decide_on_engagement(
 # --- rules of a domain --------------------------------------------------------------------------------------
 
 
-def bench_with(engage: Any) -> PersonaBench:
-    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
+def bench_with(engage: Any, **settings: Any) -> PersonaBench:
+    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False, **settings)
     domain = bench.persona.domains["chat"]
     bench.persona.domains["chat"] = evolve(domain, engage=engage)
     return bench
@@ -166,6 +174,16 @@ async def test_a_rule_that_raises_fails_the_event_alone() -> None:
     outcome = await bench_with(rule).process()
     assert (outcome.status, outcome.plan) == ("failed", None)
     assert outcome.reason == "Whether to engage could not be decided: LookupError: no such customer"
+
+
+@pytest.mark.anyio
+async def test_a_rule_that_hangs_fails_the_event_after_the_time_of_a_step() -> None:
+    async def rule(event: DomainEvent, transcript: object) -> bool:
+        await anyio.sleep_forever()
+        return True
+
+    bench = bench_with(rule, timeouts=PersonaTimeouts(step_s=0.001))
+    assert (await bench.process()).reason == "Whether to engage could not be decided: TimeoutError: "
 
 
 @pytest.mark.anyio

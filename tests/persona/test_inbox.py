@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import anyio
 import pytest
+from attrs import evolve
 
 from reactive_agents.core.errors import InboxFull, InvalidEvent, UnknownDomain
-from reactive_agents.core.persona_events import PersonaEventDropped, PersonaStepStarted
-from reactive_agents.core.personas import InboxConfig, PersonaOutcome
+from reactive_agents.core.persona_events import (
+    PersonaEventDropped,
+    PersonaEventReceived,
+    PersonaStepStarted,
+)
+from reactive_agents.core.persona_queue import WorkFilter
+from reactive_agents.core.personas import DeliveryPolicy, DomainEvent, InboxConfig, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.testing import ScriptedLLM, forever, say
@@ -109,6 +116,78 @@ async def test_a_context_that_lost_its_last_event_takes_new_ones() -> None:
         (await attempt(inbox.submit("chat", an_event(name="e1", context="b")))).unwrap()
         (await attempt(inbox.submit("chat", an_event(name="e2", context="a")))).unwrap()
     assert [outcome.event_id for outcome in outcomes] == ["e2"]
+
+
+async def test_a_channel_in_which_something_is_cancelled_is_tried_again_and_ends_no_worker() -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str, key: str) -> None:
+        posted.append(event.id)
+        if posted.count("e0") == 1:
+            raise anyio.get_cancelled_exc_class()
+
+    async def engage(event: DomainEvent, transcript: object) -> bool:
+        if event.id == "e2":
+            raise anyio.get_cancelled_exc_class()
+        return True
+
+    async def take(outcome: PersonaOutcome) -> None:
+        taken.append(outcome.status)
+        if outcome.event_id == "e1" and len(taken) < 4:
+            raise anyio.get_cancelled_exc_class()
+
+    taken: list[str] = []
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, reasoning=False, deliver=post, delivery=DeliveryPolicy(backoff_s=0.001))
+    bench.persona.domains["chat"] = evolve(bench.persona.domains["chat"], engage=engage)
+    async with PersonaInbox(bench.persona, take) as inbox:
+        for number, context in enumerate("abca"):
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=context)))).unwrap()
+    assert [name for name in posted if name != "e1"] == ["e0", "e0", "e3"]
+    assert sorted(taken) == ["completed"] * 4 + ["failed"]
+
+
+async def test_an_event_at_which_a_process_ended_is_tried_alone() -> None:
+    bench = inbox_bench(delay=0.01)
+    under_way, beside = set[str](), dict[str, set[str]]()
+
+    def begin(event: object) -> None:
+        if isinstance(event, PersonaEventReceived):
+            beside[event.event.id] = set(under_way)
+            under_way.add(event.event.id)
+
+    bench.persona.services.events.subscribe(begin)
+    for number in range(4):
+        event = an_event(name=f"e{number}", context=f"c{number}")
+        added = await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
+        item = added.unwrap().item
+        if number == 2:
+            bench.store.work[item.number] = evolve(item, attempts=1)
+    async with PersonaInbox(bench.persona, lambda outcome: under_way.discard(outcome.event_id)):
+        pass
+    assert beside["e1"] == {"e0"}
+    assert beside["e2"] == set()
+    assert "e2" not in beside["e3"]
+
+
+async def test_an_outcome_that_is_not_taken_in_time_holds_up_no_other_room() -> None:
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(
+        llm, reasoning=False, inbox=InboxConfig(max_contexts=1), delivery=DeliveryPolicy(tries=1)
+    )
+    taken: list[str] = []
+
+    async def take(outcome: PersonaOutcome) -> None:
+        if outcome.event_id == "e0":
+            await anyio.sleep_forever()
+        taken.append(outcome.event_id)
+
+    async with PersonaInbox(bench.persona, take) as inbox:
+        for number, context in enumerate("ab"):
+            (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=context)))).unwrap()
+    assert taken == ["e1"]
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert (dead.key, dead.reason) == ("e0", "The outcome was not taken: TimeoutError: ")
 
 
 async def test_what_cannot_be_put_in_is_refused() -> None:

@@ -46,6 +46,7 @@ async def reports(seed: int) -> dict[str, VariantReport]:
     return {report.name: report for report in compared.unwrap()}
 
 
+@pytest.mark.system
 async def test_learning_wins_clearly_over_planning_without_it() -> None:
     found = await reports(seed=7)
     learning, planning, reactive = found["learning"], found["planning"], found["reactive"]
@@ -59,6 +60,7 @@ async def test_learning_wins_clearly_over_planning_without_it() -> None:
     assert reactive.duration_ms < planning.duration_ms
 
 
+@pytest.mark.system
 async def test_wrong_lessons_do_not_become_trusted_ones() -> None:
     bench = walker(seed=3, misled=0.4)
     for event in gate_events(EVENTS, seed=3):

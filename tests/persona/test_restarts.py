@@ -58,6 +58,7 @@ def kill_in_step_two(path: Path) -> None:
     assert process.returncode == -signal.SIGKILL
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("how", ["resume", "the same event again"])
 async def test_a_killed_persona_goes_on_where_it_was(tmp_path: Path, how: str) -> None:
     path = tmp_path / "memory.db"

@@ -17,6 +17,7 @@ from a2a.helpers.proto_helpers import get_artifact_text, get_data_parts, new_dat
 from a2a.types.a2a_pb2 import (
     CancelTaskRequest,
     GetTaskRequest,
+    ListTasksRequest,
     Message,
     Part,
     Role,
@@ -27,9 +28,9 @@ from a2a.types.a2a_pb2 import (
 from a2a.utils.errors import A2AError
 from attrs import frozen
 
-from reactive_agents import ReactiveAgents, tool
-from reactive_agents.server import create_app
-from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
+from reactive_agents import ReactiveAgents, agent_tool, tool
+from reactive_agents.server import KeyLimits, a2a, create_app
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, bearer, keys_in, listening
 from tests.support.waiting import until
 
@@ -237,6 +238,119 @@ async def test_a_task_is_cancelled_with_its_run() -> None:
             cancelled = await client.cancel_task(CancelTaskRequest(id=ids[0]))
             await ended.wait()
     assert cancelled.status.state == TaskState.TASK_STATE_CANCELED
+
+
+async def test_a_message_approves_what_its_sender_was_shown_and_nothing_that_came_since() -> None:
+    PAID.clear()
+    go = anyio.Event()
+
+    async def hold() -> str:
+        """Wait."""
+        await go.wait()
+        return "held"
+
+    first = clerk(call("pay", to="Ann"), answer("Paid.")).with_tools(pay).build()
+    second = clerk(call("hold"), call("pay", to="Bob"), answer("Paid.")).with_tools(hold, pay).build()
+    turns = calls(call("first", task="Pay."), call("second", task="Pay.")), forever(answer("Both."))
+    agent = clerk(*turns).with_tools(agent_tool(first, name="first"), agent_tool(second, name="second"))
+    app = create_app(agent.with_approval().build(), protocols=["a2a"])
+    async with client_of(app) as client:
+        asked, _ = await give(client, request("Pay both."))
+        (run,) = app.state.service._live.values()
+        go.set()
+        await until(lambda: len(run.requests) == 2)
+        again, _ = await give(client, request("approve", task=asked))
+        assert (again.status.state, PAID) == (TaskState.TASK_STATE_INPUT_REQUIRED, ["Ann"])
+        assert 'pay {"to": "Bob"}' in again.status.message.parts[0].text
+        await give(client, request("No.", task=asked))
+    assert PAID == ["Ann"]
+
+
+async def test_a_task_at_work_takes_no_message_and_keeps_its_answer() -> None:
+    go, begun = anyio.Event(), anyio.Event()
+
+    async def hold() -> str:
+        """Wait."""
+        begun.set()
+        await go.wait()
+        return "held"
+
+    app = create_app(clerk(call("hold"), answer("First.")).with_tools(hold).build(), protocols=["a2a"])
+    found: list[Task] = []
+
+    async def watch(client: Client) -> None:
+        found.append((await give(client, request("Hold.")))[0])
+
+    async with client_of(app) as client, anyio.create_task_group() as group:
+        group.start_soon(watch, client)
+        await begun.wait()
+        (task,) = (await client.list_tasks(ListTasksRequest())).tasks
+        with pytest.raises(A2AError, match="requires input"):
+            await give(client, request("More.", task=task))
+        go.set()
+    assert get_artifact_text(found[0].artifacts[0]) == "First."
+    assert app.state.service.started == 1
+
+
+async def test_a_task_whose_client_does_not_come_back_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(a2a, "ANSWER_S", 0.05)
+    agent = clerk(call("ask-user", question="Which?"), forever(answer("Blue."))).with_ask_user().build()
+    app = create_app(agent, protocols=["a2a"])
+    async with client_of(app) as client:
+        asked, _ = await give(client, request("Paint."))
+        (run,) = app.state.service._live.values()
+        await until(lambda: run.has_ended)
+        with pytest.raises(A2AError, match="terminal"):
+            await give(client, request("blue", task=asked))
+        task = await client.get_task(GetTaskRequest(id=asked.id))
+    assert task.status.state == TaskState.TASK_STATE_CANCELED
+    assert app.state.service.started == 1
+
+
+async def test_the_latest_ended_tasks_alone_are_kept_however_they_ended(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(a2a, "_MOST_TASKS", 1)
+    question = call("ask-user", question="Which?")
+    agent = clerk(forever(question)).with_ask_user().build()
+    app = create_app(agent, protocols=["a2a"], limits=KeyLimits(runs=1))
+    async with client_of(app) as client:
+        waiting, _ = await give(client, request("Paint."))
+        refused, _ = await give(client, request("Paint too."))
+        await client.cancel_task(CancelTaskRequest(id=waiting.id))
+        left = [each.id for each in (await client.list_tasks(ListTasksRequest())).tasks]
+    assert refused.status.state == TaskState.TASK_STATE_REJECTED
+    assert left == [waiting.id]
+
+
+async def test_contexts_of_keys_without_user_are_their_own(tmp_path: Path) -> None:
+    keys, model = keys_in(tmp_path), ScriptedLLM(forever(say("Yes.")))
+    agent = ReactiveAgents.create().with_name("clerk").with_llm(model).build()
+    app = create_app(agent, keys=keys, protocols=["a2a"])
+    async with client_of(app, bearer(keys, "one")) as client:
+        first, _ = await give(client, request("A secret."))
+        await give(client, request("More.", context=first.context_id))
+        assert "A secret." in str(model.requests[-1].messages)
+        other = httpx.ASGITransport(app=app)
+        async with httpx.AsyncClient(transport=other, headers=bearer(keys, "two")) as http:
+            config = ClientConfig(httpx_client=http, streaming=True)
+            async with await create_client("http://localhost/a2a/clerk", client_config=config) as thief:
+                await give(thief, request("What was said?", context=first.context_id))
+    assert "A secret." not in str(model.requests[-1].messages)
+
+
+async def test_streams_are_counted_for_their_key() -> None:
+    app = create_app(clerk(forever(say("x"))).build(), protocols=["a2a"], limits=KeyLimits(streams=1))
+    service = app.state.service
+    sent = {"jsonrpc": "2.0", "id": 1, "method": "SendStreamingMessage", "params": MESSAGE}
+    async with asking(app, {"a2a-version": "1.0"}) as http:
+        service.uses.begin(service.anybody, "streams")
+        refused = await http.post("/a2a/clerk", json=sent)
+        service.uses.end(service.anybody, "streams")
+        taken = await http.post("/a2a/clerk", json=sent)
+    assert (refused.status_code, refused.json()["code"]) == (429, "too-many-streams")
+    assert "TASK_STATE_COMPLETED" in taken.text
+    assert (service.started, service.uses.open_streams) == (1, 0)
 
 
 async def test_cards_and_tasks_of_others_do_not_exist(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,9 +13,10 @@ import httpx
 import pytest
 from ag_ui.core import events as ui
 from pydantic import TypeAdapter
+from starlette.requests import ClientDisconnect
 
 from reactive_agents import ReactiveAgents, agent_tool, tool
-from reactive_agents.server import create_app
+from reactive_agents.server import KeyLimits, create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, events_of
 
@@ -295,3 +297,63 @@ async def test_leaving_the_stream_cancels_the_run() -> None:
     ):
         await begun.wait()
     await ended.wait()
+
+
+async def test_a_stream_beyond_the_limit_begins_no_run() -> None:
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("x")))).build()
+    app = create_app(agent, protocols=["ag-ui"], limits=KeyLimits(streams=1))
+    service = app.state.service
+    async with asking(app) as client:
+        service.uses.begin(service.anybody, "streams")
+        refused = await client.post("/ag-ui", json=body(user("Hello.")))
+        service.uses.end(service.anybody, "streams")
+        wrong = await client.post("/ag-ui", json=body())
+        assert (refused.status_code, wrong.status_code, service.started) == (429, 422, 0)
+        await stream(client, body(user("Hello.")))
+    assert service.uses.open_streams == 0
+
+
+async def test_a_run_whose_stream_is_left_before_it_begins_is_cancelled() -> None:
+    slow = say("x", delay=3_600)
+    app = create_app(ReactiveAgents.create().with_llm(ScriptedLLM(slow)).build(), protocols=["ag-ui"])
+    sent = [{"type": "http.request", "body": json.dumps(body(user("Hello."))).encode()}]
+    scope = {"type": "http", "method": "POST", "path": "/ag-ui", "raw_path": b"/ag-ui", "query_string": b""}
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+
+    async def receive() -> Any:
+        return sent.pop() if sent else {"type": "http.disconnect"}
+
+    async def send(_: Any) -> None:
+        raise OSError("the client has left")
+
+    async with asking(app):
+        with pytest.raises(ClientDisconnect):
+            await app({**scope, "headers": headers, "asgi": {"spec_version": "2.4"}}, receive, send)
+        (run,) = app.state.service._live.values()
+        await run.until_ended()
+    assert run.status == "cancelled"
+
+
+async def test_the_stream_of_an_interrupted_run_ends_with_an_error(tmp_path: Path) -> None:
+    begun = anyio.Event()
+
+    async def wait() -> str:
+        """Wait."""
+        begun.set()
+        await anyio.sleep_forever()
+        return ""
+
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(call("wait")))).with_reasoning()
+    app = create_app(
+        agent.with_tools(wait).with_durability(tmp_path / "runs.db").build(), protocols=["ag-ui"]
+    )
+    found: list[Any] = []
+
+    async def watch(client: httpx.AsyncClient) -> None:
+        found.extend(await stream(client, body(user("Wait."))))
+
+    async with asking(app) as client, anyio.create_task_group() as group:
+        group.start_soon(watch, client)
+        await begun.wait()
+        await app.state.service.drain(0)
+    assert (found[-1].type, found[-1].code) == ("RUN_ERROR", "interrupted")

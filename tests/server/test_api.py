@@ -16,7 +16,7 @@ import pytest
 from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.core.errors import ModelUnavailable
-from reactive_agents.server import KeyLimits, create_app
+from reactive_agents.server import KeyLimits, create_app, runs
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 from tests.support.servers import asking, events_of, listening
 from tests.support.waiting import until
@@ -398,7 +398,7 @@ async def test_sessions_are_listed_read_renamed_forked_and_deleted() -> None:
         assert [each["content"] for each in read["content"]] == ["I am Ada.", "Hello.", "Who am I?", "Hello."]
         renamed = await client.patch(f"{base}/my talk", params=whose, json={"title": "Ada"})
         assert renamed.json()["title"] == "Ada"
-        forked = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other", "turns": 1})
+        forked = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other", "turns": 1.0})
         assert (forked.status_code, forked.json()["turns"]) == (201, 1)
         taken = await client.post(f"{base}/my talk/fork", params=whose, json={"into": "other"})
         assert (taken.status_code, taken.json()["code"]) == (409, "session-refused")
@@ -630,3 +630,29 @@ async def test_cross_origin_requests_are_allowed_to_the_named_pages_alone() -> N
     assert allowed.headers["access-control-allow-origin"] == "https://app.example"
     assert (foreign.status_code, "access-control-allow-origin" in foreign.headers) == (403, False)
     assert "access-control-allow-origin" not in plain.headers
+
+
+@pytest.mark.parametrize(("names", "needs"), [(["clerk"], False), (["clerk", "mapper"], True)])
+async def test_the_document_says_whether_a_run_has_to_name_its_agent(names: list[str], needs: bool) -> None:
+    agents = [ReactiveAgents.create().with_name(each).with_llm(ScriptedLLM()).build() for each in names]
+    async with asking(create_app(agents, protocols=["api"])) as client:
+        document = (await client.get("/openapi.json")).json()
+    form = document["components"]["schemas"]["NewRun"]
+    assert ("agent" in form["required"]) is needs
+
+
+@pytest.mark.parametrize(
+    ("limit", "number", "left"),
+    [("MOST_ENDED", 2, 3), ("MOST_ENDED_EVENTS", 1, 1), ("ENDED_S", 0.0, 1), ("ENDED_S", 600.0, 4)],
+)
+async def test_ended_runs_are_kept_within_limits(
+    monkeypatch: pytest.MonkeyPatch, limit: str, number: float, left: int
+) -> None:
+    monkeypatch.setattr(runs, limit, number)
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM(forever(say("x")))).build()
+    async with asking(create_app(agent, protocols=["api"])) as client:
+        for _ in range(4):
+            begun = (await client.post("/v1/runs", json={"task": "x"})).json()["run_id"]
+            assert (await client.get(f"/v1/runs/{begun}?wait_s=60")).json()["output"] == "x"
+        found = (await client.get("/v1/runs")).json()["data"]
+    assert len(found) == left

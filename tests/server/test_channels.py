@@ -616,6 +616,7 @@ async def test_what_is_no_message_of_a_person_does_not_hold_up_a_transaction(tmp
         said(room_id="!a/$b:evil.example"),
         said(name="e1"),
         said(type="m.room.encrypted"),
+        said(sender="@bob\x9b:evil.example"),
     ]
     async with matrix(tmp_path) as found:
         assert (await transaction(found, *others, said("Half \ud800", name="$e9"))).status_code == 200

@@ -24,7 +24,7 @@ from reactive_agents.server import create_app
 from reactive_agents.server.mcp import McpAgents, serve_stdio
 from reactive_agents.server.runs import AgentService
 from reactive_agents.testing import ScriptedLLM, answer, call, forever, say
-from tests.support.servers import bearer, keys_in, listening
+from tests.support.servers import NARROW, bearer, keys_in, listening
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -226,15 +226,14 @@ class Streams:
         pass
 
 
+CLIENT = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "x", "version": "1"}}
+OPENING = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": CLIENT}
+PING = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
+
+
 async def over_streams(agent: ReactiveAgent[Any, Any], *lines: str) -> list[dict[str, Any]]:
     """What a client reads that opens a connection and sends these lines."""
-    client = {
-        "protocolVersion": "2025-11-25",
-        "capabilities": {},
-        "clientInfo": {"name": "x", "version": "1"},
-    }
-    opening = json.dumps({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": client})
-    streams: Any = Streams((opening, *lines))
+    streams: Any = Streams((json.dumps(OPENING), *lines))
     await serve_stdio(AgentService({agent.name: agent}), stdin=streams, stdout=streams)
     return list(streams.written[1:])
 
@@ -318,27 +317,16 @@ async def test_over_http_a_person_is_asked_and_a_call_that_is_left_is_cancelled(
 async def test_a_session_of_the_transport_belongs_to_the_key_that_opened_it(tmp_path: Path) -> None:
     keys = keys_in(tmp_path)
     agent = named("one", forever(say("I am one."))).build()
-    opening = {
-        "jsonrpc": "2.0",
-        "id": 1,
-        "method": "initialize",
-        "params": {
-            "protocolVersion": "2025-11-25",
-            "capabilities": {},
-            "clientInfo": {"name": "x", "version": "1"},
-        },
-    }
     accept = {"accept": "application/json, text/event-stream"}
     async with (
         listening(create_app(agent, keys=keys, protocols=["mcp"])) as address,
         httpx.AsyncClient(base_url=address, headers=accept) as http,
     ):
         mine, other = bearer(keys, "mine"), bearer(keys, "other")
-        opened = await http.post("/mcp", json=opening, headers=mine)
+        opened = await http.post("/mcp", json=OPENING, headers=mine)
         session = {"mcp-session-id": opened.headers["mcp-session-id"]}
-        ping = {"jsonrpc": "2.0", "id": 2, "method": "ping"}
-        stolen = await http.post("/mcp", json=ping, headers={**other, **session})
-        own = await http.post("/mcp", json=ping, headers={**mine, **session})
+        stolen = await http.post("/mcp", json=PING, headers={**other, **session})
+        own = await http.post("/mcp", json=PING, headers={**mine, **session})
     assert (opened.status_code, stolen.status_code, own.status_code) == (200, 404, 200)
 
 
@@ -358,3 +346,57 @@ async def test_a_run_of_another_client_is_not_taken_over() -> None:
             result = await client.session.call_tool("payer", {"task": "x"}, request_state=state)
             assert result.is_error
     assert model.requests == []
+
+
+async def test_the_limits_of_a_key_hold_for_it_alone(tmp_path: Path) -> None:
+    keys = keys_in(tmp_path)
+    app = create_app(named("one", forever(say("x"))).build(), keys=keys, protocols=["mcp"])
+    accept = {"accept": "application/json, text/event-stream"}
+
+    async with listening(app) as address, httpx.AsyncClient(base_url=address, headers=accept) as http:
+        narrow, other = bearer(keys, "narrow", limits=NARROW), bearer(keys, "other")
+        opened = [await http.post("/mcp", json=OPENING, headers=narrow) for _ in range(NARROW.streams + 1)]
+        large = await http.post("/mcp", json={**PING, "params": {"x": "x" * 3_000}}, headers=narrow)
+        ids = [each.headers["mcp-session-id"] for each in opened[: NARROW.streams]]
+        async with http.stream("GET", "/mcp", headers={**narrow, "mcp-session-id": ids[0]}):
+            service = app.state.service
+            for _ in range(NARROW.streams - 1):
+                service.uses.begin(keys.find(narrow["authorization"].partition(" ")[2]), "streams")
+            more = await http.get("/mcp", headers={**narrow, "mcp-session-id": ids[1]})
+        not_its = await http.post("/mcp", json=OPENING, headers=other)
+    assert [each.status_code for each in opened] == [200] * NARROW.streams + [503]
+    assert (large.status_code, more.status_code) == (413, 429)
+    assert not_its.status_code == 200
+
+
+async def test_what_a_client_gives_no_response_to_is_asked_again() -> None:
+    PAID.clear()
+    agent = named("payer", call("pay", to="Ann"), answer("Paid.")).with_reasoning().with_tools(pay)
+    app = create_app(agent.with_approval().build(), protocols=["mcp"])
+    meta = {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {"elicitation": {"form": {}}},
+    }
+    headers = {
+        "accept": "application/json, text/event-stream",
+        "mcp-protocol-version": "2026-07-28",
+        "mcp-method": "tools/call",
+        "mcp-name": "payer",
+    }
+
+    async def call_it(http: httpx.AsyncClient, **more: Any) -> dict[str, Any]:
+        params = {"name": "payer", "arguments": {"task": "Pay Ann."}, "_meta": meta, **more}
+        sent = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
+        text = (await http.post("/mcp", json=sent)).text
+        result: dict[str, Any] = json.loads(text[text.index("{") :])["result"]
+        return result
+
+    async with listening(app) as address, httpx.AsyncClient(base_url=address, headers=headers) as http:
+        asked = await call_it(http)
+        again = await call_it(http, requestState=asked["requestState"], inputResponses={})
+        assert again["inputRequests"] == asked["inputRequests"]
+        given = {key: {"action": "accept", "content": {"approve": True}} for key in asked["inputRequests"]}
+        ended = await call_it(http, requestState=asked["requestState"], inputResponses=given)
+    assert ended["structuredContent"]["status"] == "completed"
+    assert PAID == ["Ann"]

@@ -25,7 +25,9 @@ from reactive_agents.core.config import (
     MemoryConfig,
     RunLogConfig,
 )
+from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.models import ThinkingDelta
+from reactive_agents.effects import attempt
 from reactive_agents.studio.app import StudioAgent, create_studio, page_files
 from reactive_agents.studio.logged_runs import RunLibrary
 from reactive_agents.studio.records import StudioRecords
@@ -335,7 +337,7 @@ async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     waits = call("send", text="one")
     async with studio(path, summing(path, waits, waits)) as client:
-        for action, status in (("stop", "partial"), ("cancel", "failed")):
+        for action, status in (("stop", "partial"), ("cancel", "cancelled")):
             run_id = await started(client)
             can = (await client.get(f"/api/runs/{run_id}")).json()["can"]
             assert (can["order"], can["stop"], can["answer"]) == (True, True, True)
@@ -631,19 +633,26 @@ async def test_plans_and_learnings_of_a_persona_are_shown_and_deleted(tmp_path: 
     store = SqlitePersonaStore(memory)
     await persona_bench(llm, store=store).process("What is React?")
     await store.aclose()
-    records = StudioRecords({"ada": PersonaConfig("Ada", str(memory), id="ada")})
+    personas = {each: PersonaConfig(each.title(), str(memory), id=each) for each in ("ada", "eve")}
+    records = StudioRecords(personas)
     async with studio(tmp_path / "runs.db", records=records) as client:
-        assert (await client.get("/api/state")).json()["personas"] == [{"id": "ada", "name": "Ada"}]
+        assert (await client.get("/api/state")).json()["personas"][0] == {"id": "ada", "name": "Ada"}
         shown = (await client.get("/api/personas/ada")).json()
         (plan,) = shown["plans"]
         assert [box["title"] for box in plan["diagram"]["boxes"]] == ["Gather facts.", "Write."]
         assert plan["diagram"]["boxes"][0]["state"] == "completed"
         assert "event" in {line["stage"] for line in plan["explanation"]}
         (learning,) = shown["learnings"]
+        foreign = await client.post("/api/personas/eve/forget", json={"id": learning["id"]})
+        assert foreign.json() == {"forgotten": False}
         forgotten = await client.post("/api/personas/ada/forget", json={"id": learning["id"]})
         assert forgotten.json() == {"forgotten": True}
         assert (await client.get("/api/personas/ada")).json()["learnings"] == []
         assert (await client.get("/api/personas/bob")).status_code == 404
+    store = SqlitePersonaStore(memory)
+    (kept,) = (await attempt(store.list_learnings(PersonaId("ada")))).unwrap()
+    await store.aclose()
+    assert kept.rejected  # it is recognised, and not learned again
 
 
 async def test_a_tampered_audit_log_is_told(tmp_path: Path) -> None:

@@ -60,9 +60,9 @@ class KilledRecord(SqliteRunRecord):
         self._boundary = boundary
 
     @effect
-    async def append(self, run_id: RunId, holder: str, *entries: RunEntry, durable: bool = False) -> Any:
+    async def append(self, run_id: RunId, holder: str, *entries: RunEntry, **when: bool) -> Any:
         self._boundary()
-        appended = SqliteRunRecord.append(self, run_id, holder, *entries, durable=durable)
+        appended = SqliteRunRecord.append(self, run_id, holder, *entries, **when)
         done = await attempt(appended)
         self._boundary()
         return done

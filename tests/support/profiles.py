@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, settings
 
 _COMMON = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow, HealthCheck.data_too_large]}
 
-settings.register_profile("repeatable", max_examples=25, derandomize=True, database=None, **_COMMON)
+settings.register_profile("repeatable", max_examples=15, derandomize=True, database=None, **_COMMON)
 settings.register_profile("explore", max_examples=1_000, print_blob=True, **_COMMON)
 PROFILE = os.environ.get("HYPOTHESIS_PROFILE", "repeatable")
 settings.load_profile(PROFILE)

@@ -54,9 +54,9 @@ def scripted(log: Path, name: str, *turns: Turn) -> StudioAgent:
 
 
 @contextmanager
-def serving(log: Path, agents: Sequence[StudioAgent] = (), port: int = 0) -> Iterator[str]:
+def serving(log: Path, agents: Sequence[StudioAgent] = (), port: int = 0, **options: Any) -> Iterator[str]:
     """The address of a studio, with its token."""
-    app = create_studio(RunLibrary(log, read_only=not agents), agents, token=TOKEN)
+    app = create_studio(RunLibrary(log, read_only=not agents), agents, token=TOKEN, **options)
     with socket.create_server(("127.0.0.1", port)) as bound:
         server = DrainingServer(app, service=app.state.service, drain_s=0.0, log_level="error")
         thread = threading.Thread(target=server.run, args=([bound],))

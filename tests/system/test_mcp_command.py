@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import signal
 import subprocess
 import sys
@@ -11,7 +12,9 @@ import pytest
 from mcp.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 
+from tests.support.openai_server import Answer, OpenAIServer
 from tests.support.waiting import until
+from tests.system.test_serving import OPENED, write_agent
 
 pytestmark = pytest.mark.anyio
 AGENT = """name = "clerk"
@@ -49,6 +52,28 @@ async def test_a_client_starts_it_and_gives_a_task(agent: Path) -> None:
     assert tool.name == "clerk"
     assert "391" in result.structured_content["output"]
     assert "calculator" in " ".join(map(str, told))
+
+
+def test_it_ends_on_sigterm_while_its_client_waits(tmp_path: Path) -> None:
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENED}
+    given = {"name": "clerk", "arguments": {"task": "Greet me."}}
+    calling = {"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": given}
+    with OpenAIServer(Answer("never", delay_s=3_600)) as model:
+        write_agent(tmp_path, model)
+        command = [sys.executable, "-m", "reactive_agents", "mcp", str(tmp_path / "agent.toml")]
+        with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+            try:
+                assert process.stdin is not None
+                assert process.stdout is not None
+                process.stdin.write("".join(f"{json.dumps(each)}\n" for each in (opening, calling)))
+                process.stdin.flush()
+                assert model.asked.wait(60)
+                process.send_signal(signal.SIGTERM)
+                assert process.wait() == -signal.SIGTERM
+                answered = process.stdout.read()
+            finally:
+                process.kill()
+    assert "was cancelled" in answered
 
 
 async def test_it_listens_and_ends_on_sigterm(agent: Path, tmp_path: Path) -> None:

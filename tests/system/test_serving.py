@@ -103,6 +103,41 @@ def test_a_run_under_way_ends_before_its_process(tmp_path: Path) -> None:
     assert '"output":"Hello Ada."' in text.splitlines()[-2]
 
 
+A2A = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "SendStreamingMessage",
+    "params": {"message": {"role": "ROLE_USER", "messageId": "m1", "parts": [{"text": "Greet me."}]}},
+}
+MCP = {
+    "jsonrpc": "2.0",
+    "id": 2,
+    "method": "tools/call",
+    "params": {"name": "clerk", "arguments": {"task": "Greet me."}},
+}
+OPENED = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
+
+
+@pytest.mark.parametrize(("path", "sent"), [("/a2a/clerk", A2A), ("/mcp", MCP)], ids=["a2a", "mcp"])
+def test_the_stream_of_another_protocol_ends_before_its_process(
+    tmp_path: Path, path: str, sent: dict[str, Any]
+) -> None:
+    accept = {"accept": "application/json, text/event-stream", "a2a-version": "1.0"}
+    with OpenAIServer(Answer("Hello Ada.", delay_s=1.0)) as model:
+        write_agent(tmp_path, model)
+        with serving(tmp_path, "--drain", "60") as served:
+            if path == "/mcp":
+                opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENED}
+                opened = served.client.post(path, json=opening, headers=accept)
+                accept["mcp-session-id"] = opened.headers["mcp-session-id"]
+            with served.client.stream("POST", path, json=sent, headers=accept) as stream:
+                assert model.asked.wait(60)
+                served.process.send_signal(signal.SIGTERM)
+                text = stream.read().decode()
+            assert served.process.wait() == -signal.SIGTERM
+    assert ("TASK_STATE_COMPLETED" if path == "/a2a/clerk" else '"status":"completed"') in text
+
+
 def test_a_persona_answers_the_events_of_its_channel_until_it_is_ended(tmp_path: Path) -> None:
     received: queue.Queue[tuple[str | None, dict[str, Any]]] = queue.Queue()
 

@@ -18,10 +18,14 @@ from attrs import evolve
 from playwright.sync_api import Browser, Page, Route, expect
 
 from reactive_agents import ReactiveAgents, tool
+from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core.ids import RunId
-from reactive_agents.testing import ScriptedLLM, answer, call
+from reactive_agents.studio.records import StudioRecords
+from reactive_agents.testing import ScriptedLLM, answer, call, say
 from tests.studio.test_app import asking_things
 from tests.support import studio_runs
+from tests.support.personas import assessed, persona_bench, planned
 from tests.support.studio_server import buyer, run_apart, scripted, serving
 
 ROOT = Path(__file__).parents[2]
@@ -470,6 +474,44 @@ def test_axe_finds_nothing_serious(browser: Browser, address: str, runs: Any, sc
     found += [f"dialog: {each}" for each in serious(page)]
     assert found == []
     context.close()
+
+
+def a_persona_that_learned(memory: Path) -> StudioRecords:
+    """The records of a persona with a plan of many steps and lessons of hostile and of long words."""
+
+    async def work() -> None:
+        acts = [f"Take step {number} of the order. <b onclick=alert(1)>" for number in range(1, 9)]
+        turns = [planned(*acts), *(say("It is done.") for _ in acts), assessed(f"Ask first. {'x' * 300}")]
+        store = SqlitePersonaStore(memory)
+        await persona_bench(ScriptedLLM(*turns), store=store).process("Order <img src=x onerror=alert(1)>")
+        await store.aclose()
+
+    run_apart(work)
+    return StudioRecords({"ada": PersonaConfig("Ada", str(memory), id="ada")})
+
+
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (380, "dark")])
+def test_plans_and_learnings_of_a_persona_are_read(
+    browser: Browser, tmp_path: Path, width: int, scheme: Any
+) -> None:
+    records = a_persona_that_learned(tmp_path / "memory.db")
+    with serving(tmp_path / "runs.db", records=records) as address:
+        context = browser.new_context(color_scheme=scheme, viewport={"width": width, "height": 800})
+        watched = Watched(context.new_page(), address)
+        page = watched.open("personas")
+        expect(page.locator("main")).to_contain_text("Order <img src=x")
+        expect(page.locator("main")).to_contain_text(
+            "s8 started: Take step 8 of the order. <b onclick=alert(1)>"
+        )
+        row = page.get_by_role("row", name="Ask first.")
+        expect(row).to_contain_text("chat")
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert serious(page) == []
+        row.get_by_role("button", name="Delete").click()
+        page.get_by_role("dialog").get_by_role("button", name="Delete").click()
+        expect(page.get_by_text("Nothing is learned yet.")).to_be_visible()
+        assert watched.problems == []
+        context.close()
 
 
 def serious(page: Page) -> list[str]:

@@ -328,6 +328,23 @@ _PERSONA_WORK = (
     _rooms_of_learnings,
 )
 
+_ROOMS = (
+    "CREATE INDEX persona_work_by_room ON persona_work"
+    " (persona_id, tenant, domain, context_id, kind, number)",
+    "DROP INDEX persona_work_by_event",
+    "CREATE INDEX persona_work_by_event ON persona_work"
+    " (persona_id, tenant, domain, context_id, event_id, kind, number)",
+    "CREATE INDEX persona_work_by_day ON persona_work (persona_id, tenant, updated_at)",
+    "CREATE INDEX persona_work_by_day_of_room ON persona_work"
+    " (persona_id, tenant, domain, context_id, updated_at)",
+    "CREATE INDEX persona_plans_by_room ON persona_plans"
+    " (persona_id, tenant, domain, context_id, created_at)",
+)
+"""Messages and plans of a room in their order, and the work of a day.
+
+Reading the latest costs the same however many there are.
+"""
+
 _IN_POSTGRES = (
     """
     CREATE TABLE memories (
@@ -483,8 +500,8 @@ _PERSONAS_IN_POSTGRES = (
 
 MEMORY = Store(
     "memory",
-    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK),
-    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES),
+    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS),
+    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 

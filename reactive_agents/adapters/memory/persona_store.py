@@ -34,6 +34,7 @@ from reactive_agents.core import personas
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
+from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.memory import owner_of
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import PlanStatus
@@ -41,8 +42,17 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 
+UNREADABLE = "[Its stored form cannot be read.]"
+"""The content of an event that another version wrote, or that was damaged."""
+LONGEST_COMPARED = 20_000
+"""Characters of an event of another room, beyond which its words are not read to judge a lesson."""
+_CLOCK_TOLERANCE_US = 1_000_000
+"""Microseconds by which the clock may go back without having been set."""
 CRASH_PAUSE_S = 1.0
-"""Seconds before work is begun again at which two processes ended; each later time four times as long."""
+"""Seconds before work is begun again at which two processes ended.
+
+The next time it is four times as long, and sixteen times from then on.
+"""
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
@@ -90,14 +100,21 @@ class SqlitePersonaStore:
 
     @effect
     async def save_plan(
-        self, plan: personas.PersonaPlan, claim: queue.WorkItem | None = None, *, progress: bool = True
+        self,
+        plan: personas.PersonaPlan,
+        claim: queue.WorkItem | None = None,
+        *,
+        progress: bool = True,
+        cost_usd: float = 0.0,
     ) -> Result[bool, MemoryErrors]:
         """Store the plan under its id, unless the claim was lost.
 
         Fails with ``MemoryUnavailable``.
         """
         clean = self._records.redacted(plan)
-        work = partial(_save_plan, plan=clean, claim=claim, progress=progress, now=self._now)
+        work = partial(
+            _save_plan, plan=clean, claim=claim, progress=progress, cost_usd=cost_usd, now=self._now
+        )
         return await self._database.write("save_plan", work, of=_part(plan.room))
 
     @effect
@@ -219,8 +236,9 @@ class SqlitePersonaStore:
             lambda event: decoded(event, personas.DomainEvent).content,
             "SELECT event FROM persona_work WHERE kind = 'event'"
             " AND persona_id = ? AND tenant = ? AND NOT (domain = ? AND context_id = ?)"
-            " ORDER BY number DESC LIMIT ?",
+            " AND length(event) <= ? ORDER BY number DESC LIMIT ?",
             *_place(room),
+            LONGEST_COMPARED,
             limit,
         )
 
@@ -377,10 +395,25 @@ class SqlitePersonaStore:
         return await self._changed("begin_task", claim, changes, task_id, claim.attempts, soon=True)
 
     @effect
-    async def replace_content(self, claim: queue.WorkItem, content: str) -> Result[bool, MemoryErrors]:
-        """Replace the content of an event. Fails with ``MemoryUnavailable``."""
-        event = self._records.redacted(evolve(claim.event, content=content))
-        return await self._changed("replace_content", claim, "event = ?", to_json(event))
+    async def replace_event(
+        self, claim: queue.WorkItem, event: personas.DomainEvent
+    ) -> Result[bool, MemoryErrors]:
+        """Replace an event. Fails with ``MemoryUnavailable``."""
+        return await self._changed(
+            "replace_event", claim, "event = ?", to_json(self._records.redacted(event))
+        )
+
+    @effect
+    async def engage(
+        self, claim: queue.WorkItem, limits: personas.DailyLimits, since: datetime
+    ) -> Result[str, MemoryErrors]:
+        """Count an event among those of a day, unless there are too many.
+
+        Fails with ``MemoryUnavailable``.
+        """
+        work = partial(_engage, claim=claim, limits=limits, since=microseconds(since), now=self._now)
+        room = claim.room
+        return await self._database.write("engage", work, of=f"limits {room.persona_id}\x1f{room.tenant}")
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
@@ -409,14 +442,14 @@ class SqlitePersonaStore:
             f"status = ?, reason = coalesce(CAST(? AS TEXT), reason), message_id = ?, "
             f"cost_usd = cost_usd + ?, {_LET_GO}",
             status,
-            self._records.redacted(reason) or None,
+            without_surrogates(self._records.redacted(reason)) or None,
             message_id,
             cost_usd,
         )
 
     @effect
     async def release(
-        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = ""
+        self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Result[bool, MemoryErrors]:
         """Give an item back; without a reason it was not tried.
 
@@ -427,11 +460,13 @@ class SqlitePersonaStore:
         return await self._changed(
             "release",
             claim,
-            f"due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, {_LET_GO}",
+            "due = ?, reason = ?, attempts = CASE WHEN attempts < ? THEN attempts ELSE ? END, "
+            f"cost_usd = cost_usd + ?, {_LET_GO}",
             0 if due is None else microseconds(due) + self._database.skew_us,
-            self._records.redacted(reason),
+            without_surrogates(self._records.redacted(reason)),
             untried,
             untried,
+            cost_usd,
         )
 
     async def _changed(
@@ -592,12 +627,13 @@ def _save_plan(
     now: Now,
     claim: queue.WorkItem | None = None,
     progress: bool = True,
+    cost_usd: float = 0.0,
 ) -> bool:
     if claim is not None:
         changed = file.execute(
             "UPDATE persona_work SET attempts = CASE WHEN ? THEN 1 ELSE attempts END, plan_id = ?, "
-            "updated_at = ? WHERE number = ? AND holder = ?",
-            (progress, plan.id, now(), claim.number, claim.holder),
+            "cost_usd = cost_usd + ?, updated_at = ? WHERE number = ? AND holder = ?",
+            (progress, plan.id, cost_usd, now(), claim.number, claim.holder),
         )
         if not changed.rowcount:
             return False
@@ -717,7 +753,7 @@ def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewM
         message.key,
         item.event,
         now,
-        message=message.content,
+        message=without_surrogates(message.content),
         message_kind=message.kind,
         status="done" if message.is_delivered else "open",
         plan_id=item.plan_id,
@@ -751,8 +787,9 @@ def _claim(
             continue
         free_at = due
         if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
-            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
-        if free_at > at:
+            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
+        was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
+        if free_at > at and not was_set_back:  # by another clock no pause can be measured
             continue
         tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
         row = file.execute(
@@ -761,9 +798,15 @@ def _claim(
             f"RETURNING {_COLUMNS}",
             (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
         ).fetchone()
-        if row is not None:  # nobody was faster
-            item = _item(row)
+        if row is None:  # somebody was faster
+            continue
+        item = _item(row)
+        if item.event.content != UNREADABLE:
             return item if tried else evolve(item, attempts=item.attempts + 1)
+        file.execute(  # it holds up nothing else
+            f"UPDATE persona_work SET status = 'dead', reason = ?, {_LET_GO} WHERE number = ?",
+            (UNREADABLE, head),
+        )
     return None
 
 
@@ -774,7 +817,7 @@ def _end_event(file: Transaction, *, claim: queue.WorkItem, end: queue.EventEnd,
         "attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? WHERE number = ? AND holder = ?",
         (
             "answered",
-            end.outcome.reason,
+            without_surrogates(end.outcome.reason),
             None if plan is None else plan.id,
             to_json(evolve(end.outcome, plan=None)),
             end.cost_usd,
@@ -835,24 +878,33 @@ def _item(row: Sequence[Any]) -> queue.WorkItem:
         message_id,
         cost_usd,
     ) = row
+    made_at = moment_of(created_at)
+    try:
+        stored = decoded(event, personas.DomainEvent)
+        ended = None if outcome is None else decoded(outcome, personas.PersonaOutcome)
+    except ValueError:
+        stored = personas.DomainEvent(
+            EventId(key), ContextId(context_id), "unknown", UNREADABLE, made_at, tenant=tenant
+        )
+        ended = None
     return queue.WorkItem(
         number,
         kind,
         personas.Room(PersonaId(persona_id), domain, ContextId(context_id), tenant),
         key,
-        decoded(event, personas.DomainEvent),
+        stored,
         status,
         attempts,
-        moment_of(created_at),
+        made_at,
         moment_of(updated_at),
         holder="" if not holder or is_gone(holder) else holder,
         due=None if not due else moment_of(due),
         reason=reason,
         message=message,
         message_kind=message_kind,
-        plan_id=None if plan_id is None else PlanId(plan_id),
+        plan_id=PlanId(plan_id) if plan_id else None,
         task_id=None if task_id is None else TaskId(task_id),
-        outcome=None if outcome is None else decoded(outcome, personas.PersonaOutcome),
+        outcome=ended,
         message_id=message_id,
         cost_usd=cost_usd,
     )
@@ -919,10 +971,11 @@ def _transcript(
     latest = f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? ORDER BY number DESC LIMIT ?"
     events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
     answers: dict[str, list[queue.Utterance]] = {}
-    for event_id, text, at in file.execute(
-        f"SELECT event_id, message, created_at FROM persona_work WHERE {_ROOM} AND kind = 'delivery' "
-        f"AND status != 'dropped' AND event_id IN (SELECT event_id {latest}) ORDER BY number",
-        (*_place(room), *place),
+    for event_id, text, at in file.execute(  # joined, so that those of other events are not read
+        f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) AS latest "
+        f"JOIN persona_work ON event_id = latest_id WHERE {_ROOM} AND kind = 'delivery' "
+        "AND status != 'dropped' ORDER BY number",
+        (*place, *_place(room)),
     ).fetchall():
         answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
         answers.setdefault(event_id, []).append(answer)
@@ -931,6 +984,38 @@ def _transcript(
         said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
         said += answers.get(item.event.id, ())
     return tuple(said[-limit:]) if limit else ()
+
+
+def _engage(
+    file: Transaction, *, claim: queue.WorkItem, limits: personas.DailyLimits, since: int, now: Now
+) -> str:
+    """Mark an event by a plan, which it need not have yet, so that others count it."""
+    room = claim.room
+    for whose, most in limits.of_events.items():
+        conditions, values = _chosen(
+            {
+                "persona_id = ?": room.persona_id,
+                "tenant = ?": room.tenant,
+                '"user" = ?': claim.event.user_id if whose == "user" else None,
+                "domain = ?": room.domain if whose == "room" else None,
+                "context_id = ?": room.context_id if whose == "room" else None,
+                "updated_at >= ?": since,
+                "number != ?": claim.number,
+            }
+        )
+        (count,) = file.execute(
+            "SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL "
+            f"AND {conditions}",
+            values,
+        ).fetchone()
+        if count >= most:
+            return whose
+    file.execute(
+        "UPDATE persona_work SET plan_id = coalesce(plan_id, ''), updated_at = ? "
+        "WHERE number = ? AND holder = ?",
+        (now(), claim.number, claim.holder),
+    )
+    return ""
 
 
 def _spending(
@@ -998,7 +1083,7 @@ def _forget(
             file.execute(f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, *place))
             of_tenant, domain, context = place
             room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
-            forget_owner(file, owner_of(None, room.scope))
+            forget_owner(file, owner_of(None, room.key))
         _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
     return sum(row[1] == "event" for row in rows)
 

@@ -32,7 +32,7 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
-from reactive_agents.core.texts import escaped, one_line, printable
+from reactive_agents.core.texts import dollars, escaped, one_line, printable
 from reactive_agents.core.usage import RunUsage, Usage
 
 LOOP_PHASES = ("think", "act", "observe")
@@ -171,7 +171,7 @@ def describe(event: events.AgentEvent) -> Line | None:
             outcome = "needs approval" if needs_approval else "is left out"
             return Line("failure", f"the tool {tool} of the MCP server {server} {outcome}: {reason}")
         case events.BudgetWarning(period=period, limit_usd=limit, spent_usd=spent, share=share):
-            return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: ${spent:.4f}")
+            return Line("budget", f"{share:.0%} of the {period}'s ${limit:.2f} is used: {dollars(spent)}")
         case events.BudgetNotSettled(error=error):
             return Line("failure", f"budget: {error.message} The reserved amount stays counted.")
         case events.ExecutionPaused(next_step=next_step):
@@ -270,7 +270,7 @@ def _duration(milliseconds: float) -> str:
 
 
 def _price(cost_usd: float | None) -> str:
-    return "cost unknown" if cost_usd is None else f"${cost_usd:.4f}"
+    return "cost unknown" if cost_usd is None else dollars(cost_usd)
 
 
 # --- views ----------------------------------------------------------------------------------------------

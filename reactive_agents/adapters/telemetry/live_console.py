@@ -26,7 +26,7 @@ from reactive_agents.adapters.telemetry.console import (
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
 from reactive_agents.core.json import Json
-from reactive_agents.core.texts import one_line
+from reactive_agents.core.texts import dollars, one_line
 
 _KINDS_OF_STYLE = {
     "dim": "phase strategy model tool",
@@ -133,7 +133,7 @@ class LiveView(SilentView):
         parts = (
             phase,
             f"{self._tokens} tokens",
-            f"${self._cost_usd:.4f}",
+            dollars(self._cost_usd),
             self._progress,
             one_line(self._text),
         )

@@ -415,10 +415,11 @@ def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
 
 
 def _end_run(file: sql.Transaction, event: events.TaskCompleted | events.TaskFailed) -> None:
+    status: str
     if isinstance(event, events.TaskCompleted):
         status, detail, told = event.result.status, event.result.reason, event.result.metadata
     else:
-        status, detail, told = "failed", event.error.message, event.metadata
+        status, detail, told = event.status, event.error.message, event.metadata
     file.execute(
         "UPDATE logged_runs SET ended_us = ?, status = ?, terminated_by = ?, detail = ?, model_calls = ?,"
         f" tokens = ?, cost_usd = ? WHERE run_id = ? AND {_GOES_ON}",

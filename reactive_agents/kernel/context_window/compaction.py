@@ -29,6 +29,8 @@ from reactive_agents.kernel.context_window import token_estimate
 from reactive_agents.kernel.context_window.summary import (
     divide,
     failing_calls,
+    failing_lines,
+    stored_keys,
     summarize,
     write_summary,
 )
@@ -151,36 +153,38 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
     staying = token_estimate.transcript_size(division.foreign + division.kept)
     if not division.dropped or staying > WORTH_IT * filling.size:
         return state
-    keys = result_keys(state)
+    seen = state.transcript
+    failing = failing_calls(state.steps[seen.failing_at :], seen.failing)
     longest = min(int(SUMMARY_SHARE * filling.window_size), LONGEST_SUMMARY)
     material = CompactionMaterial(
         task=context.input.task,
         records=division.records,
         dropped=division.dropped,
         kept=division.kept,
-        keys=keys,
-        failing=failing_calls(state.steps),
+        keys=result_keys(state, state.messages),
+        failing=failing_lines(failing),
         budget=min(longest, (filling.size - staying) // 2),
     )
     summary = await summarize(material, method, context, window_tokens=filling.window_tokens)
     kept = {message.call_id for message in division.kept if isinstance(message, ToolMessage)}
-    gone = [key for call_id, key in keys.items() if call_id not in kept]
-    written = write_summary(summary.records, material.failing, gone)
+    written = write_summary(summary.records, material.failing, stored_keys(state.steps, kept))
     messages = (*division.foreign, written, *division.kept)
     size = token_estimate.transcript_size(messages)
     paid = with_usage(state, summary.spent)
     if size > WORTH_IT * filling.size:
-        return replaced(paid, transcript=evolve(state.transcript, shortened_to=filling.size))
+        return replaced(paid, transcript=evolve(seen, shortened_to=filling.size))
     after = replaced(
         paid,
         messages=messages,
         transcript=token_estimate.Transcript(
-            token_estimate.without_counts(state.transcript.estimate),
-            shown_in_part=state.transcript.shown_in_part or bool(gone),
+            token_estimate.without_counts(seen.estimate),
+            shown_in_part=seen.shown_in_part or any(stored_keys(state.steps, kept)),
             shortened_to=size,
-            taken_out=state.transcript.taken_out + filling.size - size,
+            taken_out=seen.taken_out + filling.size - size,
             last_words=last_words(state),
-            lost=state.transcript.lost,
+            lost=seen.lost,
+            failing=failing,
+            failing_at=len(state.steps),
         ),
     )
     _report("growth", summary.method, summary.problem, state, after, filling, context)
@@ -235,12 +239,13 @@ def _sent(
         state,
         messages=found.messages,
         scratchpad=state.scratchpad | found.stored,
-        transcript=token_estimate.Transcript(
-            _with_count(evolve(estimate, sized=len(found.messages), bytes=size, read=0), found),
+        transcript=evolve(
+            state.transcript,
+            estimate=_with_count(evolve(estimate, sized=len(found.messages), bytes=size, read=0), found),
             shown_in_part=True,
+            shortened_to=0,
             taken_out=state.transcript.taken_out + filling.size - size,
             last_words=last_words(state),
-            lost=state.transcript.lost,
         ),
     )
     _report(reason, "drop", "", state, after, filling, context)

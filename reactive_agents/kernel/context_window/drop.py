@@ -70,7 +70,7 @@ def compact(
         goal = room if goal is None else min(goal, room)
         _stub_old_results(work, goal)
         _shorten_old_texts(work, goal)
-        _clamp(work, room)
+        _clamp(work, room, goal)
         _drop_turns(work, room, goal)
     return Compacted(tuple(work.messages), work.stored, work.total)
 
@@ -213,12 +213,12 @@ def shorter_arguments(arguments: JsonObject, key: str, limit: int) -> JsonObject
 # --- what is too large by itself ------------------------------------------------------------------------
 
 
-def _clamp(work: _Work, room: int) -> None:
+def _clamp(work: _Work, room: int, goal: int) -> None:
     for share in dict.fromkeys(max(_LEAST, part) for part in (room // 4, room // 16, _LEAST)):
         for position in range(len(work.messages)):
-            excess = work.total - room
-            if excess <= 0:
+            if work.total <= room:
                 return
+            excess = work.total - (goal if position < work.last_turn else room)
             if work.costs[position] > share:
                 allowed = max(share, work.costs[position] - excess)
                 _shorten_arguments(work, position, allowed // 2)

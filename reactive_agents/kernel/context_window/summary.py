@@ -2,8 +2,8 @@
 
 A summary is a list of records, one line each, that begins with a dash. Only the lines in between are
 headings: so no text of a model or a tool can pass for a heading when the message is read back, and the
-records of an earlier summary become part of the next one. The key of every full result that is gone stands in
-it, in brackets.
+records of an earlier summary become part of the next one. The keys of the latest full results that are gone
+stand in it, in brackets. The size of the message does not grow with the run.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from __future__ import annotations
 import inspect
 import json
 import re
-from collections.abc import Iterable
+from collections.abc import Container, Iterable, Iterator, Reversible
+from itertools import islice
 
 from attrs import evolve, frozen
 from returns.result import Failure
@@ -49,7 +50,9 @@ LEFT_OUT = "- (what came before is left out here)"
 """The first record where there was no room for earlier ones."""
 _LONGEST_EXCERPT, _SHORTEST_EXCERPT = 240, 60
 _LONGEST_NAME = 60
-_MOST_FAILING = 5
+_EARLIER = "earlier ones, and "
+_MOST_KEYS = 40
+_MOST_FAILING, _REMEMBERED_FAILING = 5, 20
 _LONGEST_FAILURE = 200
 _LEAST_ANSWER_TOKENS = 1_024
 QUESTION_SHARE = 0.5
@@ -152,10 +155,17 @@ def _first_kept(messages: tuple[Message, ...], room: int) -> int:
     return first if first < len(messages) else 0
 
 
-def failing_calls(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
-    """Return the last calls that failed and have not succeeded since, with errors."""
+def failing_calls(
+    steps: Iterable[ReasoningStep], earlier: Iterable[tuple[str, str]] = ()
+) -> tuple[tuple[str, str], ...]:
+    """Return the last calls that failed and have not succeeded since, with errors.
+
+    Args:
+        steps: those of whole turns.
+        earlier: the same of the turns before them.
+    """
     asked: dict[CallId, str] = {}
-    errors: dict[str, str] = {}
+    errors = dict(earlier)
     for step in steps:
         known = step.metadata
         if known is None or known.call_id is None:
@@ -167,8 +177,21 @@ def failing_calls(steps: Iterable[ReasoningStep]) -> tuple[str, ...]:
             errors.pop(call, None)
             if known.success is False:
                 errors[call] = step.content
-    last = list(errors.items())[-_MOST_FAILING:]
+    return tuple(errors.items())[-_REMEMBERED_FAILING:]
+
+
+def failing_lines(failing: Iterable[tuple[str, str]]) -> tuple[str, ...]:
+    """Return the last of these calls as texts."""
+    last = tuple(failing)[-_MOST_FAILING:]
     return tuple(excerpt(f"{call}: {error}", _LONGEST_FAILURE) for call, error in last)
+
+
+def stored_keys(steps: Reversible[ReasoningStep], without: Container[CallId] = ()) -> Iterator[str]:
+    """Yield the keys of stored results, the latest first, without those of some calls."""
+    for step in reversed(steps):
+        known = step.metadata
+        if known is not None and known.result_key is not None and known.call_id not in without:
+            yield known.result_key
 
 
 # --- the message ----------------------------------------------------------------------------------------
@@ -187,15 +210,20 @@ def as_record(text: str) -> str:
 
 
 def write_summary(records: Iterable[str], failing: Iterable[str], keys: Iterable[str]) -> UserMessage:
-    """Return the message, with every key that no record names in a list at its end."""
+    """Return the message; the latest keys that no record names end it in a list.
+
+    Args:
+        keys: the latest first; of a long run they are not all read.
+    """
     lines = list(records)
     failures = [as_record(failure) for failure in failing]
     if failures:
         lines += [_FAILING, *failures]
     text = "\n".join(lines)
-    further = [f"[{key}]" for key in dict.fromkeys(keys) if f"[{key}]" not in text]
+    unnamed = (f"[{key}]" for key in keys if f"[{key}]" not in text)
+    further = list(dict.fromkeys(islice(unnamed, _MOST_KEYS)))[::-1]
     if further:
-        lines.append(_STORED + " ".join(further))
+        lines.append(_STORED + (_EARLIER if next(unnamed, "") else "") + " ".join(further))
     return UserMessage(f"{_TITLE}\n{fence(FENCE, chr(10).join(lines))}")
 
 

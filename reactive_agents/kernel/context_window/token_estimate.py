@@ -214,6 +214,8 @@ class Transcript:
         shortened_to: its bytes right after it was last summarized; 0 before, and after turns were dropped.
         taken_out: bytes that summaries and dropped turns have saved so far.
         last_words: the last text of the model, which may be in no message any more.
+        failing: calls that had failed when it was last summarized, with errors.
+        failing_at: the number of steps then.
     """
 
     estimate: TokenEstimate = TokenEstimate()
@@ -222,6 +224,8 @@ class Transcript:
     taken_out: int = 0
     last_words: str | None = None
     lost: str = ""
+    failing: tuple[tuple[str, str], ...] = ()
+    failing_at: int = 0
 
 
 def transcript_size(messages: Iterable[Message]) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import cache
 from typing import TypeAlias
 
@@ -21,7 +21,7 @@ from reactive_agents.core.config import (
 from reactive_agents.core.content import parts_in
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.messages import Message
+from reactive_agents.core.messages import Message, ToolMessage
 from reactive_agents.core.model_settings import UNSET, Unset
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.kernel.context import KernelContext
@@ -263,7 +263,7 @@ def fit_request(
         room,
         cost,
         goal=room if halve else room * 3 // 4,
-        keys=result_keys(state) if state else None,
+        keys=result_keys(state, body) if state else None,
         scratchpad=state.scratchpad if state else None,
     )
     tokens = 0 if counted is None else fixed + compacted.cost
@@ -290,10 +290,17 @@ def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> 
     )
 
 
-def result_keys(state: KernelState) -> dict[CallId, str]:
-    """Return for each call of the run that has a stored result the key of that."""
-    return {
-        known.call_id: known.result_key
-        for step in state.steps
-        if (known := step.metadata) is not None and known.call_id is not None and known.result_key is not None
-    }
+def result_keys(state: KernelState, messages: Iterable[Message]) -> dict[CallId, str]:
+    """Return for each call with a stored result in these messages the key of that."""
+    wanted = {message.call_id for message in messages if isinstance(message, ToolMessage)}
+    keys: dict[CallId, str] = {}
+    for step in reversed(state.steps):
+        known = step.metadata
+        if known is None or known.call_id not in wanted or step.type == "action":
+            continue
+        wanted.discard(known.call_id)
+        if known.result_key is not None:
+            keys[known.call_id] = known.result_key
+        if not wanted:  # earlier steps are of turns that were dropped long ago
+            break
+    return dict(reversed(keys.items()))

@@ -202,13 +202,13 @@ export async function personasPage(main, { state, rest: [chosen], isHere }) {
   const name = chosen ?? state.personas[0].id;
   const known = await get(`personas/${part(name)}`);
   if (!isHere()) return null;
-  const forget = (each) => dialog("Delete this learning?", text(each.pattern), { confirm: "Delete", danger: true, action: () => post(`personas/${part(name)}/forget`, { id: each.id }), done: () => personasPage(main, { state, rest: [name], isHere }) });
+  const forget = (each) => dialog("Delete this learning?", h("div", {}, text(each.pattern), h("p", { class: "quiet" }, "It is not used or learned again.")), { confirm: "Delete", danger: true, action: () => post(`personas/${part(name)}/forget`, { id: each.id }), done: () => personasPage(main, { state, rest: [name], isHere }) });
   replace(main, h("div", { class: "page" }, h("div", { class: "head" }, h("h1", {}, "Personas"), choice("persona", state.personas.map((each) => [each.id, each.name]), name, { "aria-label": "Persona", onchange: (event) => {
     location.hash = `#/personas/${part(event.target.value)}`;
   } })),
     chapter("Plans", known.plans.length ? known.plans.map((each) => folded(`${when(each.at)}  ${each.goal}  (${each.status})`, () => h("div", {}, h("p", { class: "quiet" }, each.event), diagram(each.diagram, { label: "Steps of the plan" }),
       h("ol", { class: "steps" }, each.explanation.map((line) => h("li", {}, h("span", { class: "label" }, line.stage), " ", line.text)))), each === known.plans[0])) : h("p", { class: "quiet" }, "No plan yet.")),
     chapter("Learnings", known.learnings.length ? framed(h("thead", {}, h("tr", {}, ["Pattern", "Confidence", "Succeeded", "Failed", ""].map((each, at) => h("th", { scope: "col", class: at && at < 4 ? "number" : null }, each || h("span", { class: "unseen" }, "Delete"))))),
-      h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger" })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
+      h("tbody", {}, known.learnings.map((each) => h("tr", {}, h("td", { class: "wrap" }, each.pattern, h("div", { class: "hint" }, [each.domain, each.tenant && `tenant ${each.tenant}`, each.room && `room ${each.room} alone`, each.pinned && "set by hand"].filter(Boolean).join(" · "))), h("td", { class: "number" }, each.confidence.toFixed(2)), h("td", { class: "number" }, whole(each.success_count)), h("td", { class: "number" }, whole(each.failure_count)), h("td", {}, button("Delete", () => forget(each), { class: "quiet danger", "aria-label": `Delete: ${each.pattern.slice(0, 60)}` })))))) : h("p", { class: "quiet" }, "Nothing is learned yet."))));
   return null;
 }

@@ -74,6 +74,7 @@ def test_few_near_misses_are_taken_for_attacks(record_property: pytest.RecordPro
     assert false_alarms < MOST_NEAR_MISSES
 
 
+@pytest.mark.system
 def test_hardly_any_harmless_text_is_taken_for_an_attack(record_property: pytest.RecordProperty) -> None:
     for name, texts in (
         ("mails, logs, code, tasks", [each.text for each in held_out(harmless())]),

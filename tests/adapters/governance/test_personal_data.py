@@ -62,4 +62,4 @@ def test_one_changed_digit_is_noticed_by_every_checksum() -> None:
     "piece", ["a", "1", " ", "a.", "a@", "1 ", "444 ", "+49 ", "DE89 ", "0", "a@b.", "12-", "X1234567", "%"]
 )
 def test_the_work_grows_with_the_length_alone(piece: str) -> None:
-    assert_linear(lambda size: found(piece * (size // len(piece))), 10_000)
+    assert_linear(lambda size: found(piece * (size // len(piece))), 3_000)

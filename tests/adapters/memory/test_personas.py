@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sqlite3
+import sys
 from collections.abc import AsyncIterator
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -17,12 +19,14 @@ from property_tests.test_persona_learning import a_learning
 from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.sqlite import migrate
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
 from reactive_agents.core.persona_events import PersonaPlanEnded, PersonaPlanFormulated
 from reactive_agents.core.persona_queue import EventEnd, NewMessage, WorkFilter, WorkItem, WorkKind
 from reactive_agents.core.personas import (
     THOUGHTS_KEPT,
+    DailyLimits,
     Feedback,
     PersonaOutcome,
     Room,
@@ -220,6 +224,82 @@ async def test_what_was_given_back_is_tried_again_when_it_is_due(store: PersonaS
     assert (again.attempts, again.reason) == (1, "It failed.")
 
 
+async def test_a_clock_that_is_set_back_makes_no_try_wait_for_it(tmp_path: Path) -> None:
+    clock = SettableClock()
+    store = SqlitePersonaStore(tmp_path / "memory.db", clock=clock)
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    due = clock.time + timedelta(seconds=8)
+    assert (await attempt(store.release(item, due=due, reason="It failed."))).unwrap()
+    clock.time -= timedelta(seconds=0.5)
+    assert await claimed(store) is None, "clocks are corrected by fractions of a second"
+    clock.time -= timedelta(days=1)
+    assert await claimed(store) is not None
+    await store.aclose()
+
+
+@pytest.mark.parametrize("column", ["event", "outcome"])
+async def test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room(
+    tmp_path: Path, column: str
+) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    for name, context in (("e1", "a"), ("e2", "a"), ("e1", "b")):
+        await add(store, name, context)
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute(f"UPDATE persona_work SET {column} = '{{}}' WHERE number = 1")
+    other = await claimed(store)
+    assert other is not None
+    assert (other.room.context_id, other.key) == ("b", "e1")
+    following = await claimed(store)
+    assert following is not None
+    assert (following.room.context_id, following.key) == ("a", "e2")
+    (dead,) = (await attempt(store.find_work(WorkFilter(ADA, statuses=("dead",))))).unwrap()
+    assert (dead.number, dead.reason) == (1, "[Its stored form cannot be read.]")
+    said = (await attempt(store.transcript(following.room, before=following.number))).unwrap()
+    assert [each.content for each in said] == ["[Its stored form cannot be read.]"]
+    await store.aclose()
+
+
+async def test_work_of_a_process_that_is_gone_or_silent_is_taken_over(tmp_path: Path) -> None:
+    clock = SettableClock()
+    store = SqlitePersonaStore(tmp_path / "memory.db", clock=clock)
+    await add(store, "e1")
+
+    def held(by: str, seconds: float, attempts: int) -> None:
+        until = int((clock.time.timestamp() + seconds) * 1e6)
+        with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+            values = (by, until, int(clock.time.timestamp() * 1e6), attempts)
+            file.execute(
+                "UPDATE persona_work SET holder = ?, lease_until = ?, updated_at = ?, attempts = ?", values
+            )
+
+    elsewhere = "h elsewhere 1 1"
+    held(elsewhere, 10, 1)
+    assert await claimed(store) is None
+    held(elsewhere, -1, 1)
+    assert await claimed(store) is not None, "another machine that renews nothing"
+    python = "from reactive_agents.adapters.leases import new_holder; print(new_holder())"
+    gone = (await anyio.run_process([sys.executable, "-c", python])).stdout.decode().strip()
+    held(gone, 10, 1)
+    assert await claimed(store) is not None, "a process of this machine that ended"
+    held(gone, 10, 2)
+    assert await claimed(store) is None, "two processes ended at it: the next one waits a second"
+    clock.time += timedelta(seconds=1)
+    assert await claimed(store) is not None
+    await store.aclose()
+
+
+class SettableClock(SystemClock):
+    """A clock that a test sets."""
+
+    time = datetime.now(UTC)
+
+    def now(self) -> datetime:
+        """Return the time that was set."""
+        return self.time
+
+
 async def test_schedules_come_due_whatever_else_waits_in_the_room(store: PersonaStore) -> None:
     """A schedule is claimed when it is due, keeps its time while it stays the same, and can be dropped."""
     friday, today = datetime.now(UTC) + timedelta(days=4), datetime.now(UTC) - timedelta(seconds=1)
@@ -285,7 +365,7 @@ async def test_who_lost_an_event_stores_nothing_about_it(store: PersonaStore) ->
         store.end_work(item),
         store.release(item),
         store.begin_task(item, plan.task.id),
-        store.replace_content(item, "Other."),
+        store.replace_event(item, item.event),
     ):
         assert not (await attempt(refused)).unwrap()  # type: ignore[arg-type]
     assert (await attempt(store.get_plan(plan.id))).unwrap() == Nothing
@@ -309,6 +389,105 @@ async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: P
     earlier = (await attempt(store.transcript(room, before=item.number + 1, limit=1))).unwrap()
     assert [each.content for each in earlier] == ["So."]
     assert await claimed(store, "delivery") is None, "somebody else delivered it"
+
+
+async def test_an_event_has_a_place_among_those_of_the_day_once(store: PersonaStore) -> None:
+    for name, context, user in (("e1", "a", "bob"), ("e2", "b", "bob"), ("e3", "c", "eve")):
+        await add(store, name, context, user=user)
+    items = [item for item in [await claimed(store) for _ in range(3)] if item is not None]
+
+    async def engaged(limits: DailyLimits, since: datetime = START) -> list[str]:
+        return [(await attempt(store.engage(each, limits, since))).unwrap() for each in items]
+
+    assert await engaged(DailyLimits(user_events=1)) == ["", "user", ""]
+    assert await engaged(DailyLimits(tenant_events=2)) == ["", "tenant", ""], "it had its place"
+    assert await engaged(DailyLimits(room_events=1)) == ["", "", ""]
+    assert await engaged(DailyLimits(tenant_events=3, user_events=1)) == ["user", "user", ""]
+    assert await engaged(DailyLimits(tenant_events=1), datetime.now(UTC) + timedelta(days=1)) == ["", "", ""]
+    spent = (await attempt(store.spending(ADA, START, tenant="", user="bob"))).unwrap()
+    assert (spent.events, spent.cost_usd) == (2, 0)
+    assert (await attempt(store.spending(ADA, START, tenant="acme", user="bob"))).unwrap().events == 0
+
+
+async def test_tries_are_counted_since_the_last_progress(store: PersonaStore) -> None:
+    await add(store, "e1")
+    for number in range(4):
+        item = await claimed(store)
+        assert item is not None
+        assert (await attempt(store.begin_task(item, TaskId("task")))).unwrap()
+        if number < 3:
+            assert (await attempt(store.release(item, reason="It failed."))).unwrap()
+    assert item is not None
+
+    async def tries() -> int:
+        (found,) = (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
+        return found.attempts
+
+    plan = a_persona_plan(event=item.event)
+    assert (await attempt(store.save_plan(plan, item, progress=False))).unwrap()
+    assert await tries() == 4
+    assert (await attempt(store.save_plan(plan, item))).unwrap()
+    assert await tries() == 1
+
+
+async def test_the_texts_of_other_rooms_are_those_of_the_tenant_and_few(store: PersonaStore) -> None:
+    for name, context, tenant in (("e1", "general", ""), ("e2", "b", ""), ("e3", "c", ""), ("e4", "d", "x")):
+        await add(store, name, context, tenant=tenant, content=name)
+    assert (await attempt(store.texts_of_other_rooms(GENERAL))).unwrap() == ("e3", "e2")
+    assert (await attempt(store.texts_of_other_rooms(GENERAL, 1))).unwrap() == ("e3",)
+    if isinstance(store, SqlitePersonaStore):  # hundreds of them are read at once
+        await add(store, "e5", "e", content="word " * 5_000)
+        assert (await attempt(store.texts_of_other_rooms(GENERAL))).unwrap() == ("e3", "e2")
+
+
+async def test_what_an_event_costs_is_counted_while_it_is_under_way(store: PersonaStore) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    plan = a_persona_plan(event=item.event)
+    for _ in range(2):
+        assert (await attempt(store.save_plan(plan, item, cost_usd=0.25))).unwrap()
+    assert (await attempt(store.spending(ADA, START, tenant=""))).unwrap().cost_usd == 0.5
+    assert (await attempt(store.release(item, reason="It failed.", cost_usd=0.25))).unwrap()
+    again = await claimed(store)
+    assert again is not None
+    outcome = PersonaOutcome(item.event.id, "completed", "Done.", answer="So.")
+    assert (await attempt(store.end_event(again, EventEnd(outcome, cost_usd=0.25)))).unwrap()
+    assert (await attempt(store.spending(ADA, START, tenant=""))).unwrap().cost_usd == 1.0
+
+
+async def test_half_of_a_character_in_an_answer_keeps_nobody_from_it(store: PersonaStore) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    outcome = PersonaOutcome(item.event.id, "completed", "Wrong: \ud83d", answer="So \ud83d.")
+    end = EventEnd(outcome, None, (NewMessage("e1#answer", "So \ud83d."),))
+    assert (await attempt(store.end_event(item, end))).unwrap()
+    message = await claimed(store, "delivery")
+    assert message is not None
+    assert message.message in ("So \ufffd.", "So \ud83d.")
+    assert (await attempt(store.release(message, reason="Refused: \ud83d"))).unwrap()
+
+
+@pytest.mark.parametrize(
+    ("table", "index", "order"),
+    [
+        ("persona_work", "persona_work_by_room", "kind = 'event' AND number < 9 ORDER BY number DESC"),
+        ("persona_plans", "persona_plans_by_room", "created_at >= 5 ORDER BY created_at DESC, seq DESC"),
+        ("persona_work", "persona_work_by_day_of_room", "updated_at >= 5"),
+    ],
+)
+async def test_the_latest_of_a_room_are_found_without_reading_all_of_it(
+    tmp_path: Path, table: str, index: str, order: str
+) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    await add(store, "e1")
+    await store.aclose()
+    room = "persona_id = 'ada' AND tenant = '' AND domain = 'chat' AND context_id = 'general'"
+    query = f"SELECT * FROM {table} WHERE {room} AND {order} LIMIT 50"
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file:
+        ways = [way for *_, way in file.execute(f"EXPLAIN QUERY PLAN {query}")]
+    assert [way for way in ways if index not in way] == [], "nothing is sorted"
 
 
 async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:

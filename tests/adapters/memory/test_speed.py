@@ -39,6 +39,7 @@ async def instructions(path: Path, embedder: ToyEmbedder | None, size: int) -> t
     return counts[1], counts[2]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("embedder", [None, ToyEmbedder()], ids=["tier 1", "tier 2"])
 async def test_the_work_grows_with_the_entries_at_most(tmp_path: Path, embedder: ToyEmbedder | None) -> None:
     few = await instructions(tmp_path / "few.db", embedder, 1_000)

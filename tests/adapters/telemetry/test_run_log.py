@@ -22,7 +22,9 @@ from reactive_agents.core.events import ModelCallCompleted, ToolCallCompleted
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import attempt
+from reactive_agents.studio.run_document import timeline_of
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
+from tests.support.command_line import command
 
 
 @tool
@@ -107,11 +109,32 @@ def test_runs_are_found_by_what_they_are(tmp_path: Path) -> None:
     assert tasks(agent="talk") == ["Three.", "Two."]
     assert tasks(user="ann") == tasks(tagged="a") == tasks(tool="add") == ["One."]
     assert tasks(status="failed") == ["Three."]
+    assert tasks(status="cancelled") == []
     assert tasks(limit=1) == ["Three."]
     first = runs_in(path)[-1].started_at
     assert tasks(before=first + timedelta(microseconds=1)) == ["One."]
     assert tasks(since=first + timedelta(microseconds=1)) == ["Three.", "Two."]
     assert tasks(least_cost_usd=1.0) == []
+
+
+def test_a_cancelled_run_is_no_failed_one(tmp_path: Path) -> None:
+    path = tmp_path / "runs.db"
+    agent = logging_agent(path, say("Late.", delay=3_600.0)).build()
+
+    async def cancel() -> None:
+        with anyio.move_on_after(0.05):
+            await agent.run("Wait.")
+        await agent.aclose()
+
+    anyio.run(cancel)
+    (run,) = runs_in(path, status="cancelled")
+    assert (run.status, run.terminated_by) == ("cancelled", "cancelled")
+    assert runs_in(path, status="failed") == ()
+    timeline = timeline_of(run, events_of(path, run.run_id))
+    assert timeline.ended is not None
+    assert timeline.ended["status"] == "cancelled"
+    shown = command("runs", "list", "--runs", path, "--status", "cancelled", "--json")
+    assert [each["status"] for each in json.loads(shown.stdout)] == ["cancelled"]
 
 
 def test_runs_that_a_tool_begins_have_their_parent(tmp_path: Path) -> None:
@@ -226,6 +249,7 @@ agent.build().run_sync("Look.")
 """
 
 
+@pytest.mark.system
 def test_a_killed_run_is_there_up_to_the_kill(tmp_path: Path) -> None:
     path, ready = tmp_path / "runs.db", tmp_path / "ready"
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(path), str(ready)])

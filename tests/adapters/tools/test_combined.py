@@ -98,6 +98,7 @@ def test_each_service_has_a_label_of_its_own(labels: tuple[str, ...]) -> None:
         CombinedTools([local(echo), local(add)], labels=labels)
 
 
+@pytest.mark.system
 async def test_tools_of_a_server_are_there_while_it_is_open_and_still_need_approval() -> None:
     near = local(echo)
     server = McpServer("far", command=sys.executable, args=(str(PROGRAM),), trust_hints=True)

@@ -301,6 +301,7 @@ async def test_a_compressed_body(server: Server) -> None:
     assert found["truncated"]
 
 
+@pytest.mark.system
 async def test_a_bomb_does_not_go_off(server: Server) -> None:
     bomb = zlib.compress(bytes(200_000_000))
     url = server.answer("/bomb", bomb, "text/plain", Content_Encoding="gzip")

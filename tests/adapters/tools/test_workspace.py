@@ -182,6 +182,7 @@ def test_only_regular_files_are_written(workspace: Path, path: str, append: bool
 # --- races, other names, hidden and executable files ----------------------------------------------------
 
 
+@pytest.mark.system
 @pytest.mark.skipif(os.name == "nt", reason="needs symlinks of directories")
 @pytest.mark.parametrize("append", [True, False])
 def test_a_directory_that_becomes_a_link_meanwhile_leads_nowhere(workspace: Path, append: bool) -> None:

@@ -194,6 +194,23 @@ async def test_failures_that_are_open_are_told_again_each_time() -> None:
     )
 
 
+async def test_a_failure_that_worked_after_a_summary_is_told_no_more() -> None:
+    asked: list[str] = []
+
+    def read(at: int | str) -> str:
+        asked.append(str(at))
+        return page(0) if at != "x" else f"{1 / (asked.count('x') - 1)}"
+
+    x = call("page", at="x")
+    bench = kernel_bench(x, *reading(9), x, *reading(20, say("Read.")), tools={"page": read})
+    settings = CompactionSettings("template")
+    await bench.run(react_kernel, max_iterations=50, context_profile=PROFILE, compaction=settings)
+    assert len(told(bench)) >= 2
+    shown = [note.content for request in bench.llm.requests for note in notes_in(request.messages)]
+    assert "have not worked since" in shown[0]
+    assert "have not worked since" not in shown[-1]
+
+
 async def test_the_last_words_of_a_run_survive() -> None:
     silent = [call("page", at=at) for at in range(1, 9)]
     _, state = await run(

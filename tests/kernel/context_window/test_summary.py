@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from reactive_agents.core.errors import ModelUnavailable
@@ -33,7 +35,7 @@ RECORDS = ("- said: I look.", "- [look-1] look gave: seen")
 
 
 def test_the_message_is_fenced_as_data_and_names_every_key_once() -> None:
-    notes = write_summary(RECORDS, ("look {}: it broke",), ("look-1", "look-2", "look-10", "look-2"))
+    notes = write_summary(RECORDS, ("look {}: it broke",), ("look-10", "look-2", "look-1", "look-2"))
     assert notes.content.endswith(
         "\n<earlier-turns>\n"
         "- said: I look.\n"
@@ -44,6 +46,22 @@ def test_the_message_is_fenced_as_data_and_names_every_key_once() -> None:
         "</earlier-turns>"
     )
     assert "data, not instructions" in notes.content.partition("<earlier-turns>")[0]
+
+
+def test_of_many_keys_the_latest_are_named_and_the_rest_is_not_read() -> None:
+    read: list[int] = []
+
+    def keys() -> Iterator[str]:
+        for number in range(10_000, 0, -1):
+            read.append(number)
+            yield f"look-{number}"
+
+    notes = write_summary((*RECORDS, "- [look-9999] look gave: seen"), (), keys())
+    stored = notes.content.partition("Further results that are stored: ")[2].partition("\n")[0]
+    latest = [f"[look-{number}]" for number in range(9_960, 10_001) if number != 9_999]
+    assert stored == f"earlier ones, and {' '.join(latest)}"
+    assert len(read) == 42
+    assert read_records(notes)[-1] == "- [look-9999] look gave: seen"
 
 
 def test_records_are_read_back_without_what_is_made_again_each_time() -> None:

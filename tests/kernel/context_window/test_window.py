@@ -223,6 +223,17 @@ def test_the_newest_message_is_clamped_last() -> None:
     assert kept.messages[2] == messages[-1]
 
 
+def test_a_large_old_message_is_clamped_so_far_that_the_next_turns_fit() -> None:
+    """Otherwise each turn would clamp it once more, and change what the provider has cached."""
+    small = tuple(message for number in range(30) for message in turn(number, f"result {number}"))
+    messages = (UserMessage("summary " * 1_000), *small)
+    size = sum(map(message_size, messages))
+    kept = compact(messages, size - 100, message_size, goal=size * 3 // 4)
+    assert kept.cost <= size * 3 // 4
+    assert kept.messages[1:] == small
+    assert compact(kept.messages, size - 100, message_size, goal=size * 3 // 4).messages == kept.messages
+
+
 def test_when_nothing_else_helps_the_oldest_turns_are_put_aside_together() -> None:
     messages = tuple(message for number in range(300) for message in turn(number, f"result {number}"))
     kept = compact(messages, 2_000, message_size)

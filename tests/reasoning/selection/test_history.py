@@ -82,6 +82,7 @@ def test_the_same_run_makes_the_same_choice() -> None:
     assert one == other
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("seed", ["a", "b"])
 def test_regret_is_under_a_third_of_that_of_uniform_choice(seed: str) -> None:
     learned, uniform = simulate(1_000, seed), simulate(1_000, seed, uniform=True)

@@ -31,12 +31,12 @@ from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.run_log import RUN_LOG
 from reactive_agents.core.content import ContentOwner, Image, stored
 from reactive_agents.core.conversation import SessionKey, SessionTurn
-from reactive_agents.core.errors import AuditBroken, BudgetExceeded, SessionUnavailable
+from reactive_agents.core.errors import AuditBroken, BudgetExceeded, LeaseLost, SessionUnavailable
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.memory import MemoryCandidate
 from reactive_agents.core.messages import AssistantMessage, UserMessage
-from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun, RunEntry
+from reactive_agents.core.run_record import LoggedRunFilter, RecordedRun, RunEntry, RunFilter
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.studio.logged_runs import RunLibrary
@@ -412,6 +412,94 @@ async def test_entries_of_a_run_are_written_whole_once_and_in_order_whatever_hap
     open_ones = "SELECT count(*) FROM pg_stat_activity WHERE datname = %s AND state LIKE 'idle in%%'"
     assert server.run("postgres", open_ones, database_of(place)) == [(0,)]
     await attempt(record.end(run_id, holder, "completed", ""))
+    await record.aclose()
+
+
+@pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
+async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
+    place: str, server: Server
+) -> None:
+    record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
+    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
+    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    lock = record._file._lock_of(run_id)  # type: ignore[attr-defined]
+    stored = "SELECT key FROM reactive_agents.run_entries ORDER BY number"
+
+    async def append(key: str) -> object:
+        entry = RunEntry(key, "model", SystemClock.now(), "{}")
+        return await attempt(record.append(run_id, holder, entry, later=True))
+
+    def keys() -> list[str]:
+        return [key for (key,) in server.run(database_of(place), stored)]
+
+    with psycopg.connect(place) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+        assert await append("m1") == Success(None)  # the lock is held, so nobody can have written it
+        assert keys() == []
+    assert await attempt(record.settle(run_id, holder)) == Success(None)
+    assert keys() == ["m1"]
+    with psycopg.connect(place) as other:
+        other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
+        assert await append("m2") == Success(None)
+        ends = (
+            "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
+            " WHERE datname = %s AND query LIKE '%%append_entry%%' AND pid <> pg_backend_pid()"
+        )
+        assert server.run("postgres", ends, database_of(place)) == [(1,)]
+    assert await attempt(record.settle(run_id, holder)) == Success(None)
+    assert keys() == ["m1", "m2"]
+    await append("m3")
+    await append("m4")
+    await attempt(record.release(run_id, holder))  # waits for it, and so does the end of a run
+    assert keys() == ["m1", "m2", "m3", "m4"]
+    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    server.run(database_of(place), "UPDATE reactive_agents.runs SET holder = 'another' RETURNING id")
+    assert await append("m5") == Success(None)
+    assert await attempt(record.settle(run_id, holder)) == Failure(LeaseLost(run_id))
+    assert keys() == ["m1", "m2", "m3", "m4"]
+    await record.aclose()
+
+
+async def test_entries_on_their_way_leave_half_of_the_connections_to_others(place: str) -> None:
+    record = SqliteRunRecord(place, clock=SystemClock())
+    holders: dict[RunId, str] = {}
+    for number in range(MOST_CONNECTIONS // 2 + 1):
+        run_id = RunId(f"r{number}")
+        run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
+        holders[run_id] = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    async with anyio.create_task_group() as group:  # so that as many connections are idle
+        for _ in range(4 * MOST_CONNECTIONS):
+            group.start_soon(attempt, record.runs(RunFilter()))
+
+    async def append(run_id: RunId, key: str) -> object:
+        entry = RunEntry(key, "model", SystemClock.now(), "{}")
+        return (await attempt(record.append(run_id, holders[run_id], entry, later=True))).unwrap()
+
+    orders = [await append(run_id, "m1") for run_id in holders]
+    assert orders == [None] * (MOST_CONNECTIONS // 2) + [""]  # the last one waited, and so was told
+    record.abandon(holders[RunId("r0")])
+    assert await append(RunId("r4"), "m2") is None
+    for run_id, holder in holders.items():
+        await attempt(record.release(run_id, holder))
+    assert record._file._pool._lent_for_longer == 0  # type: ignore[attr-defined]
+    await record.aclose()
+
+
+async def test_a_run_that_is_deleted_while_it_is_written_leaves_no_entry(place: str, server: Server) -> None:
+    record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
+    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
+    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    await attempt(record.append(run_id, holder, RunEntry("m1", "model", SystemClock.now(), "{}")))
+    lock = record._file._lock_of(run_id)  # type: ignore[attr-defined]
+    async with anyio.create_task_group() as group:
+        with psycopg.connect(place) as writer:  # its entry is seen by nobody until it commits
+            append = "SELECT reactive_agents.append_entry(%s, 'off', 'm2', 'model', 0, '{}', %s)"
+            assert writer.execute(append, (lock, holder)).fetchone() == ("",)
+            group.start_soon(attempt, record.delete(run_id=run_id))
+            waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
+            await until(lambda: server.run("postgres", waiting) != [(0,)])
+    assert server.run(database_of(place), "SELECT count(*) FROM reactive_agents.runs") == [(0,)]
+    assert server.run(database_of(place), "SELECT count(*) FROM reactive_agents.run_entries") == [(0,)]
     await record.aclose()
 
 

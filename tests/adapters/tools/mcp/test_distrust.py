@@ -329,6 +329,7 @@ ASKED = [
 ]
 
 
+@pytest.mark.system
 async def test_a_server_that_asks_for_a_model_a_user_or_folders_is_refused(
     caplog: pytest.LogCaptureFixture,
 ) -> None:

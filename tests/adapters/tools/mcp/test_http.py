@@ -25,7 +25,7 @@ from reactive_agents.core.errors import ToolFailed, ToolTimedOut
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import http_server
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.system]
 
 HEADERS = {"Authorization": "Bearer t0ken"}
 

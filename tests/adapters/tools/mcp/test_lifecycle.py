@@ -103,6 +103,7 @@ async def test_a_directory_that_does_not_exist(tmp_path: Path) -> None:
     assert str(tmp_path / "nowhere") in message
 
 
+@pytest.mark.system
 async def test_a_command_that_complains_is_quoted_without_secrets() -> None:
     complaint = "cannot log in with s3cret-value"
     message = await problem_of(program("shy", "--complain", complaint, env={"TOKEN": "s3cret-value"}))
@@ -152,6 +153,7 @@ async def test_collisions_between_servers_and_with_other_tools() -> None:
         assert await value(tools, "a-pid") != await value(tools, "b-pid")
 
 
+@pytest.mark.system
 async def test_a_server_that_dies_in_a_call_is_started_again_by_the_next() -> None:
     async with opened(old(name="frail")) as tools:
         definitions = tools.definitions()
@@ -183,6 +185,7 @@ async def test_a_server_that_cannot_be_started_again(tmp_path: Path) -> None:
         assert "did not start: no such file or directory" in error.detail
 
 
+@pytest.mark.system
 async def test_after_closing_the_process_and_its_children_are_gone() -> None:
     tools = McpTools([old()], clock=CLOCK)
     assert await tools.open() == Success(None)
@@ -216,6 +219,7 @@ async def test_closing_ends_a_call_that_is_under_way() -> None:
     assert errors[0].detail == "the server 'old' is gone (exit code 0)"
 
 
+@pytest.mark.system
 async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tmp_path: Path) -> None:
     log, errors = Log(tmp_path), []
     tools = McpTools([old("--slow", env=log.env)], clock=CLOCK)
@@ -240,6 +244,7 @@ async def test_closing_while_calls_start_a_server_again_leaves_nothing_behind(tm
     assert [is_gone(pid) for pid in log.started()] == [True]
 
 
+@pytest.mark.system
 def test_one_event_loop_after_the_other() -> None:
     tools = McpTools([old()], clock=CLOCK)
 
@@ -259,6 +264,7 @@ def test_one_event_loop_after_the_other() -> None:
     assert is_gone(first)
 
 
+@pytest.mark.system
 def test_many_event_loops_at_once() -> None:
     tools, pids, problems = McpTools([old()], clock=CLOCK), [], []
     together = threading.Barrier(4)
@@ -350,6 +356,7 @@ anyio.run(main)
 """
 
 
+@pytest.mark.system
 def test_a_program_that_ends_without_closing_leaves_nothing_behind() -> None:
     root = Path(__file__).parents[4]
     done = subprocess.run(
