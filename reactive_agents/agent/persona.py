@@ -364,15 +364,7 @@ class PersonaAgent:
         Raises:
             AgentError: the persona has no such domain, or the event no content.
         """
-        return await self._settled(self.persona.process_event(domain, event), domain, event)
-
-    async def _settled(
-        self,
-        processed: Effect[PersonaOutcome, UnknownDomain | InvalidEvent],
-        domain: Domain,
-        event: DomainEvent,
-    ) -> PersonaOutcome:
-        outcome = await attempt(processed)
+        outcome = await attempt(self.persona.process_event(domain, event))
         if isinstance(outcome, Failure):
             match outcome.failure():
                 case UnknownDomain(known=known):
@@ -408,7 +400,7 @@ class PersonaAgent:
                     tenant=asker.tenant,
                     details={_ASKED_BY: waiting},  # another process may answer, and ask in its turn
                 )
-            outcome = await self._settled(self.persona.settle_event(domain, event), domain, event)
+            outcome = await self.process(domain, event)
             if outcome.status == "completed":
                 return outcome.answer
             raise RuntimeError(f"{self.name} has no answer: {outcome.reason}")

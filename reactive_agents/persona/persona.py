@@ -76,7 +76,11 @@ DECISION_IMPORTANCE = 0.6
 MOST_DELAY = timedelta(days=1)
 """The time for which a channel can put off a message before its tries are counted."""
 BLOCKED = "[A message that a guardrail blocked.]"
-BLOCKED_NAME = "[A name that a guardrail blocked.]"
+BLOCKED_NAME = "[A name that is not shown.]"
+UNCHECKED = "[A message that was not checked.]"
+_TRIES_WITHOUT_PLAN = 3
+_MOST_NAMES = 1_000
+"""Names that were allowed and are not checked again."""
 REMINDER = "A reminder that was asked for here: "
 MOST_REMINDERS = 100
 """Maximum number of reminders of one user that wait."""
@@ -125,6 +129,7 @@ class Persona:
             tuple[Room, EventId], PersonaOutcome | None
         ] = {}  # by who waited before in the room
         self._under_way = 0
+        self._allowed_names: set[tuple[Domain, str]] = set()
         self._background: anyio.abc.TaskGroup | None = None
         if len(self.domains) != len(listed):
             names = ", ".join(each.name for each in listed)
@@ -151,8 +156,8 @@ class Persona:
     ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
-        Events that arrived before it in its room come first. One that was processed, or is just being
-        processed here or in another process, is declined. A plan that failed is an outcome with the reason.
+        Events that arrived before it in its room come first. One that was sent before is declined; a new one
+        that another worker takes is waited for. A plan that failed is an outcome with the reason.
 
         Fails only with ``UnknownDomain`` and, for one that lacks a text or has a wrong name, with
         ``InvalidEvent``.
@@ -170,28 +175,6 @@ class Persona:
         finally:
             self._processing.discard((room, event.id))
             self._taken.pop((room, event.id), None)
-
-    @effect
-    async def settle_event(
-        self, domain: Domain, event: DomainEvent
-    ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
-        """Process one event, or wait for the process that does.
-
-        Fails as :meth:`process_event` does.
-        """
-        while True:
-            processed = await attempt(self.process_event(domain, event))
-            if isinstance(processed, Failure) or processed.unwrap().status != "declined":
-                return processed
-            room = self.room_of(domain, event)
-            chosen = WorkFilter(room.persona_id, ("event",), **_place_of(room), event_id=event.id, limit=1)
-            found = await attempt(self.services.store.find_work(chosen))
-            item = next(iter(found.value_or(())), None)
-            if item is None or (item.outcome is None and not item.is_open):
-                return processed
-            if item.outcome is not None:
-                return Success(item.outcome)
-            await anyio.sleep(_POLL_S)
 
     @effect
     async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
@@ -290,7 +273,8 @@ class Persona:
     ) -> Result[DomainEvent | None, MemoryErrors]:
         """Return the event of a reaction; ``None`` where there is no such message.
 
-        A user has one event for each opinion of a message. Fails with ``MemoryUnavailable``.
+        One that is sent again is the same event; without an id of the platform, so is the same opinion of a
+        user about a message. Fails with ``MemoryUnavailable``.
         """
         chosen = WorkFilter(
             self.settings.id,
@@ -307,9 +291,10 @@ class Persona:
         if item is None or item.plan_id is None or not reaction.message_id:
             return Success(None)
         opinion = "good" if reaction.good else "bad"
+        name = ("reaction", opinion, reaction.user, reaction.message_id, reaction.id)
         return Success(
             DomainEvent(
-                EventId(f"reaction/{opinion}/{reaction.user}/{reaction.message_id}"),
+                EventId("/".join(filter(None, name))),
                 item.room.context_id,
                 reaction.user,
                 f"[A reaction to the answer: {reaction.sign or opinion}]",
@@ -339,11 +324,7 @@ class Persona:
             event: as it was sent; the stored one is without secrets.
         """
         if item.status == "answered" and item.outcome is not None:
-            plan = None
-            if item.plan_id is not None:
-                read = await attempt(self.services.store.get_plan(item.plan_id))
-                plan = read.map(lambda found: found.value_or(None)).value_or(None)
-            return evolve(item.outcome, plan=plan, room=item.room)
+            return await self._with_plan(item.outcome, item)
         task_id = item.task_id or TaskId(self.services.ids.new())
         domain = self.domains[item.room.domain]
         cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
@@ -359,7 +340,8 @@ class Persona:
             return None
         except UnreadableError as error:
             ended = True
-            await try_later(item, str(error), self.settings.delivery, self.services, cycle.unstored_usd)
+            policy, spent = self.settings.delivery, cycle.unstored_usd
+            await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
             return None
         finally:
             self._under_way -= 1
@@ -367,6 +349,14 @@ class Persona:
             if not ended:
                 with anyio.CancelScope(shield=True):
                     await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
+
+    async def _with_plan(self, outcome: PersonaOutcome, item: WorkItem) -> PersonaOutcome:
+        """Return the stored outcome of an event, which has no plan, with its plan."""
+        plan = None
+        if item.plan_id is not None:
+            read = await attempt(self.services.store.get_plan(item.plan_id))
+            plan = read.map(lambda found: found.value_or(None)).value_or(None)
+        return evolve(outcome, plan=plan, room=item.room)
 
     async def work_item(self, item: WorkItem, text: str | None = None) -> Evaluated | None:
         """Do a claimed delivery, evaluation or schedule; return the evaluation.
@@ -393,15 +383,18 @@ class Persona:
         """Return whether as many processes ended at an event as its tries.
 
         The first one does not count: it may have ended for another event that was under way in it. Later
-        tries are made alone.
+        tries are made alone. Before there is a plan no step was begun, so that it can be tried more often:
+        where processes are ended from outside, it is seldom the event's fault.
         """
-        return item.attempts > self.settings.delivery.tries + 1
+        most = self.settings.delivery.tries * (1 if item.plan_id else _TRIES_WITHOUT_PLAN)
+        return item.attempts > most + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
     async def _process_in_turn(self, room: Room, event: DomainEvent) -> PersonaOutcome:
         added = await attempt(self.services.store.add_event(room, event))
         own = added.map(lambda submission: submission.item).value_or(None)
+        is_new = added.map(lambda submission: submission.is_new).value_or(False)
         if own is None:  # the store failed: the event is answered all the same
             cycle = begin_cycle(
                 self.settings, self.services, self.domains[room.domain], TaskId(self.services.ids.new()), room
@@ -432,7 +425,9 @@ class Persona:
             if isinstance(taken, PersonaOutcome):
                 return taken
             now = await self._current(own)
-            if (now.holder or not now.is_open) and taken is _NOT_TAKEN:
+            if is_new and now.outcome is not None:  # another worker was faster
+                return await self._with_plan(now.outcome, now)
+            if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
                 if looked:  # it is not one of this process, which would be here by now
                     return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
                 looked = True
@@ -585,7 +580,13 @@ class Persona:
             await self._take_correction(event, cycle)
         await cycle.save(plan)
         await cycle.publish(
-            persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
+            persona_events.PersonaPlanFormulated,
+            plan=plan,
+            reason=formulated.reason,
+            shown=formulated.shown,
+            warnings=formulated.warnings,
+            transcript=tuple(dict.fromkeys(each.event_id for each in cycle.transcript)),
+            notes=len(cycle.thoughts),
         )
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
@@ -627,7 +628,7 @@ class Persona:
         )
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):
-                decision = await outcome_of(cycle.domain.decide(event, cycle.transcript))
+                decision = await outcome_of(cycle.domain.decide(event, cycle.heard))
         if decision.engage:
             reached = await cycle.read_limits() or await cycle.engage()
             if reached:
@@ -637,29 +638,48 @@ class Persona:
     async def _guarded(self, event: DomainEvent, cycle: Cycle) -> tuple[DomainEvent, str]:
         """Return the event as the guardrail leaves it, and why it is blocked, if it is.
 
-        Prompts have the name of its author too, so that it is checked like the content. It is not redacted:
-        the rules of engagement go by it.
+        Prompts have the name of its author too, so that a new one is checked like the content. It is not
+        redacted: the rules of engagement go by it. A guardrail may ask a model: beyond the dollars of the day
+        nothing is checked, and later prompts have a note in place of the event.
         """
-        report, of_author = (
-            await cycle.check(event.content, "input"),
-            await cycle.check(event.author, "input"),
-        )
+        if cycle.domain.engine.ports.guardrail == Nothing:
+            return event, ""
         changed, blocked = event, ""
-        if report.redacted is not None:
-            changed = evolve(changed, content=report.redacted)
-        if not of_author.allowed:
-            changed, blocked = evolve(changed, author=BLOCKED_NAME), of_author.detail or of_author.violation
-        if not report.allowed:
-            changed, blocked = evolve(changed, content=BLOCKED), report.detail or report.violation
+        if await cycle.read_limits():
+            changed = evolve(event, content=UNCHECKED, author=self._name_of(event, cycle))
+        else:
+            blocked = await self._check_name(event, cycle)
+            report = await cycle.check(event.content, "input")
+            if report.redacted is not None:
+                changed = evolve(event, content=report.redacted)
+            if not report.allowed:
+                changed, blocked = evolve(event, content=BLOCKED), report.detail or report.violation
+            changed = evolve(changed, author=self._name_of(event, cycle))
         if changed != event and cycle.claim is not None:
             stored = self.services.store.replace_event(cycle.claim, changed)
             await cycle.attempt_or("record", stored, default=True)
         return changed, blocked and f"A guardrail blocked the event: {blocked}"
 
+    async def _check_name(self, event: DomainEvent, cycle: Cycle) -> str:
+        """Check the name of an author, once; return why it is blocked, if it is."""
+        name = (cycle.domain.name, event.author)
+        if name in self._allowed_names:
+            return ""
+        report = await cycle.check(event.author, "input")
+        if not report.allowed:
+            return report.detail or report.violation
+        if len(self._allowed_names) >= _MOST_NAMES:
+            self._allowed_names.clear()
+        self._allowed_names.add(name)
+        return ""
+
+    def _name_of(self, event: DomainEvent, cycle: Cycle) -> str:
+        return event.author if (cycle.domain.name, event.author) in self._allowed_names else BLOCKED_NAME
+
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""
-        tries = self.settings.delivery.tries
-        reason = f"Its process ended {tries + 1} times without progress, and it is given up."
+        ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
+        reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is not None:
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(
@@ -732,23 +752,21 @@ class Persona:
             tokens=cycle.tokens,
             cost_usd=cycle.cost_usd,
         )
-        delivered, fallback = not cycle.domain.delivers, self.settings.delivery.fallback
+        delivered, policy = not cycle.domain.delivers, self.settings.delivery
         messages: tuple[NewMessage, ...] = ()
         if outcome.status == "completed":
             key = f"{outcome.event_id}#answer"
             messages = (NewMessage(key, outcome.answer, is_delivered=delivered),)
-        elif outcome.status != "declined" and fallback:
-            key = f"{outcome.event_id}#fallback"
-            messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
+        elif outcome.status != "declined" and policy.fallback:
+            messages = (_fallback(outcome.event_id, policy, is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
                 reason = stored.failure().message
-                await try_later(
-                    cycle.claim, reason, self.settings.delivery, self.services, cycle.unstored_usd
-                )
+                spent = cycle.unstored_usd
+                await try_later(cycle.claim, reason, policy, self.services, spent, is_unanswered=True)
                 raise OvertakenError
             if not stored.unwrap():
                 raise OvertakenError
@@ -890,6 +908,7 @@ async def remind(at: str, text: str) -> str:
         event,
         id=EventId(f"reminder-{services.ids.new()}"),
         content=f"{REMINDER}{text}",
+        priority=1.0,  # its time was asked for, so it comes in quiet hours too
         details={**event.details, "direct": True},
     )
     stored = await attempt(persona.schedule(room.domain, later, due))
@@ -935,18 +954,32 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
 
 
 async def try_later(
-    item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices, cost_usd: float = 0.0
+    item: WorkItem,
+    reason: str,
+    policy: DeliveryPolicy,
+    services: PersonaServices,
+    cost_usd: float = 0.0,
+    *,
+    is_unanswered: bool = False,
 ) -> None:
     """Give an item back after a failed try, or end it as a dead letter after the last.
 
     Args:
         cost_usd: of the try, as far as it was not stored.
+        is_unanswered: whether the fallback is to be sent after the last try.
     """
-    if item.attempts >= policy.tries:
-        await attempt(services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+    store = services.store
+    if item.attempts < policy.tries:
+        due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
+        await attempt(store.release(item, due=due, reason=reason, cost_usd=cost_usd))
         return
-    due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-    await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
+    if is_unanswered and policy.fallback:
+        await attempt(store.add_message(item, _fallback(item.event.id, policy)))
+    await attempt(store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+
+
+def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:
+    return NewMessage(f"{event_id}#fallback", policy.fallback, "fallback", is_delivered=is_delivered)
 
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
@@ -954,11 +987,14 @@ def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
 
 
 def _filter_of(item: WorkItem) -> dict[str, Any]:
-    return {"persona_id": item.room.persona_id, **_place_of(item.room), "event_id": item.event.id}
-
-
-def _place_of(room: Room) -> dict[str, Any]:
-    return {"tenant": room.tenant, "domain": room.domain, "context_id": room.context_id}
+    room = item.room
+    return {
+        "persona_id": room.persona_id,
+        "tenant": room.tenant,
+        "domain": room.domain,
+        "context_id": room.context_id,
+        "event_id": item.event.id,
+    }
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:

@@ -187,10 +187,11 @@ async def _words_of(
     """Return the words by which a lesson of the plan's room is judged."""
     settings, domain, event = cycle.settings, cycle.domain, plan.event
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
-    earlier = (*(each.content for each in cycle.transcript), *(each.content for each in cycle.thoughts))
+    earlier = (*(each.content for each in cycle.heard), *(each.content for each in cycle.thoughts))
+    found = (step.result for step in plan.plan.steps if step.result)  # tools know more than was said
     learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
-    said = (event.content, *earlier, *learned)
-    speakers = (event.author, event.user, *(each.author for each in cycle.transcript))
+    said = (event.content, *earlier, *found, *learned)
+    speakers = (event.author, event.user, *(each.author for each in cycle.heard))
     templates = (
         text for each in domain.templates for text in (each.goal, *(one.action for one in each.steps))
     )

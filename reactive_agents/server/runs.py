@@ -340,7 +340,7 @@ class AgentService:
     # --- beginning ------------------------------------------------------------------------------------------
 
     async def start_here(self, principal: Principal, agent: str, asked: RunRequest) -> LiveRun:
-        """Begin a run in this process, also where others are queued: its client waits for it.
+        """Begin a run in this process, also where others are queued: a client waits.
 
         Raises:
             Problem: it is refused.
