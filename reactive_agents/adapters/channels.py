@@ -301,11 +301,16 @@ class WebhookEvent:
 
 @frozen
 class WebhookReaction:
-    """The body of a webhook about an answer, by the id that its receiver gave it."""
+    """The body of a webhook about an answer, by the id that its receiver gave it.
+
+    Attributes:
+        id: of the reaction, by which one that is sent again is known; the time of the request by default.
+    """
 
     message: str = field(validator=_name)
     good: bool
     user: str = field(validator=_name)
+    id: str = field(default="", validator=max_len(_MOST_NAME))
 
 
 class WebhookChannel:
@@ -348,7 +353,9 @@ class WebhookChannel:
             if isinstance(about, Failure):
                 return Failure(ChannelRefused(422, "invalid-body", about.failure().message))
             given_by: WebhookReaction = about.unwrap()
-            reaction = Reaction(given_by.message, given_by.user, given_by.good, tenant=tenant)
+            reaction = Reaction(
+                given_by.message, given_by.user, given_by.good, tenant=tenant, id=given_by.id or timestamp
+            )
             return Success(Received(reactions=(reaction,)))
         read = decode(document, WebhookEvent)
         if isinstance(read, Failure):
@@ -473,7 +480,8 @@ class SlackChannel:
         own = user == (self._config.user or _bot_of(document))
         if not named or own or name not in _SLACK_OPINIONS or (self._tokens and team not in self._tokens):
             return None
-        return Reaction(f"{channel}/{moment}", user, _SLACK_OPINIONS[name], f":{name}:", team)
+        given_at = _text(given, "event_ts")[:_MOST_NAME]
+        return Reaction(f"{channel}/{moment}", user, _SLACK_OPINIONS[name], f":{name}:", team, given_at)
 
     def _event(self, document: dict[str, Any], now: datetime) -> DomainEvent | None:
         """Return the message of a person; ``None`` for everything else."""
@@ -688,7 +696,8 @@ class MatrixChannel:
         if user == self._config.user or not _MATRIX_USER.fullmatch(user):
             return None
         message = _text(given, *relation, "event_id")
-        return Reaction(message, user, _OPINIONS[sign], sign, self._config.tenant)
+        name = _text(given, "event_id")[:_MOST_NAME]
+        return Reaction(message, user, _OPINIONS[sign], sign, self._config.tenant, name)
 
     def _event(self, given: dict[str, Any], now: datetime) -> DomainEvent | None:
         """Return the message of a person; ``None`` for everything else.

@@ -21,6 +21,7 @@ from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
 from datetime import timedelta
 from functools import partial
+from importlib.util import find_spec
 from secrets import token_hex
 from typing import Any, TypeVar
 
@@ -30,7 +31,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.sql import is_postgres
 from reactive_agents.adapters.sqlite import place_of
-from reactive_agents.core.errors import RecordErrors, RecordFailed
+from reactive_agents.core.errors import InvalidConfig, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId
 from reactive_agents.core.run_record import QueueLimits, RecordedRun
 from reactive_agents.effects import effect, schedule_on_this_loop, spawn_on_this_loop
@@ -122,12 +123,25 @@ class DbosQueue:
     @effect
     async def listen(
         self, agent_id: AgentId, queue: str, limits: QueueLimits, begin: Begin
-    ) -> Result[None, RecordErrors]:
+    ) -> Result[None, RecordErrors | InvalidConfig]:
         """Begin the runs of a queue on this event loop, within the limits."""
+        global _listener
+        if find_spec("dbos") is None:
+            return Failure(InvalidConfig("engine", "dbos", "the extra 'durable' for it"))
         listener = _Listener(begin)
-        return await self._call(
-            "listen", partial(self._launch, queue_name(agent_id, queue), limits, listener)
-        )
+        with _launching:
+            if _listener is not None:
+                expected = "one queue of DBOS in a process; start another worker for this one"
+                return Failure(InvalidConfig("queue", queue, expected))
+            _listener = listener
+        launched: Result[None, RecordErrors] | None = None
+        launch = partial(self._launch, queue_name(agent_id, queue), limits, listener)
+        try:
+            launched = await self._call("listen", launch)
+        finally:
+            if not isinstance(launched, Success):
+                _listener = None
+        return launched
 
     @effect
     async def stop(self) -> Result[None, RecordErrors]:
@@ -213,13 +227,8 @@ class DbosQueue:
         return tuple(RunId(each.workflow_id) for each in found)
 
     def _launch(self, queue: str, limits: QueueLimits, listener: _Listener) -> None:
-        global _listener
         from dbos import DBOS
 
-        with _launching:
-            if _listener is not None:
-                raise ValueError("a process works on one queue of DBOS; start another worker for this one")
-            _listener = listener
         self._connected()  # makes the tables
         try:
             self._dbos = DBOS(
@@ -247,7 +256,9 @@ class DbosQueue:
             )
             self._listener = listener
         except BaseException:
-            _listener = None
+            if self._dbos is not None:
+                DBOS.destroy()
+            self._dbos = None
             raise
 
     def _stop(self) -> None:

@@ -149,6 +149,7 @@ class PersonaOptions(TypedDict, total=False):
     inbox: personas.InboxConfig | InboxOptions
     voice: str
     transcript: int
+    streaming: bool
     delivery: personas.DeliveryPolicy | DeliveryOptions
     limits: personas.DailyLimits | LimitOptions
 
@@ -179,6 +180,7 @@ class PersonaConfig:
         inbox: limits of the inbox.
         voice: how its answers sound, in the steps whose result is sent.
         transcript: maximum number of earlier messages of the room that plans and steps are shown.
+        streaming: whether the step whose result is sent is streamed to subscribers.
         delivery: rules for messages and work that fail.
         limits: limits of a day.
     """
@@ -204,6 +206,7 @@ class PersonaConfig:
     inbox: personas.InboxConfig = field(factory=personas.InboxConfig)
     voice: str = ""
     transcript: int = field(default=_defaults.transcript, validator=ge(0))
+    streaming: bool = False
     delivery: personas.DeliveryPolicy = field(factory=personas.DeliveryPolicy)
     limits: personas.DailyLimits = field(factory=personas.DailyLimits)
 
@@ -231,6 +234,7 @@ class PersonaConfig:
             inbox=self.inbox,
             voice=self.voice,
             transcript=self.transcript,
+            streaming=self.streaming,
             delivery=self.delivery,
             limits=self.limits,
         )

@@ -90,18 +90,18 @@ class QueueWorker:
             finish_s: seconds in which runs finish their step after the cancellation.
             until_idle: end when nothing is due.
         """
-        failures, agent_id = 0, self._engine.settings.agent_id
-        if self._queues is not None:
-            listening = self._queues.listen(agent_id, self._queue, self._limits, self._begin)
-            _value(await attempt(listening))
+        failures, is_listening = 0, False
         try:
             while True:
                 self._changed = anyio.Event()
                 try:
+                    if not is_listening:
+                        await self._listen()
+                        is_listening = True
                     new = await self._begin_due()
                     failures = 0
                 except AgentError as error:  # such as a database that is being restarted
-                    if until_idle:
+                    if until_idle or isinstance(error.error, errors.InvalidConfig):
                         raise
                     new, failures = 0, failures + 1
                     _log.warning("The queue %s cannot be read: %s", self._queue, error)
@@ -118,6 +118,12 @@ class QueueWorker:
                 await self._hand_over(finish_s)
                 if self._queues is not None:
                     await attempt(self._queues.leave())
+
+    async def _listen(self) -> None:
+        """Let another engine than the record begin runs here."""
+        if self._queues is not None:
+            agent_id = self._engine.settings.agent_id
+            _value(await attempt(self._queues.listen(agent_id, self._queue, self._limits, self._begin)))
 
     async def _begin_due(self) -> int:
         """Begin what is due, within the limits; return how many runs that were."""
@@ -291,7 +297,7 @@ def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:
     return isinstance(context, Some) and context.unwrap().agent_state == "paused"
 
 
-def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:
+def _value(outcome: Result[_A, errors.RecordErrors | errors.InvalidConfig]) -> _A:
     if not isinstance(outcome, Success):
         raise AgentError(outcome.failure())
     value: _A = outcome.unwrap()

@@ -220,9 +220,14 @@ def explain(
             owner,
             context_id=None if place is None else ContextId(place),
             event_id=None if name is None else EventId(name),
-            limit=1_000,
+            message_id=message,
+            limit=_MOST_ITEMS,
         )
         work = await attempt(store.find_work(chosen))
+        if message is not None and isinstance(work, Success) and work.unwrap():
+            sent = work.unwrap()[0]  # with what else there is of its event
+            chosen = evolve(chosen, context_id=sent.room.context_id, event_id=sent.event.id, message_id=None)
+            work = await attempt(store.find_work(chosen))
         if isinstance(work, Failure):
             return Failure(work.failure())
         rooms: dict[tuple[Room, EventId], list[WorkItem]] = {}
@@ -257,6 +262,10 @@ def explain(
             typer.echo("\n" * (place > 0) + output.printable(f"room: {each.place}"))
         rows = [(f"{link.at:%Y-%m-%d %H:%M:%S}", link.stage, link.text) for link in each.lines]
         output.print_table(("time", "stage", "text"), rows)
+
+
+_MOST_ITEMS = 1_000
+"""Items of the queue that belong to events of one id, in all rooms."""
 
 
 @frozen

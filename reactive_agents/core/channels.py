@@ -69,6 +69,7 @@ class Reaction(Value):
         message_id: of the message, as the port ``Channel`` returned it.
         good: whether the user liked it.
         sign: as the user gave it, for people.
+        id: of the reaction at its platform, by which one that is sent again is known; empty for none.
     """
 
     message_id: str
@@ -76,6 +77,7 @@ class Reaction(Value):
     good: bool
     sign: str = ""
     tenant: str = ""
+    id: str = ""
 
 
 @frozen(eq=False, repr=False)

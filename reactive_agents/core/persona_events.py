@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import Literal, TypeAlias
 
-from attrs import frozen
+from attrs import field, frozen
 
 from reactive_agents.core import personas
 from reactive_agents.core.errors import PersonaErrors
 from reactive_agents.core.event_base import Event
 from reactive_agents.core.ids import EventId, PersonaId, PlanId
 from reactive_agents.core.plans import PlanStatus, PlanStep
+from reactive_agents.core.values import OMITTED
 
 PersonaStage: TypeAlias = Literal[
     "recall", "plan", "replan", "deliver", "evaluate", "learn", "compare", "record"
@@ -52,12 +53,20 @@ class PersonaEngagementDecided(Event):
 class PersonaPlanFormulated(Event):
     """A plan was made.
 
-    ``reason``: how; ``shown``: the learnings that the planner was shown.
+    Attributes:
+        reason: how.
+        shown: the learnings that the planner was shown.
+        warnings: the patterns that it was warned of.
+        transcript: the events of the earlier messages that it was shown, oldest first.
+        notes: number of the notes on the room that it was shown.
     """
 
     plan: personas.PersonaPlan
     reason: str
     shown: tuple[personas.LearningEntry, ...]
+    warnings: tuple[personas.LearningEntry, ...] = field(default=(), metadata=OMITTED)
+    transcript: tuple[EventId, ...] = field(default=(), metadata=OMITTED)
+    notes: int = field(default=0, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)

@@ -584,7 +584,7 @@ class EngagementPolicy(Value):
             those of threads in which it has answered.
         names: names by which it is mentioned, besides its own.
         quiet_hours: times of each day in which it declines, such as ``22:00-07:00``.
-        timezone: of the quiet hours.
+        timezone: of the quiet hours, and of the times that a domain with reminders is told.
         urgent: 0 to 1; events of this priority or more are answered in quiet hours.
         staff: authors who take over: it declines their messages, and all of the room for a while after.
         handover_s: seconds of that while, above 0.
@@ -726,6 +726,7 @@ class PersonaSettings(Value):
         max_replans: maximum number of new plans after failures, 0 or more.
         max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
         transcript: maximum number of earlier messages of the room that a plan and a step are shown.
+        streaming: whether the step whose result is sent is streamed to subscribers.
     """
 
     id: PersonaId
@@ -740,6 +741,7 @@ class PersonaSettings(Value):
     max_replans: int = field(default=3, validator=ge(0))
     max_depth: int = field(default=2, validator=_count)
     transcript: int = field(default=50, validator=ge(0))
+    streaming: bool = False
     engagement: EngagementPolicy = field(factory=EngagementPolicy)
     learning: LearningPolicy = field(factory=LearningPolicy)
     timeouts: PersonaTimeouts = field(factory=PersonaTimeouts)

@@ -194,6 +194,7 @@ class RunJournal:
             if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
         self._used: set[str] = set()
+        self._begun_writes = self._settled_writes = 0
         self._spent: dict[str, list[RunEntry]] = {}
         for each in entries:
             if each.kind == "model":
@@ -252,7 +253,9 @@ class RunJournal:
         self._entries[key] = entry
         self._arrive(entry.at)
         order = added.unwrap()
-        if order is not None:
+        if order is None:
+            self._begun_writes += 1
+        else:
             self.follow(order)
 
     async def settle(self) -> None:
@@ -261,11 +264,13 @@ class RunJournal:
         Raises:
             RunStopped: they cannot be written, or the run belongs to another process.
         """
-        if self.record is None:
+        begun = self._begun_writes
+        if self.record is None or begun == self._settled_writes:
             return
         settled = await attempt(self.record.settle(self.run_id, self.holder))
         if not isinstance(settled, Success):
             raise RunStopped(errors.RunInterrupted(self.run_id, settled.failure().message))
+        self._settled_writes = max(begun, self._settled_writes)
 
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""

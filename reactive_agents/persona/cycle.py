@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime
 from typing import Any, Literal, TypeVar
+from zoneinfo import ZoneInfo
 
 import anyio
 from attrs import define, evolve, frozen
@@ -54,9 +55,9 @@ from reactive_agents.reasoning.structured_output import Question, Structured, as
 _T = TypeVar("_T")
 
 OVER_LIMIT = "The limit of US dollars of the day is reached."
-LEAST_HEARD = 50
-"""Messages of a room by which it is decided whether to engage, also where prompts have fewer."""
 RECALLED_THOUGHTS = 5
+MOST_HEARD = 200
+"""Earlier messages of a room by which it is decided whether to engage, where that depends on them."""
 RECALLED_KINDS: tuple[personas.ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 
 
@@ -91,8 +92,8 @@ class Cycle:
         meter: counts the tokens and dollars of planning and evaluation; steps are runs with own totals.
         room: the place of the event; nothing of other rooms is read.
         claim: the item of the queue; ``None`` where the store failed.
-        heard: earlier messages of the room, oldest first, by which it is decided whether to engage.
-        transcript: the latest of them, which prompts have.
+        transcript: earlier messages of the room that prompts have, oldest first.
+        heard: as many of them as decisions on engagement need.
         thoughts: the notes on the room that its plan and its answer are shown.
         left_usd: US dollars that it may cost by the limits of the day; ``None`` for no limit.
         stored_usd: US dollars of it that the store knows of.
@@ -108,8 +109,8 @@ class Cycle:
     started: float
     room: personas.Room
     claim: WorkItem | None = None
-    heard: tuple[Utterance, ...] = ()
     transcript: tuple[Utterance, ...] = ()
+    heard: tuple[Utterance, ...] = ()
     thoughts: tuple[personas.Thought, ...] = ()
     left_usd: float | None = None
     stored_usd: float = 0.0
@@ -121,6 +122,15 @@ class Cycle:
         """Whether events of its domain are planned and evaluated."""
         own = self.domain.reasoning
         return self.settings.reasoning if own is None else own
+
+    @property
+    def local_time(self) -> str:
+        """The time now, in words, where the steps of the domain can schedule events."""
+        if not self.domain.reminders:
+            return ""
+        zone = self.settings.engagement.timezone
+        now = self.services.clock.now().astimezone(ZoneInfo(zone))
+        return f"{now:%A}, {now.isoformat(timespec='minutes')} ({zone})"
 
     @property
     def tokens(self) -> int:
@@ -204,10 +214,11 @@ class Cycle:
 
     async def recall(self) -> None:
         """Read the transcript of the room and the notes on it."""
-        store, shown = self.services.store, self.settings.transcript
+        store, shown, policy = self.services.store, self.settings.transcript, self.settings.engagement
         before = None if self.claim is None else self.claim.number
-        limit = max(shown, LEAST_HEARD, self.settings.engagement.max_peer_turns)
-        self.heard = await self.read(store.transcript(self.room, before=before, limit=limit), ())
+        listens = policy.staff or policy.peers or policy.mentions_only or self.domain.engage
+        most = max(shown, MOST_HEARD, policy.max_peer_turns) if listens else shown
+        self.heard = await self.read(store.transcript(self.room, before=before, limit=most), ())
         self.transcript = self.heard[-shown:] if shown else ()
         thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
         self.thoughts = await self.attempt_or("recall", thoughts, ())
@@ -415,7 +426,7 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     task = Task(
         TaskId(services.ids.new()),
         engine.settings.agent_id,
-        step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings),
+        step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings, now=cycle.local_time),
         services.clock.now(),
         type=plan.domain,
         user=plan.event.user_id if wrong_name("user", plan.event.user_id) is None else None,
@@ -433,7 +444,10 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
 
     unsubscribe = engine.ports.events.subscribe(note, run_id=run_id)
     try:
-        ended, timed_out = await _run_with_timeout(engine, task, run_id, limit, overrides)
+        streaming = cycle.settings.streaming and is_last
+        ended, timed_out = await _run_with_timeout(
+            engine, task, run_id, limit, overrides, streaming=streaming
+        )
     finally:
         unsubscribe()
     error: errors.StepErrors | None = None
@@ -520,7 +534,13 @@ def is_abstention(outcome: personas.StepOutcome) -> bool:
 
 
 async def _run_with_timeout(
-    engine: ExecutionEngine, task: Task, run_id: RunId, limit: float, overrides: RunOverrides
+    engine: ExecutionEngine,
+    task: Task,
+    run_id: RunId,
+    limit: float,
+    overrides: RunOverrides,
+    *,
+    streaming: bool,
 ) -> tuple[Result[TaskResult, TaskFailed | errors.ExecutionError], bool]:
     """Run the task; return its result and whether it timed out.
 
@@ -539,7 +559,7 @@ async def _run_with_timeout(
     async with anyio.create_task_group() as group:
         group.start_soon(cancel_later)
         try:
-            ended = await engine.conduct(task, run_id=run_id, overrides=overrides)
+            ended = await engine.conduct(task, run_id=run_id, streaming=streaming, overrides=overrides)
         except Exception as error:  # noqa: BLE001 - strategies, tools and hooks are the user's code; the persona continues
             ended = Failure(errors.ExecutionError(f"{type(error).__name__}: {error}", task.id, "think"))
         group.cancel_scope.cancel()

@@ -19,6 +19,9 @@ from reactive_agents.core.persona_queue import WorkItem
 from reactive_agents.core.personas import Evaluation, EvidenceSource, PersonaPlan, StepCall, StepOutcome
 from reactive_agents.core.plans import PlanStep, PlanStepStatus
 
+MOST_NAMED = 10
+"""Events of a transcript that an explanation names, the latest."""
+
 
 @frozen
 class ExplanationLine:
@@ -84,9 +87,16 @@ def explain_event(event: persona_events.PersonaEvent) -> Iterator[tuple[str, str
 
 def _formulated(event: persona_events.PersonaPlanFormulated) -> Iterator[tuple[str, str]]:
     plan = event.plan
+    if event.transcript:
+        count, names = len(event.transcript), ", ".join(event.transcript[-MOST_NAMED:])
+        yield "saw", f"{count} earlier event(s) of the room with their answers, the last: {names}"
+    if event.notes:
+        yield "knew", f"{event.notes} note(s) on the room"
     for number, learning in enumerate(event.shown, 1):
         followed = "followed" if learning.id in plan.follows else "shown"
         yield "learnings", f"{followed} {number}: {learning.pattern} (confidence {learning.confidence:.2f})"
+    for warning in event.warnings:
+        yield "learnings", f"warned of: {warning.pattern} (confidence {warning.confidence:.2f})"
     yield "plan", f"{event.reason} Goal: {plan.plan.goal}"
     yield from _plan_details(plan)
 

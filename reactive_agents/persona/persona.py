@@ -78,6 +78,7 @@ MOST_DELAY = timedelta(days=1)
 BLOCKED = "[A message that a guardrail blocked.]"
 BLOCKED_NAME = "[A name that is not shown.]"
 UNCHECKED = "[A message that was not checked.]"
+_TRIES_WITHOUT_PLAN = 3
 _MOST_NAMES = 1_000
 """Names that were allowed and are not checked again."""
 REMINDER = "A reminder that was asked for here: "
@@ -272,7 +273,8 @@ class Persona:
     ) -> Result[DomainEvent | None, MemoryErrors]:
         """Return the event of a reaction; ``None`` where there is no such message.
 
-        A user has one event for each opinion of a message. Fails with ``MemoryUnavailable``.
+        One that is sent again is the same event; without an id of the platform, so is the same opinion of a
+        user about a message. Fails with ``MemoryUnavailable``.
         """
         chosen = WorkFilter(
             self.settings.id,
@@ -289,9 +291,10 @@ class Persona:
         if item is None or item.plan_id is None or not reaction.message_id:
             return Success(None)
         opinion = "good" if reaction.good else "bad"
+        name = ("reaction", opinion, reaction.user, reaction.message_id, reaction.id)
         return Success(
             DomainEvent(
-                EventId(f"reaction/{opinion}/{reaction.user}/{reaction.message_id}"),
+                EventId("/".join(filter(None, name))),
                 item.room.context_id,
                 reaction.user,
                 f"[A reaction to the answer: {reaction.sign or opinion}]",
@@ -337,7 +340,8 @@ class Persona:
             return None
         except UnreadableError as error:
             ended = True
-            await try_later(item, str(error), self.settings.delivery, self.services, cycle.unstored_usd)
+            policy, spent = self.settings.delivery, cycle.unstored_usd
+            await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
             return None
         finally:
             self._under_way -= 1
@@ -379,9 +383,11 @@ class Persona:
         """Return whether as many processes ended at an event as its tries.
 
         The first one does not count: it may have ended for another event that was under way in it. Later
-        tries are made alone.
+        tries are made alone. Before there is a plan no step was begun, so that it can be tried more often:
+        where processes are ended from outside, it is seldom the event's fault.
         """
-        return item.attempts > self.settings.delivery.tries + 1
+        most = self.settings.delivery.tries * (1 if item.plan_id else _TRIES_WITHOUT_PLAN)
+        return item.attempts > most + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 
@@ -574,7 +580,13 @@ class Persona:
             await self._take_correction(event, cycle)
         await cycle.save(plan)
         await cycle.publish(
-            persona_events.PersonaPlanFormulated, plan=plan, reason=formulated.reason, shown=formulated.shown
+            persona_events.PersonaPlanFormulated,
+            plan=plan,
+            reason=formulated.reason,
+            shown=formulated.shown,
+            warnings=formulated.warnings,
+            transcript=tuple(dict.fromkeys(each.event_id for each in cycle.transcript)),
+            notes=len(cycle.thoughts),
         )
         decision_text = f"Plan for {plan.plan.goal!r}: {formulated.reason}"
         await add_thought(plan, "decision", decision_text, DECISION_IMPORTANCE, cycle)
@@ -616,7 +628,7 @@ class Persona:
         )
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):
-                decision = await outcome_of(cycle.domain.decide(event, cycle.transcript))
+                decision = await outcome_of(cycle.domain.decide(event, cycle.heard))
         if decision.engage:
             reached = await cycle.read_limits() or await cycle.engage()
             if reached:
@@ -666,8 +678,8 @@ class Persona:
 
     async def _give_up(self, event: DomainEvent, plan: PersonaPlan | None, cycle: Cycle) -> PersonaOutcome:
         """End an event at which several processes ended, so that it ends no more of them."""
-        tries = self.settings.delivery.tries
-        reason = f"Its process ended {tries + 1} times without progress, and it is given up."
+        ends = 0 if cycle.claim is None else cycle.claim.attempts - 1
+        reason = f"Its process ended {ends} times without progress, and it is given up."
         if plan is not None:
             plan = end_plan(plan, "failed", self.services.clock.now())
             await cycle.publish(
@@ -740,23 +752,21 @@ class Persona:
             tokens=cycle.tokens,
             cost_usd=cycle.cost_usd,
         )
-        delivered, fallback = not cycle.domain.delivers, self.settings.delivery.fallback
+        delivered, policy = not cycle.domain.delivers, self.settings.delivery
         messages: tuple[NewMessage, ...] = ()
         if outcome.status == "completed":
             key = f"{outcome.event_id}#answer"
             messages = (NewMessage(key, outcome.answer, is_delivered=delivered),)
-        elif outcome.status != "declined" and fallback:
-            key = f"{outcome.event_id}#fallback"
-            messages = (NewMessage(key, fallback, "fallback", is_delivered=delivered),)
+        elif outcome.status != "declined" and policy.fallback:
+            messages = (_fallback(outcome.event_id, policy, is_delivered=delivered),)
         evaluates = plan is not None and cycle.reasons and self.settings.evaluation != "off"
         end = EventEnd(outcome, plan, messages, evaluates and not is_dead, cycle.unstored_usd, is_dead)
         if cycle.claim is not None:
             stored = await attempt(self.services.store.end_event(cycle.claim, end))
             if isinstance(stored, Failure):  # it would be lost as well with the process: it is done again
                 reason = stored.failure().message
-                await try_later(
-                    cycle.claim, reason, self.settings.delivery, self.services, cycle.unstored_usd
-                )
+                spent = cycle.unstored_usd
+                await try_later(cycle.claim, reason, policy, self.services, spent, is_unanswered=True)
                 raise OvertakenError
             if not stored.unwrap():
                 raise OvertakenError
@@ -898,6 +908,7 @@ async def remind(at: str, text: str) -> str:
         event,
         id=EventId(f"reminder-{services.ids.new()}"),
         content=f"{REMINDER}{text}",
+        priority=1.0,  # its time was asked for, so it comes in quiet hours too
         details={**event.details, "direct": True},
     )
     stored = await attempt(persona.schedule(room.domain, later, due))
@@ -943,18 +954,32 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
 
 
 async def try_later(
-    item: WorkItem, reason: str, policy: DeliveryPolicy, services: PersonaServices, cost_usd: float = 0.0
+    item: WorkItem,
+    reason: str,
+    policy: DeliveryPolicy,
+    services: PersonaServices,
+    cost_usd: float = 0.0,
+    *,
+    is_unanswered: bool = False,
 ) -> None:
     """Give an item back after a failed try, or end it as a dead letter after the last.
 
     Args:
         cost_usd: of the try, as far as it was not stored.
+        is_unanswered: whether the fallback is to be sent after the last try.
     """
-    if item.attempts >= policy.tries:
-        await attempt(services.store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+    store = services.store
+    if item.attempts < policy.tries:
+        due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
+        await attempt(store.release(item, due=due, reason=reason, cost_usd=cost_usd))
         return
-    due = services.clock.now() + timedelta(seconds=policy.pause_s(item.attempts))
-    await attempt(services.store.release(item, due=due, reason=reason, cost_usd=cost_usd))
+    if is_unanswered and policy.fallback:
+        await attempt(store.add_message(item, _fallback(item.event.id, policy)))
+    await attempt(store.end_work(item, "dead", reason=reason, cost_usd=cost_usd))
+
+
+def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool = False) -> NewMessage:
+    return NewMessage(f"{event_id}#fallback", policy.fallback, "fallback", is_delivered=is_delivered)
 
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:

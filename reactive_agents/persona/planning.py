@@ -51,6 +51,7 @@ class FormulatedPlan:
     Attributes:
         reason: how the plan was made, in a sentence.
         shown: the learnings that the planner was shown.
+        warnings: the patterns that it was warned of.
         corrects: whether the event says that the last answer to its author was wrong.
     """
 
@@ -58,6 +59,7 @@ class FormulatedPlan:
     reason: str
     shown: tuple[LearningEntry, ...] = ()
     corrects: bool = False
+    warnings: tuple[LearningEntry, ...] = ()
 
 
 async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan:
@@ -85,17 +87,20 @@ async def formulate_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) ->
         warnings=warnings,
         state=state,
         tools=cycle.domain.tool_names(),
+        now=cycle.local_time,
     )
     question = Question(plan_changes.plan_shape(), PLANNING, content, "persona-plan")
     answered = await cycle.ask("plan", question, task.description)
     if isinstance(answered, Failure):
         reason = f"Planning failed, so the event is answered without a plan: {answered.failure().message}"
-        return FormulatedPlan(_reactive_plan(task, event, cycle), reason, shown)
+        return FormulatedPlan(_reactive_plan(task, event, cycle), reason, shown, warnings=warnings)
     draft, attempts = answered.unwrap().value, answered.unwrap().attempts
     plan = _new_plan(task, event, cycle, goal=draft.goal, actions=draft.actions(), source="model")
     follows = followed_learnings(draft, shown, same_above=cycle.settings.learning.merge_above)
     reason = f"Planned by the model in {attempts} attempt(s), with {len(shown)} learned pattern(s)."
-    return FormulatedPlan(plan_changes.with_draft(plan, draft, follows), reason, shown, draft.corrects)
+    return FormulatedPlan(
+        plan_changes.with_draft(plan, draft, follows), reason, shown, draft.corrects, warnings
+    )
 
 
 def followed_learnings(

@@ -103,6 +103,7 @@ def planning_content(
     warnings: Sequence[personas.LearningEntry] = (),
     state: personas.SelfState,
     tools: Sequence[str],
+    now: str = "",
 ) -> str:
     """Return the content of a planning prompt."""
     noted = "\n".join(f"- {thought.kind}: {thought.content}" for thought in thoughts)
@@ -123,6 +124,7 @@ def planning_content(
             fence("task", _shortened(task.description)),
             f"Domain: {task.domain}. Priority: {task.priority:g} of 1.",
             f"The event:\n{_event(event, EVENT_CHARACTERS)}",
+            *_now(now),
             f"Notes on this context:\n{fence('notes', noted or 'none')}",
             f"Learned patterns of this domain:\n{fence('learnings', learned or 'none')}",
             *([told] if warned else []),
@@ -215,15 +217,17 @@ def step_content(
     *,
     thoughts: Sequence[personas.Thought] = (),
     learnings: Sequence[personas.LearningEntry] = (),
+    now: str = "",
 ) -> str:
     """Return the task of the run for a step: its instruction, and context as data.
 
     Args:
         thoughts: notes on the room.
         learnings: the patterns that the plan follows.
+        now: the time; empty where nothing depends on it.
     """
     is_last = is_last_step(plan, step)
-    known = _known(thoughts, learnings) if is_last else []
+    known = [*_now(now), *(_known(thoughts, learnings) if is_last else [])]
     if plan.source == "reactive" and plan.attempts == 0:
         return "\n\n".join((_shortened(step.instruction), _event(plan.event), *known))
     earlier = [each for each in plan.plan.steps if each.status == "completed" and each.result]
@@ -249,6 +253,10 @@ def _known(thoughts: Sequence[personas.Thought], learnings: Sequence[personas.Le
         *([f"Your notes on this room:\n{fence('notes', noted)}"] if noted else []),
         *([f"Patterns from earlier tasks:\n{fence('learnings', learned)}"] if learned else []),
     ]
+
+
+def _now(now: str) -> list[str]:
+    return [f"It is {now} now."] if now else []
 
 
 def _reuse(plan: personas.PersonaPlan) -> list[str]:

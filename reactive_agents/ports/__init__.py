@@ -23,6 +23,7 @@ from reactive_agents.core.errors import (
     ConfigErrors,
     ContentErrors,
     ContentUnavailable,
+    InvalidConfig,
     LLMErrors,
     MemoryErrors,
     RecordErrors,
@@ -702,8 +703,10 @@ class QueueEngine(Protocol):
         queue: str,
         limits: QueueLimits,
         begin: Callable[[RunId], Awaitable[bool]],
-    ) -> Effect[None, RecordErrors]:
+    ) -> Effect[None, RecordErrors | InvalidConfig]:
         """Begin the runs of a queue on this event loop, within the limits.
+
+        Fails with ``InvalidConfig`` where this process cannot have the queue at all.
 
         Args:
             begin: returns when it is done with a run; ``False`` gives the run to another worker.

@@ -197,12 +197,8 @@ class AgentTasks(AgentExecutor):
 
     async def _begin(self, principal: Principal, context: RequestContext, context_id: str) -> LiveRun:
         text, parts = _task_of(context.message.parts if context.message is not None else ())
-        run = await self._service.start(
-            principal, self._name, RunRequest(text, parts=parts, session=_session(principal, context_id))
-        )
-        if not isinstance(run, LiveRun):
-            raise Problem(409, "run-queued", "The agent's runs are queued: they cannot be followed here.")
-        return run
+        asked = RunRequest(text, parts=parts, session=_session(principal, context_id))
+        return await self._service.start_here(principal, self._name, asked)
 
     async def _follow(
         self,

@@ -377,9 +377,7 @@ class AgUiEndpoint:
             metadata={"thread_id": given.thread_id, "client_run_id": given.run_id},
             tools=_tools(given),
         )
-        run = await self._service.start(principal, name, asked)
-        if not isinstance(run, LiveRun):
-            raise Problem(409, "run-queued", "The agent's runs are queued: they cannot be streamed here.")
+        run = await self._service.start_here(principal, name, asked)
         return run, 0, Translation(given.thread_id, given.run_id, list(given.messages))
 
     async def _taken_up(

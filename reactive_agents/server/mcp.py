@@ -147,10 +147,7 @@ class McpAgents:
                     return self._ask_for_input(followed, asked_again)
             else:
                 asked = RunRequest(_text(arguments, "task"), session=_optional_text(arguments, "session"))
-                run = await self._service.start(principal, name, asked)
-                if not isinstance(run, LiveRun):
-                    return _error(f"The run {run.run_id} is queued.")
-                followed = _Followed(run)
+                followed = _Followed(await self._service.start_here(principal, name, asked))
         except Problem as problem:
             return _error(problem.detail)
         return await self._follow(context, followed)

@@ -498,8 +498,7 @@ class OpenAIProtocol:
 
     async def _begin(self, principal: Principal, name: str, asked: RunRequest) -> tuple[LiveRun, bool]:
         """Return the run, and whether this request began it."""
-        live = await self._service.start(principal, name, asked)
-        assert isinstance(live, LiveRun), "only runs that may be elsewhere are records"
+        live = await self._service.start_here(principal, name, asked)
         return live, live.asked is asked
 
     def _leave(self, live: LiveRun, *, own: bool) -> None:
@@ -563,7 +562,6 @@ def _run_request(
         body.metadata or {},
         settings=settings,
         key=request.headers.get("idempotency-key") or None,
-        here=True,
     )
 
 

@@ -243,7 +243,6 @@ class RunRequest:
         key: names the work, so that a repeated request begins it once; ``None`` for a new run.
         run_id: of a new run; without it one is made.
         tools: that this run has besides; it is never queued then.
-        here: whether it is run in this process, also where others are queued.
     """
 
     text: str
@@ -257,7 +256,6 @@ class RunRequest:
     key: str | None = None
     run_id: RunId | None = None
     tools: Sequence[Tool] = ()
-    here: bool = False
 
 
 DepsFactory: TypeAlias = Callable[[Principal], Any]
@@ -341,10 +339,20 @@ class AgentService:
 
     # --- beginning ------------------------------------------------------------------------------------------
 
+    async def start_here(self, principal: Principal, agent: str, asked: RunRequest) -> LiveRun:
+        """Begin a run in this process, also where others are queued: a client waits.
+
+        Raises:
+            Problem: it is refused.
+        """
+        live = await self.start(principal, agent, asked, here=True)
+        assert isinstance(live, LiveRun), "only runs that may be elsewhere are records"
+        return live
+
     async def start(
-        self, principal: Principal, agent: str | None, asked: RunRequest
+        self, principal: Principal, agent: str | None, asked: RunRequest, *, here: bool = False
     ) -> LiveRun | RecordedRun:
-        """Begin a run; return it when it has its id.
+        """Begin a run, or put it into the queue; return it when it has its id.
 
         Raises:
             Problem: it is refused.
@@ -378,7 +386,7 @@ class AgentService:
             task = served.new_task(asked.text, **options)
             if asked.parts:
                 task = evolve(task, parts=asked.parts)
-            elsewhere = not (asked.here or asked.tools)
+            elsewhere = not (here or asked.tools)
             if self._queue is not None and run_id is not None and elsewhere:
                 queued = queued_run(task, run_id, queue=self._queue, priority=0, due=None)
                 await served.runs.submit(queued)
@@ -668,6 +676,8 @@ class AgentService:
 
     async def _session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
         """Return the name of a session in the store, in which names of users cannot meet."""
+        if name in (".", ".."):
+            raise Problem(422, "invalid-session", "No session is named . or .., which paths cannot hold.")
         own = stored_name(user, name)
         if user is None or own == name:
             return own

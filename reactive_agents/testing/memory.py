@@ -14,6 +14,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import memory, personas
 from reactive_agents.core import persona_queue as queue
+from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId, ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
@@ -324,6 +325,15 @@ class InMemoryEffectivenessTracker:
 # --- personas --------------------------------------------------------------------------------------------
 
 
+def _without(event: PersonaEvent, learning: personas.LearningEntry) -> PersonaEvent:
+    """Return an event of the journal without the text of a learning."""
+    text = to_json(event, PersonaEvent)
+    for said in filter(None, (learning.pattern, learning.context)):
+        text = text.replace(to_json(said), to_json("[deleted]"))
+    changed: PersonaEvent = from_json(text, PersonaEvent).unwrap()
+    return changed
+
+
 class InMemoryPersonaStore:
     """Implements ``PersonaStore`` with dictionaries and lists.
 
@@ -624,7 +634,7 @@ class InMemoryPersonaStore:
         for message in end.messages:
             self._add_message(evolve(claim, plan_id=plan_id), message)
         if end.evaluate and plan is not None:
-            self._add("evaluation", claim.room, claim.key, claim.event, plan_id=plan.id, task_id=plan.task.id)
+            self._add("evaluation", claim.room, plan.id, claim.event, plan_id=plan.id, task_id=plan.task.id)
         return Success(True)
 
     @fake_effect
@@ -779,9 +789,14 @@ class InMemoryPersonaStore:
             ]
             for room in {each.room for each in doomed}:
                 self.states.pop(room, None)
+            for feedback in filter(None, (each.event.feedback for each in doomed)):
+                if (plan := self.plans.get(feedback.plan_id)) is not None:
+                    others = tuple(each for each in plan.feedback if each.user != feedback.user)
+                    self.plans[plan.id] = evolve(plan, feedback=others)
             for learning in tuple(self.learnings.values()):
                 if learning.learned_from and tasks.issuperset(learning.learned_from) and not learning.pinned:
                     del self.learnings[learning.id]
+                    self.events = [_without(each, learning) for each in self.events]
         return Success(sum(each.kind == "event" for each in doomed))
 
     def _waiting(self, persona_id: PersonaId, kind: queue.WorkKind) -> list[queue.WorkItem]:

@@ -546,7 +546,7 @@ class LateRecord(SqliteRunRecord):
         when = "later" if later else "on the disk" if durable else "at once"
         self.written += [(each.key, when) for each in entries]
         if later:
-            self.late += entries
+            self.late += entries  # on its way: the order of another process is not known
             return Success(None)
         await attempt(self.settle(run_id, holder))
         return await attempt(super().append(run_id, holder, *entries, durable=durable))

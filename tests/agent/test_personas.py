@@ -13,7 +13,7 @@ import pytest
 
 from reactive_agents import AgentError, PersonaConfig, Personas, ReactiveAgents, read_persona, tool
 from reactive_agents.core.errors import DecodeError, InvalidConfig
-from reactive_agents.core.events import TaskStarted, ToolCallCompleted
+from reactive_agents.core.events import ModelTextStreamed, TaskStarted, ToolCallCompleted
 from reactive_agents.core.persona_events import PersonaEventReceived
 from reactive_agents.core.personas import DomainEvent
 from reactive_agents.effects import attempt
@@ -102,6 +102,40 @@ async def test_a_check_of_the_program_is_named_in_the_file_or_given(
             evaluation = (await ada.send("How many grams?")).evaluation
         assert evaluation is not None
         assert (evaluation.meets_criteria, evaluation.evidence) == (False, "check")
+
+
+@pytest.mark.parametrize("streaming", [True, False])
+async def test_the_answer_is_streamed_to_subscribers(streaming: bool) -> None:
+    llm = ScriptedLLM(planned("Look.", "Say it."), say("Seen."), say("It is 132 grams."), assessed())
+    described = Personas.create("Ada").with_memory(":memory:").with_llm(llm).with_domain("chat")
+    events = EventRecorder()
+    async with described.with_options(streaming=streaming).build() as ada:
+        ada.subscribe(events)
+        assert (await ada.send("How many grams?", context="general")).answer == "It is 132 grams."
+    streamed = events.of(ModelTextStreamed)
+    assert "".join(each.text for each in streamed) == ("It is 132 grams." if streaming else "")
+    rooms = {each.run_id: each.metadata["room"] for each in events.of(TaskStarted)}
+    assert {rooms[each.run_id] for each in streamed} == ({"general"} if streaming else set())
+
+
+async def test_what_the_agent_of_a_domain_remembers_of_the_rooms_of_a_user_is_deleted_with_them(
+    tmp_path: Path,
+) -> None:
+    def stored() -> bytes:
+        return b"".join(each.read_bytes() for each in tmp_path.iterdir()).lower()
+
+    path = tmp_path / "ada.db"
+    llm = ScriptedLLM(say("Zebra4711 is refunded."), say("Otter12 is refunded."), forever(say("[]")))
+    agent = ReactiveAgents.create().with_reasoning().with_memory(path)
+    described = Personas.create("Ada").with_memory(path).with_llm(llm).with_domain("chat", agent)
+    async with described.with_options(reasoning=False).build() as ada:
+        await ada.send("Refund Zebra4711.", context="a", author="Bob")
+        await ada.send("Refund Otter12.", context="b", author="Eve")
+        store = ada.persona.services.store
+        assert min(stored().count(name) for name in (b"zebra4711", b"otter12")) > 0
+        assert (await attempt(store.forget(ada.persona.settings.id, user="Bob"))).unwrap() == 1
+    assert b"zebra4711" not in stored()
+    assert b"otter12 is refunded" in stored()
 
 
 async def test_each_domain_has_its_own_tools_role_and_output_channel(tmp_path: Path) -> None:

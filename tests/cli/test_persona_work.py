@@ -12,10 +12,12 @@ import anyio
 import pytest
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.cli import persona_records
+from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.persona_events import PersonaStepStarted
 from reactive_agents.core.personas import DeliveryPolicy, DomainEvent
 from reactive_agents.effects import attempt
-from reactive_agents.testing import FakeClock, FakeTools, ScriptedLLM, answer, call, forever, say
+from reactive_agents.testing import FakeClock, FakeTools, ScriptedLLM, answer, call, fail, forever, say
 from tests.support.command_line import command
 from tests.support.personas import PersonaBench, an_event, assessed, persona_bench, planned
 
@@ -96,8 +98,8 @@ def test_an_evaluation_that_failed_is_listed_and_made_after_a_retry(tmp_path: Pa
 
     with_bench(path, fail, ScriptedLLM(planned("Say it."), forever(say("So."))))
     (row,) = command("persona", "evaluations", "list", *place(path)).stdout.splitlines()
-    number, state, room, key, *_ = row.split("\t")
-    assert (state, room, key) == ("dead", "general", "event-1")
+    number, state, room, *_, text = row.split("\t")
+    assert (state, room, text) == ("dead", "general", "What is React?")
     assert command("persona", "evaluations", "retry", number, *place(path)).exit_code == 0
 
     async def go_on(bench: PersonaBench) -> None:
@@ -117,6 +119,7 @@ def test_an_event_that_waits_is_dropped(tmp_path: Path) -> None:
         await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
 
     with_bench(path, wait, ScriptedLLM())
+    assert "Drop an event," in command("persona", "inbox", "--help").stdout
     (row,) = command("persona", "inbox", "list", *place(path)).stdout.splitlines()
     assert row.split("\t")[1:4] == ["waiting", "general", "event-1"]
     assert command("persona", "inbox", "drop", row.split("\t")[0], *place(path)).exit_code == 0
@@ -213,6 +216,62 @@ def test_events_of_one_id_are_explained_by_their_rooms(tmp_path: Path) -> None:
     assert alone == other.partition("\n")[2]
     lines = json.loads(command("explain", "--event", "event-1", "--json", *place(path)).stdout)
     assert {line["room"] for line in lines} == {"ada/chat/general", "ada/chat/other"}
+
+
+def test_an_explanation_has_what_the_plan_was_shown(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+
+    async def process(bench: PersonaBench) -> None:
+        await bench.process("Refund my order.")
+        await bench.process("And the other one?", "event-2")
+
+    plan = planned("Look.", goal="He has it.")
+    llm = ScriptedLLM(
+        plan, say("No."), assessed("Refund it at once.", met=False), plan, say("No."), assessed()
+    )
+    with_bench(path, process, llm)
+    told = command("explain", "--event", "event-2", *place(path)).stdout
+    assert "\tsaw\t1 earlier event(s) of the room with their answers, the last: event-1\n" in told
+    assert "\tknew\t2 note(s) on the room\n" in told
+    assert "\tlearnings\twarned of: Refund it at once. (confidence 0.33)\n" in told
+
+
+def test_a_message_is_explained_however_much_came_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, channel = tmp_path / "ada.db", Closed()
+    channel.is_open = True
+
+    async def process(bench: PersonaBench) -> None:
+        for number in range(4):
+            await bench.process("Hello.", f"event-{number}")
+
+    with_bench(path, process, ScriptedLLM(forever(say("So."))), deliver=channel.post, reasoning=False)
+    monkeypatch.setattr(persona_records, "_MOST_ITEMS", 3)
+    told = command("explain", "--message", "m1", *place(path)).stdout
+    assert "event\tBob in chat/general: Hello." in told
+    assert "sent as m1" in told
+
+
+def test_a_plan_that_is_tried_again_is_evaluated_again(tmp_path: Path) -> None:
+    path = tmp_path / "ada.db"
+    broken = fail(RateLimited("Too many requests.", "m"))
+    plan = planned("Look.")
+    llm = ScriptedLLM(plan, broken, assessed(met=False))
+
+    async def process(bench: PersonaBench) -> None:
+        assert (await bench.process()).status == "failed"
+
+    with_bench(path, process, llm, max_replans=0)
+    (row,) = command("persona", "plans", "list", *place(path)).stdout.splitlines()
+    assert command("persona", "plans", "retry", row.split("\t")[0], *place(path)).exit_code == 0
+
+    async def again(bench: PersonaBench) -> None:
+        (outcome,) = (await attempt(bench.persona.resume())).unwrap()
+        assert outcome.status == "completed"
+
+    with_bench(path, again, ScriptedLLM(plan, say("So."), assessed("Look twice.")))
+    assert "Look twice." in command("learnings", *place(path)).stdout
 
 
 def test_all_of_a_user_is_deleted(refunded: Path) -> None:

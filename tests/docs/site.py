@@ -104,7 +104,7 @@ def write_llms() -> None:
         lines.append(f"- [{title}]({page}): {re.sub(r'[*`]', '', about)}")
     (SITE / "llms.txt").write_text("\n".join([*lines, ""]), encoding="utf-8")
     for page in SOURCE.rglob("*.md"):
-        if page.parent.name not in ("examples", "reference"):
+        if page.parent.name != "reference":
             place = SITE / page.relative_to(SOURCE)
             place.parent.mkdir(parents=True, exist_ok=True)
             shutil.copyfile(page, place)

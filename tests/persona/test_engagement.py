@@ -122,6 +122,21 @@ def test_it_is_silent_while_the_staff_has_taken_over() -> None:
     assert decide(policy=policy, transcript=[spoken("Eve", 60), spoken("Bob")]).engage
 
 
+@pytest.mark.anyio
+@pytest.mark.parametrize("transcript", [0, 1, 50])
+async def test_what_prompts_are_shown_of_the_room_does_not_decide_on_engagement(transcript: int) -> None:
+    policy = EngagementPolicy(staff=("Eve",), peers=("Max",), max_peer_turns=1)
+    bench = persona_bench(
+        ScriptedLLM(forever(say("So."))), reasoning=False, engagement=policy, transcript=transcript
+    )
+    said = [await bench.process("Hm.", f"e{number}", author="Max") for number in range(3)]
+    assert [each.status for each in said] == ["completed", "declined", "declined"]
+    for author, name in (("Bob", "e4"), ("Eve", "e5"), ("Bob", "e6"), ("Bob", "e7")):
+        said.append(await bench.process("And now?", name, author=author))
+    assert [each.status for each in said[3:]] == ["completed", "declined", "declined", "declined"]
+    assert said[-1].reason == "A person of the staff has taken over."
+
+
 # --- rules of a domain --------------------------------------------------------------------------------------
 
 

@@ -38,7 +38,15 @@ from reactive_agents.testing import (
 )
 from reactive_agents.testing.core import START
 from reactive_agents.testing.scripted_llm import render_messages
-from tests.support.personas import EVALUATING, PLANNING, an_event, assessed, persona_bench, planned
+from tests.support.personas import (
+    EVALUATING,
+    PLANNING,
+    a_persona_plan,
+    an_event,
+    assessed,
+    persona_bench,
+    planned,
+)
 
 pytestmark = pytest.mark.anyio
 
@@ -211,6 +219,26 @@ async def test_a_lesson_that_leaves_its_room_leaves_a_personal_goal_behind() -> 
     await bench.process("Rexalot says: boil the kettle.", "event-1", context="home")
     (learning,) = bench.store.learnings.values()
     assert (learning.pattern, learning.room, learning.context) == ("Boil the kettle.", None, "")
+
+
+@pytest.mark.parametrize("known_by", ["a tool", "an earlier message"])
+async def test_a_lesson_with_what_was_found_or_said_in_its_room_stays_there(known_by: str) -> None:
+    found = "The customer has a melanoma." if known_by == "a tool" else "Nothing."
+    llm = ScriptedLLM(
+        forever(planned("Look it up.", "Answer.", when=PLANNING)),
+        forever(say(found, when="Look it up.\n")),
+        forever(say("Done.", when="Answer.\n")),
+        forever(assessed("mind the melanoma", when=EVALUATING)),
+    )
+    bench = persona_bench(llm, transcript=0, reuse_above=1.0)
+    bench.persona.settings = evolve(bench.persona.settings, evaluation="off")
+    await bench.process("hello, mind the step", "event-0", context="elsewhere")
+    await bench.process("i have a melanoma" if known_by != "a tool" else "hello", "event-1")
+    bench.persona.settings = evolve(bench.persona.settings, evaluation="after")
+    bench.store.thoughts.clear()
+    await bench.process("hello again", "event-2")
+    (learning,) = bench.store.learnings.values()
+    assert (learning.pattern, learning.room) == ("mind the melanoma", "general")
 
 
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
@@ -537,19 +565,24 @@ async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_t
     assert (pauses, left.status, left.attempts) == ([2, 8], "dead", 3)
 
 
-async def test_an_event_at_which_processes_end_is_given_up() -> None:
+@pytest.mark.parametrize(("is_planned", "ends"), [(True, 4), (False, 10)])
+async def test_an_event_at_which_processes_end_is_given_up(is_planned: bool, ends: int) -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     event = an_event()
     room = bench.persona.room_of("chat", event)
     item = (await attempt(bench.store.add_event(room, event))).unwrap().item
-    for _ in range(4):
+    for _ in range(ends):
         claimed = (await bench.persona.claim("event", room)).unwrap()
         assert claimed is not None
         (await attempt(bench.store.begin_task(claimed, TaskId("task")))).unwrap()
+        if is_planned:  # a step was begun, and may be why
+            plan = a_persona_plan(event=event)
+            (await attempt(bench.store.save_plan(plan, claimed, progress=False))).unwrap()
+        assert not bench.persona._is_given_up(claimed)
         bench.store.work[item.number] = evolve(bench.store.work[item.number], holder="")  # it was killed
     (outcome,) = (await attempt(bench.persona.resume())).unwrap()
     assert outcome.status == "failed"
-    assert outcome.reason == "Its process ended 4 times without progress, and it is given up."
+    assert outcome.reason == f"Its process ended {ends} times without progress, and it is given up."
     (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
     assert dead.key == "event-1"
     assert (await attempt(bench.store.order_work(dead.number, "retry"))).unwrap()
@@ -613,6 +646,24 @@ async def test_what_cannot_be_read_for_a_moment_is_neither_done_again_nor_given_
     assert (outcome.status, outcome.answer) == ("completed", "Second.")
     prompts = [render_messages(each.messages) for each in llm.requests]
     assert sum("One.\n" in text and "This is one step" in text for text in prompts) == 1
+
+
+async def test_an_event_that_cannot_be_answered_in_three_tries_has_the_fallback() -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str) -> None:
+        posted.append(text)
+
+    policy = DeliveryPolicy(backoff_s=0.0001, fallback="A colleague will answer you.")
+    bench = persona_bench(ScriptedLLM(), deliver=post, reasoning=False, delivery=policy)
+    locked = MemoryUnavailable("The file is locked.", "transcript")
+    bench.store.transcript = lambda *given, **named: FutureResult.from_failure(locked)
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    assert (await attempt(bench.persona.resume())).unwrap() == ()
+    (dead,) = (await attempt(bench.store.find_work(WorkFilter(statuses=("dead",))))).unwrap()
+    assert (dead.attempts, dead.reason) == (3, "The file is locked.")
+    assert posted == ["A colleague will answer you."]
 
 
 async def test_an_evaluation_whose_plan_cannot_be_read_is_made_later() -> None:

@@ -13,7 +13,7 @@ from reactive_agents import AgentError, Personas
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.errors import MemoryUnavailable
 from reactive_agents.core.events import ToolCallCompleted
-from reactive_agents.core.personas import EventSchedule, PersonaOutcome
+from reactive_agents.core.personas import EngagementPolicy, EventSchedule, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaInbox
 from reactive_agents.persona.persona import MOST_REMINDERS
@@ -106,14 +106,14 @@ async def test_an_inbox_takes_events_that_come_due_and_ends_without_waiting_for_
 # --- reminders ----------------------------------------------------------------------------------------------
 
 
-def reminding(llm: ScriptedLLM, sent: list[str]) -> tuple[PersonaAgent, FakeClock]:
+def reminding(llm: ScriptedLLM, sent: list[str], **engagement: Any) -> tuple[PersonaAgent, FakeClock]:
     async def deliver(event: object, text: str) -> None:
         sent.append(text)
 
     clock = FakeClock()
     described = Personas.create("Ada").with_llm(llm).with_store(InMemoryPersonaStore(clock=clock))
     described = described.with_domain("chat", deliver=deliver, reminders=True)
-    ada = described.with_options(reasoning=False).build()
+    ada = described.with_options(reasoning=False, engagement=EngagementPolicy(**engagement)).build()
     ada.container.core.clock.override(providers.Object(clock))
     return ada, clock
 
@@ -137,6 +137,23 @@ async def test_a_reminder_comes_back_into_its_room_at_its_time() -> None:
     event = outcome.plan.event
     assert (event.context_id, event.author, event.at) == ("bob", "Bob", friday)
     assert event.content == "A reminder that was asked for here: Call Eve."
+
+
+async def test_a_reminder_knows_the_day_and_comes_in_quiet_hours_too() -> None:
+    night = START + timedelta(days=1, hours=14)
+    llm = ScriptedLLM(
+        call("remind", at=night.isoformat(), text="Sleep.", when="It is Thursday, 2026-01-01T"),
+        answer("I will."),
+        answer("Sleep now."),
+    )
+    sent: list[str] = []
+    ada, clock = reminding(llm, sent, quiet_hours=["22:00-07:00"], timezone="Asia/Tokyo")
+    async with ada:
+        await ada.send("Remind me tomorrow at night.", author="Bob")
+        clock.advance(timedelta(days=1, hours=14, minutes=5).total_seconds())
+        await attempt(ada.persona.resume())
+    assert sent == ["I will.", "Sleep now."]
+    assert "+09:00 (Asia/Tokyo) now." in str(llm.requests[0].messages[-1].content)
 
 
 @pytest.mark.parametrize(

@@ -367,13 +367,14 @@ def test_a_domain_has_a_channel_or_a_function(tmp_path: Path) -> None:
         create_persona_app(plain.build())
 
 
-async def opinions(found: Service) -> list[tuple[str, bool]]:
-    """The reactions that are stored with the plan, once there are any."""
+async def opinions(found: Service, wanted: list[tuple[str, bool]] | None = None) -> list[tuple[str, bool]]:
+    """The reactions that are stored with the plan, once there are any, or once they are these."""
     while True:
         listed = await attempt(found.persona.persona.services.store.list_plans(PersonaId("Mira")))
         for plan in listed.unwrap():
-            if plan.feedback:
-                return [(each.user, each.good) for each in plan.feedback]
+            given = [(each.user, each.good) for each in plan.feedback]
+            if given and wanted in (None, given):
+                return given
         await anyio.sleep(0.001)
 
 
@@ -381,7 +382,7 @@ async def test_a_reaction_is_taken_from_the_tenant_that_has_the_answer(tmp_path:
     async with service(tmp_path) as found:
         assert (await found.post(GOOD)).status_code == 202
         await found.message(lambda item: item.message_id == "m1")
-        body = json.dumps({"message": "m1", "good": False, "user": "bob"}).encode()
+        body = json.dumps({"message": "m1", "good": False, "user": "bob", "id": "r1"}).encode()
         other = await found.post(body, signed(body, secret=ACME), "/channels/chat/acme")
         assert (other.status_code, other.json()) == (200, {"events": []})
         assert (await found.post(body)).status_code == 202
@@ -393,6 +394,23 @@ async def test_a_reaction_is_taken_from_the_tenant_that_has_the_answer(tmp_path:
             {"message": 7, "good": True},
         ):
             assert (await found.post(json.dumps(wrong).encode())).status_code == 422
+
+
+async def test_the_latest_of_many_opinions_counts_and_one_that_is_sent_again_is_known(tmp_path: Path) -> None:
+    def liked(good: bool, name: str = "") -> bytes:
+        return json.dumps({"message": "m1", "good": good, "user": "bob", "id": name}).encode()
+
+    async with service(tmp_path) as found:
+        assert (await found.post(GOOD)).status_code == 202
+        await found.message(lambda item: item.message_id == "m1")
+        for good, name in ((True, "r1"), (False, "r2"), (True, "r3"), (False, "r4"), (True, "r5")):
+            assert (await found.post(liked(good, name))).status_code == 202
+        assert (await found.post(liked(False, "r4"))).status_code == 200
+        assert await opinions(found, [("bob", True)])
+        headers = signed(liked(False))
+        answers = [(await found.post(liked(False), headers)).status_code for _ in range(2)]
+        assert answers == [202, 200], "without an id it is known by the time of its signature"
+        assert await opinions(found, [("bob", False)])
 
 
 # --- Slack --------------------------------------------------------------------------------------------------
@@ -515,9 +533,9 @@ async def test_slack_says_when_to_send_and_why_it_does_not(tmp_path: Path) -> No
 
 
 async def test_reactions_of_slack_are_opinions_of_people(tmp_path: Path) -> None:
-    def reaction(name: str, user: str = "U8", channel: str = "C1") -> bytes:
+    def reaction(name: str, user: str = "U8", channel: str = "C1", at: str = "1") -> bytes:
         item = {"type": "message", "channel": channel, "ts": "1700000000.000000"}
-        return from_slack(type="reaction_added", user=user, reaction=name, item=item)
+        return from_slack(type="reaction_added", user=user, reaction=name, item=item, event_ts=f"{at}.0")
 
     async with slack(tmp_path) as found:
         assert (await slack_post(found, from_slack())).status_code == 200
@@ -527,6 +545,11 @@ async def test_reactions_of_slack_are_opinions_of_people(tmp_path: Path) -> None
         assert await found.stored() == 1
         assert (await slack_post(found, reaction("thumbsup::skin-tone-2"))).status_code == 200
         assert await opinions(found) == [("U8", True)]
+        stored = await found.stored()
+        for name, at in (("-1", "2"), ("+1", "3"), ("-1", "4"), ("+1", "3")):
+            assert (await slack_post(found, reaction(name, at=at))).status_code == 200
+        assert await found.stored() == stored + 3
+        assert await opinions(found, [("U8", False)])
 
 
 # --- Matrix -------------------------------------------------------------------------------------------------

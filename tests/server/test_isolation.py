@@ -225,6 +225,46 @@ async def test_in_any_order_of_requests_each_reads_its_own(
                 assert all(text.endswith(f"of {reader}") for text in said)
 
 
+MESSAGE = {"role": "ROLE_USER", "messageId": "m", "parts": [{"text": "Hello."}]}
+WAITING = {
+    "/v1/chat/completions": {"model": "clerk", "messages": [{"role": "user", "content": "Hello."}]},
+    "/v1/responses": {"model": "clerk", "input": "Hello."},
+    "/ag-ui": {"threadId": "t", "runId": "r", "messages": [{"id": "1", "role": "user", "content": "Hello."}]},
+    "/a2a/clerk": {"jsonrpc": "2.0", "id": 1, "method": "SendMessage", "params": {"message": MESSAGE}},
+    "/mcp": {
+        "jsonrpc": "2.0",
+        "id": 1,
+        "method": "tools/call",
+        "params": {
+            "name": "clerk",
+            "arguments": {"task": "Hello."},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientInfo": {"name": "x", "version": "1"},
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        },
+    },
+}
+VERSIONS = {
+    "a2a-version": "1.0",
+    "accept": "application/json, text/event-stream",
+    "mcp-protocol-version": "2026-07-28",
+    "mcp-method": "tools/call",
+    "mcp-name": "clerk",
+}
+
+
+@pytest.mark.parametrize("path", WAITING)
+async def test_a_run_whose_client_waits_is_run_where_others_are_queued(tmp_path: Path, path: str) -> None:
+    model = ScriptedLLM(forever(say("It is done.")))
+    durable = ReactiveAgents.create().with_name("clerk").with_llm(model)
+    served = durable.with_durability(tmp_path / "runs.db").build()
+    async with asking(create_app(served, queue="web", work=False), VERSIONS) as client:
+        answered = await client.post(path, json=WAITING[path])
+    assert "It is done." in answered.text
+
+
 # --- over a socket --------------------------------------------------------------------------------------
 
 

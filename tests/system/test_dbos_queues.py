@@ -13,12 +13,13 @@ from attrs import evolve
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.core.errors import RecordFailed
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import TaskStarted, ToolCallInDoubt
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call
 from tests.agent.test_queue_worker import until_paused
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -37,7 +38,7 @@ async def test_runs_are_begun_by_priority_within_limits_and_dbos_has_their_ids_a
         await submitter.submit("Tell the secret code.", run_id=name, priority=priority)
     await submitter.submit("Tell the secret code.", run_id="late", delay_s=3600)
     assert await submitter.submit("Tell the secret code.", run_id="a") == RunId("a")
-    worker = agent(tmp_path / "r.db", ScriptedLLM(*[answer("The code is 4711.")] * 4), key=key)
+    worker = agent(tmp_path / "r.db", ScriptedLLM(*[answer("The code is swordfish.")] * 4), key=key)
     events = EventRecorder()
     worker.subscribe(events)
     await worker.runs.work(concurrency=2, total=1, rate=(100, 60), until_idle=True)
@@ -49,7 +50,7 @@ async def test_runs_are_begun_by_priority_within_limits_and_dbos_has_their_ids_a
     await worker.aclose()
     await submitter.aclose()
     stored = b"".join([await each.read_bytes() async for each in anyio.Path(tmp_path).iterdir()])
-    assert b"4711" not in stored
+    assert b"swordfish" not in stored
     assert b"secret code" not in stored
 
 
@@ -71,7 +72,7 @@ async def test_a_worker_that_is_stopped_hands_its_run_over(tmp_path: Path) -> No
         other = agent(tmp_path / "r.db", ScriptedLLM(), pay)
         with pytest.raises(AgentError) as refused:  # DBOS has one instance in a process
             await other.runs.work()
-        assert isinstance(refused.value.error, RecordFailed)
+        assert isinstance(refused.value.error, InvalidConfig)
         group.cancel_scope.cancel()
         with anyio.CancelScope(shield=True):
             await until_paused(stopped)
@@ -137,3 +138,19 @@ async def test_runs_that_wait_or_are_paused_leave_their_slots(tmp_path: Path) ->
     assert sent == ["Ann"]
     await worker.aclose()
     await submitter.aclose()
+
+
+async def test_a_worker_that_cannot_reach_its_queue_at_its_start_tries_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    queue = tmp_path / "r.db-dbos"
+    queue.mkdir()  # in place of the file
+    worker = agent(tmp_path / "r.db", ScriptedLLM(answer("It is done.")))
+    async with anyio.create_task_group() as group:
+        group.start_soon(worker.runs.work)
+        await until(lambda: "The queue default cannot be read" in caplog.text)
+        queue.rmdir()
+        await worker.submit("Do it.", run_id="a")
+        assert (await worker.runs.wait("a")).status == "completed"
+        group.cancel_scope.cancel()
+    await worker.aclose()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -81,6 +82,9 @@ def test_the_reference_has_what_the_package_exports(page: Page, address: str) ->
 
 def test_language_models_find_every_page(address: str) -> None:
     listed = (site.SITE / "llms.txt").read_text(encoding="utf-8")
+    places = re.findall(r"\]\(([^)]+)\)", listed)
+    assert "examples/quick_start.md" in places
+    assert [each for each in places if not (site.SITE / each).is_file()] == []
     for place in site.SOURCE.glob("*.md"):
         if place.stem not in ("index", "pages", "CHANGELOG", "CONTRIBUTING", "LICENSE", "SECURITY"):
             assert f"]({place.name}): " in listed

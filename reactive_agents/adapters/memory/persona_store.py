@@ -25,7 +25,7 @@ from returns.result import Result
 
 from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
-from reactive_agents.adapters.memory.store import decoded, microseconds
+from reactive_agents.adapters.memory.store import decoded, forget_owner, microseconds
 from reactive_agents.adapters.sql import ALL_ROWS, Transaction
 from reactive_agents.adapters.sqlite import DatabasePath, moment_of
 from reactive_agents.adapters.system import SystemClock
@@ -35,6 +35,7 @@ from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, TaskId
 from reactive_agents.core.json import without_surrogates
+from reactive_agents.core.memory import owner_of
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.redaction import Redactor
@@ -48,7 +49,10 @@ LONGEST_COMPARED = 20_000
 _CLOCK_TOLERANCE_US = 1_000_000
 """Microseconds by which the clock may go back without having been set."""
 CRASH_PAUSE_S = 1.0
-"""Seconds before work is begun again at which two processes ended; each later time four times as long."""
+"""Seconds before work is begun again at which two processes ended.
+
+The next time it is four times as long, and sixteen times from then on.
+"""
 
 _ROOM = "persona_id = ? AND tenant = ? AND domain = ? AND context_id = ?"
 _OPEN = "status IN ('open', 'answered')"
@@ -783,7 +787,7 @@ def _claim(
             continue
         free_at = due
         if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
-            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** (attempts - 2)
+            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
         was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
         if free_at > at and not was_set_back:  # by another clock no pause can be measured
             continue
@@ -832,7 +836,7 @@ def _end_event(file: Transaction, *, claim: queue.WorkItem, end: queue.EventEnd,
         _add_message(file, item=item, message=message, now=now)
     if end.evaluate and plan is not None:
         ids = {"plan_id": plan.id, "task_id": plan.task.id}
-        _insert(file, "evaluation", claim.room, claim.key, claim.event, now, **ids)
+        _insert(file, "evaluation", claim.room, plan.id, claim.event, now, **ids)
     return True
 
 
@@ -1059,28 +1063,43 @@ def _forget(
         }
     )
     rows = file.execute(
-        "SELECT number, kind, plan_id, task_id, tenant, domain, context_id FROM persona_work "
+        "SELECT number, kind, plan_id, task_id, tenant, domain, context_id, event FROM persona_work "
         f"WHERE {conditions}",
         values,
     ).fetchall()
-    for number, _, plan_id, task_id, *_room in rows:
+    for number, _, plan_id, task_id, *_rest in rows:
         file.execute("DELETE FROM persona_work WHERE number = ?", (number,))
         if plan_id is not None:
             file.execute("DELETE FROM persona_plans WHERE id = ?", (plan_id,))
         if task_id is not None:
             file.execute("DELETE FROM persona_journal WHERE task_id = ?", (task_id,))
     if until is None:
-        rooms = {tuple(row[4:]) for row in rows}
+        rooms = {tuple(row[4:7]) for row in rows}
+        for feedback in filter(None, (decoded(row[7], personas.DomainEvent).feedback for row in rows)):
+            _forget_reaction(file, feedback)
         conditions, values = _chosen({"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant})
         file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
         for place in rooms:  # what it is busy with may be about them
             file.execute(f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, *place))
+            of_tenant, domain, context = place
+            room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
+            forget_owner(file, owner_of(None, room.key))
         _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
     return sum(row[1] == "event" for row in rows)
 
 
+def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
+    """Delete what a user thinks of an answer to somebody else."""
+    found = file.execute("SELECT data FROM persona_plans WHERE id = ?", (feedback.plan_id,)).fetchone()
+    if found is not None:
+        plan = decoded(found[0], personas.PersonaPlan)
+        others = tuple(each for each in plan.feedback if each.user != feedback.user)
+        data = to_json(evolve(plan, feedback=others))
+        file.execute("UPDATE persona_plans SET data = ? WHERE id = ?", (data, plan.id))
+
+
 def _forget_lessons(file: Transaction, persona_id: PersonaId, tasks: set[str]) -> None:
-    """Delete the lessons that were learned from these tasks alone."""
+    """Delete the lessons from these tasks alone, also where plans were shown them."""
     for number, data in file.execute(
         "SELECT seq, data FROM persona_learnings WHERE persona_id = ?", (persona_id,)
     ).fetchall():
@@ -1088,3 +1107,8 @@ def _forget_lessons(file: Transaction, persona_id: PersonaId, tasks: set[str]) -
         learned = set(known.get("learned_from", ()))
         if learned and learned <= tasks and not known.get("pinned"):
             file.execute("DELETE FROM persona_learnings WHERE seq = ?", (number,))
+            for text in filter(None, (known["pattern"], known.get("context"))):
+                file.execute(
+                    "UPDATE persona_journal SET data = replace(data, ?, ?)",
+                    (to_json(text), to_json("[deleted]")),
+                )

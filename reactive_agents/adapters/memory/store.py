@@ -378,12 +378,7 @@ def forget(connection: Transaction, what: memory.Forgetting) -> int:
             entries = _delete(connection, "memories", "agent_id = ?", agent_id)
             sessions = _delete(connection, "sessions", "agent_id = ?", agent_id)
         case memory.ForgetUser(user=user, agent_id=agent_id):
-            owned = (memory.user_owner(user), agent_id)
-            entries, sessions = (
-                _delete(connection, table, "owner = ?1 AND agent_id = coalesce(?2, agent_id)", *owned)
-                for table in ("memories", "sessions")
-            )
-            _forget_plans(connection, *owned)
+            return sum(forget_owner(connection, memory.user_owner(user), agent_id))
         case memory.ForgetOlder(before=before, agent_id=agent_id):
             bounds = (microseconds(before), agent_id)
             entries = _delete(
@@ -394,9 +389,27 @@ def forget(connection: Transaction, what: memory.Forgetting) -> int:
             )
         case _:
             assert_never(what)
-    if entries and isinstance(connection, sqlite3.Connection):
-        connection.execute("INSERT INTO memory_words (memory_words) VALUES ('optimize')")
+    if entries:
+        _forget_words(connection)
     return entries + sessions
+
+
+def _forget_words(connection: Transaction) -> None:
+    if isinstance(connection, sqlite3.Connection):
+        connection.execute("INSERT INTO memory_words (memory_words) VALUES ('optimize')")
+
+
+def forget_owner(connection: Transaction, owner: str, agent_id: AgentId | None = None) -> tuple[int, int]:
+    """Delete what belongs to an owner; return the number of entries and sessions."""
+    owned = (owner, agent_id)
+    entries, sessions = (
+        _delete(connection, table, "owner = ?1 AND agent_id = coalesce(?2, agent_id)", *owned)
+        for table in ("memories", "sessions")
+    )
+    _forget_plans(connection, *owned)
+    if entries:
+        _forget_words(connection)
+    return entries, sessions
 
 
 def _forget_plans(connection: Transaction, owner: str, agent_id: AgentId | None) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import anyio
 import psycopg
@@ -19,6 +20,7 @@ from reactive_agents import ReactiveAgent, ReactiveAgents
 from reactive_agents.core.run_record import RecordedRun
 from reactive_agents.testing import ScriptedLLM
 from tests.support.command_line import ENVIRONMENT
+from tests.support.postgres import Server
 
 ROOT = Path(__file__).parents[3]
 LEASE_S = 2
@@ -89,9 +91,9 @@ def worker(folder: Path, place: str, *options: str, machine: str = "") -> Iterat
             process.kill()
 
 
-async def submit(place: str, names: list[str]) -> None:
+async def submit(place: str, names: list[str], engine: Any = "record") -> None:
     """Queue runs."""
-    agent = described(place)
+    agent = described(place, engine)
     agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
     for name in names:
         await agent.submit("What is 1 + 1?", run_id=name)
@@ -113,9 +115,10 @@ def holders(place: str) -> list[str]:
         return [holder for (holder,) in rows]
 
 
-def described(place: str) -> ReactiveAgent:
+def described(place: str, engine: Any = "record") -> ReactiveAgent:
     """Return an agent with the record of the workers."""
-    return ReactiveAgents.create().with_llm(ScriptedLLM()).with_durability(place, recover=False).build()
+    agent = ReactiveAgents.create().with_llm(ScriptedLLM())
+    return agent.with_durability(place, recover=False, engine=engine).build()
 
 
 def lines(path: Path) -> list[str]:
@@ -172,3 +175,23 @@ def test_a_worker_that_is_ended_under_load_hands_its_runs_over_at_once(folder: P
     assert {run.status for run in anyio.run(found, place).values()} == {"completed"}
     assert payments(folder) == names
     assert sorted(lines(folder / "begun")) == names  # no call was cut off and made again
+
+
+@pytest.mark.parametrize("engine", ["record", "dbos"])
+def test_workers_go_on_after_a_crash_of_the_server_whatever_its_settings(
+    folder: Path, place: str, server: Server, engine: str
+) -> None:
+    """Each run is done once, and no worker ends, also where statements and locks may take little time."""
+    database = place.partition("?")[0].rpartition("/")[2]
+    for setting in ("statement_timeout = '500ms'", "lock_timeout = '50ms'"):
+        server.run("postgres", f"ALTER DATABASE {database} SET {setting}")
+    names = sorted(f"r{number}" for number in range(12))
+    anyio.run(submit, place, names, engine)
+    with worker(folder, place, "--engine", engine) as one, worker(folder, place, "--engine", engine) as two:
+        wait_until(lambda: len(lines(folder / "effects")) >= 3)
+        server.restart("immediate")
+        wait_until(lambda: {run.status for run in anyio.run(found, place).values()} == {"completed"})
+        assert (one.poll(), two.poll()) == (None, None)
+    assert sorted({line.split()[1] for line in lines(folder / "effects")}) == sorted(
+        {f"{name}:t1" for name in names}
+    )
