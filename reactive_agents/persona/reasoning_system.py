@@ -186,8 +186,8 @@ async def _words_of(
 ) -> RoomWords:
     """Return the words by which a lesson of the plan's room is judged."""
     settings, domain, event = cycle.settings, cycle.domain, plan.event
-    others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
     heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
+    others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
     earlier = (*(each.content for each in heard), *(each.content for each in cycle.thoughts))
     found = (step.result for step in plan.plan.steps if step.result)  # tools know more than was said
     learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
