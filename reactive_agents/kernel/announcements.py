@@ -325,13 +325,13 @@ def speaks_of_oneself(clause: str) -> bool:
 
 
 def speaks_for_others(clause: str) -> bool:
-    """Return whether a clause is about "we" alone, as where a shop says what it will do."""
+    """Return whether a clause is about "we" alone, as that of a shop."""
     words = set(_words(clause))
     return not _WE.isdisjoint(words) and _WE.issuperset(words & (_SPEAKER | _HORTATIVE))
 
 
 def composes(task: str) -> str:
-    """Return the verb of writing something new that a task begins with; empty for none."""
+    """Return the verb of writing that a task begins with; empty for none."""
     return next((word for word in _words(task)[:_ORDER] if word in _COMPOSING), "")
 
 
@@ -356,7 +356,7 @@ def asks_about_speaker(task: str) -> bool:
 
 
 def asks_advice(task: str) -> bool:
-    """Return whether a task asks how something is done, what it means, or whether one should or can.
+    """Return whether a task asks how something is done, what it means, or for advice.
 
     It names nothing in particular, by a capital letter, a digit or what is the speaker's own.
     """
@@ -397,7 +397,7 @@ def says_whether(clause: str) -> bool:
 
 
 def is_courtesy(clause: str | Clause) -> bool:
-    """Return whether a clause offers the reader more, under a condition, or wishes something."""
+    """Return whether a clause offers the reader more on a condition, or is a wish."""
     words = clause.words if isinstance(clause, Clause) else set(_words(clause))
     return bool(words & _READER and words & _CONDITION) or not _WISH.isdisjoint(words)
 

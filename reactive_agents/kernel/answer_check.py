@@ -377,7 +377,7 @@ def is_refusal(text: str, seen: Seen) -> bool:
 
 
 def has_no_tool(text: str, task: str, tools: Mapping[str, str]) -> bool:
-    """Return whether a text says that the speaker cannot do what the task orders, and no tool does that.
+    """Return whether a text says that the order cannot be done, and no tool does it.
 
     Args:
         tools: descriptions of the tools by their names.
@@ -459,7 +459,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
 
 
 def _without_closing(clauses: list[str], seen: Seen) -> list[str]:
-    """Return the clauses up to the last that more follows than is said besides the answer.
+    """Return the clauses of a text without those that follow its answer.
 
     Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
     """
@@ -499,7 +499,7 @@ def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
 
 
 def _asks_several(clauses: Sequence[str]) -> bool:
-    """Return whether a text ends with questions to the reader, as where a task says too little."""
+    """Return whether a text ends with questions to the reader about the task."""
     asked = clauses[-_LEAST_ASKED:]
     return len(asked) == _LEAST_ASKED and all(
         _QUESTION.search(each) and not speaks_of_oneself(each) for each in asked
@@ -607,7 +607,7 @@ def _is_said(clause: str, text: str, tools: Iterable[_Tool], seen: Seen, *, is_o
 
 
 def _may_repeat(text: str, task: str, tools: Iterable[_Tool]) -> bool:
-    """Return whether a text may be one of the task in other words, such as a translation.
+    """Return whether a text may be that of the task in other words: a translation.
 
     It is long enough, says what comes next only where that one does, and has no word of what is to be done
     with it. That is no act of a tool.
@@ -748,7 +748,7 @@ def has_precise_figures(figures: Iterable[str]) -> bool:
 
 
 def size_of(text: str) -> int:
-    """Return how many words a text has; of scripts without spaces two characters are one."""
+    """Return the number of words; in scripts without spaces two characters are one."""
     return len(text.split()) + sum(len(run) // 2 for run in _UNSPACED.findall(text))
 
 
@@ -770,7 +770,7 @@ def is_told_at_length(text: str, seen: Seen) -> bool:
 
 
 def is_composed(text: str, task: str, tools: Mapping[str, str]) -> bool:
-    """Return whether a text is the one that a task asks to be written, and that no tool writes.
+    """Return whether a text is the one that a task orders, and that no tool writes.
 
     It has several lines, as announcements have not, and does not end with a colon.
     """
@@ -829,7 +829,7 @@ def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -
 
 
 def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
-    """Return whether a task begins with what an unused tool does, and none that does anything was used.
+    """Return whether a task orders what an unused tool does, and no other has acted.
 
     Args:
         unused, used: descriptions of the tools by their names.
@@ -941,7 +941,7 @@ def _occurs(figure: str, shown: str) -> bool:
 
 
 def _is_common(figure: str) -> bool:
-    """Return whether a figure beside those that were found may be one that everybody knows."""
+    """Return whether a figure beside those found may be one that everybody knows."""
     return figure.isdecimal() and len(figure) <= _COMMON_DIGITS
 
 
@@ -1128,7 +1128,7 @@ def _last_clause(text: str) -> str:
 
 
 def _clauses(text: str) -> list[str]:
-    """Return the clauses that have a letter or digit; a block of code is one, and a list mark is none."""
+    """Return the clauses with a letter or digit; a block of code is one of them."""
     said = _BLOCK.sub(_as_one_clause, text)
     found = [each for each in _CLAUSE_END.split(said.strip()) if _LETTER.search(each)]
     return [each for each in found if not _MARK_ALONE.match(each)] or found

@@ -314,7 +314,7 @@ def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
 def _unused_and_used(
     state: KernelState, context: KernelContext
 ) -> tuple[Mapping[str, str], Mapping[str, str]]:
-    """Return the descriptions of the tools that were not called, and of those that were."""
+    """Return the descriptions of the tools that were not called, and of the others."""
     tools = {name: text for name, text in _described(state, context).items() if text}
     used = {name: text for name, text in tools.items() if state.ledger.counted.attempts.get(name)}
     return {name: text for name, text in tools.items() if name not in used}, used
