@@ -186,8 +186,7 @@ async def _words_of(
 ) -> RoomWords:
     """Return the words by which a lesson of the plan's room is judged."""
     settings, domain, event = cycle.settings, cycle.domain, plan.event
-    said_here = cycle.services.store.transcript(plan.room, limit=MOST_HEARD)
-    heard = await cycle.attempt_or("learn", said_here, ())
+    heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
     earlier = (*(each.content for each in heard), *(each.content for each in cycle.thoughts))
     found = (step.result for step in plan.plan.steps if step.result)  # tools know more than was said
