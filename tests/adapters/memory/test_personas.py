@@ -410,7 +410,7 @@ async def test_an_event_has_a_place_among_those_of_the_day_once(store: PersonaSt
 
 
 async def test_tries_are_counted_since_the_last_progress(store: PersonaStore) -> None:
-    await add(store, "e1")
+    item = await add(store, "e1")
     for number in range(4):
         item = await claimed(store)
         assert item is not None
