@@ -164,8 +164,8 @@ def warm_up(folder: Path, kinds: list[str]) -> None:
 
     folder.mkdir()
     anyio.run(run)
-    for thread in threading.enumerate():  # a process with threads must not be forked
-        if thread.name == "run-leases":
+    for thread in threading.enumerate():  # one may be in SQLite, whose locks the child would wait for
+        if thread.name in ("run-leases", "run-log"):
             thread.join()
 
 
