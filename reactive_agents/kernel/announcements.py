@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Set
+from functools import lru_cache
 from typing import Literal, TypeAlias
 
 from attrs import frozen
@@ -49,15 +50,17 @@ _MODAL = _table("will shall should must need needs ought")
 """Those that say nothing of who intends."""
 _MOOD = _table("i'd we'd i'm we're would can able möchte sollte sollten voudrais kann should")
 """Those of what one would, can or should do, or is, which are also those of advice."""
+_ADVICE = _table("i'd we'd would should")
 _PROGRESSIVE = _table("i'm we're am are")
 _HAS_TO = re.compile(r"\b(?:have|has|got) to\b")
 _SEQUENCE = _table(
-    "now next first firstly then before afterwards shortly soon again jetzt nun gleich zunächst zuerst "
+    "now next first firstly then before afterwards shortly soon jetzt nun gleich zunächst zuerst "
     "nächstes danach dann maintenant d'abord ensuite puis bientôt ahora primero luego después enseguida "
     "ora adesso prima poi subito agora primeiro depois seguida nu eerst daarna vervolgens straks teraz "
     "najpierw zaraz następnie potem şimdi önce hemen birazdan сейчас теперь сначала затем далее потом"
 )
-_UNTIL = _table("until till by since from bis seit depuis hasta desde tot")
+_UNTIL = _table("for until till by since from bis seit depuis hasta desde tot")
+_WISH = _table("hope wish hoffe wünsche espère souhaite espero deseo spero auguro")
 _AFTERWARDS = _table(
     "then afterwards dann danach ensuite puis luego después poi depois daarna potem затем потом"
 )
@@ -98,7 +101,8 @@ _I_CAN = _table(
 """Forms of being able that are of the first person without a pronoun."""
 _LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
-    "you your you'd you're sie ihnen ihr vous usted ustedes você u jij siz вы вам ти pan pani lei"
+    "you your you'd you're du dich dir sie ihnen ihr vous tu te tú usted ustedes você u jij siz вы вам ти "
+    "pan pani lei"
 )
 _ENGLISH_WORDS = _table(
     "and the a an of to what how who which where when is are was do does about or for on in"
@@ -114,6 +118,20 @@ _COMMON = _table(
 )
 """Words of tasks and descriptions that say nothing of their subject."""
 _ASKING = _table("what which who how why where when")
+_ASKING_ELSEWHERE = _table("was wer wie que qui quoi comment qué quién cómo chi cosa come wat hoe")
+_SUBORDINATE = _ASKING | {"whether", "if", "that"}
+_WE = _table("we we'll we're us our wir nous nosotros noi nós")
+_COMPOSING = _table(
+    "write draft compose rewrite rephrase paraphrase translate proofread brainstorm invent schreib schreibe "
+    "verfasse erzähle écris rédige escribe redacta scrivi escreva"
+)
+_ADVISING = _table("do can could should would to")
+_EXPLAINING = re.compile(
+    r"\A\W*(?:explain|define|why)\b|\b(?:difference between|mean|stand for)\b", re.IGNORECASE
+)
+_ONESELF = _table("i we you one people")
+_OWN = _table("my our your his her its their this that these those today tomorrow tonight now")
+_PARTICULAR = re.compile(r"\d|(?<=[\w,;:(] )(?!I\b)[^\W\d_a-z]")
 _READING = _table("retu list find get look show sear tell read fetc quer retr chec open give")
 """Beginnings of verbs that say nothing of what a tool does."""
 _STEM = 6
@@ -127,16 +145,33 @@ _ENDINGS = re.compile(
 _INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
 _SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
 _PARTICIPLE = re.compile(r".{2,}(?:ing|[aei]ndo)\Z")
-_NO_PARTICIPLES = _table("nothing everything something anything during according including regarding king")
+_NO_PARTICIPLES = _table(
+    "nothing everything something anything during according including regarding king spring morning evening"
+)
 _UNSPACED = re.compile(
-    r"我|让我|我们|咱们|正在|接下来|首先|稍等|马上|现在开始|将使用"  # Chinese
+    r"我(?!可以|能|是)|让我|我们|咱们|正在|接下来|首先|稍等|马上|现在开始|将使用"  # Chinese
     r"|(?:(?<![てで]い)(?<!あり)(?<!おり)(?<!なり)ます|ましょう|ください|てみる)[。！\s]*\Z"  # Japanese
 )
+_CAN_UNSPACED = re.compile(r"我(?:可以|能)")
 _CONTRACTED = re.compile(r"n't(?!\S)")
 _NEGATION_UNSPACED = re.compile(r"不|没|ません|ない|無")
 _WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
 _PART = re.compile(r"[,，、:：(]")
+QUOTATION = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」")
+_NOT_SAID = re.compile(
+    rf"`[^`\n]*`|{QUOTATION.pattern}|\b(?:let (?:me|us) know|lass(?:en sie)? (?:es )?(?:mich|uns) wissen|"
+    r"laat (?:het )?(?:me|ons) weten|fa(?:ites|is)(?:-le)?-moi savoir|ha(?:z|ga)me saber|fammi sapere)\b",
+    re.IGNORECASE,
+)
+"""What stands in quotation marks, or as code, is not said by the speaker; "let me know" asks the reader."""
+_DIGITS = re.compile(r"\d+")
+_BRACKETED = re.compile(r"\([^()]*\)")
 _TASK_PART = re.compile(r"[.!?,;:]")
+_LONGEST_WAIT = 8
+_EARLY = 3
+"""Words of a part among which one speaks of doing something together."""
+_ORDER = 3
+"""Words of a task that have its verb: "Please send it", "Can you send it"."""
 _SHARED = 4
 """Letters at the beginning that two forms of one verb have in common, at least."""
 
@@ -157,11 +192,21 @@ class Clause:
     denies: bool
 
 
+@lru_cache(maxsize=64)
 def read_clause(text: str) -> Clause:
-    """Return the clause of a text, whose words are looked at once."""
-    parts = [words for part in _PART.split(text) if (words := _words(part))]
+    """Return the clause of a text, whose words are looked at once.
+
+    What it quotes is one word.
+    """
+    said = _without_quotations(text)
+    parts = [words for part in _PART.split(said) if (words := _words(part))]
     every = {word for words in parts for word in words}
-    return Clause(text, parts, every, _denies(every, text))
+    return Clause(text, parts, every, _denies(every if said == text else {*_words(text)}, text))
+
+
+def _without_quotations(text: str) -> str:
+    """Return a text with a word in place of what it quotes."""
+    return _NOT_SAID.sub("_quoted_", text)
 
 
 def _denies(words: Set[str], text: str) -> bool:
@@ -181,42 +226,50 @@ def sign_of(
         is_done: whether nothing seems left to do, so that a speaker who intends nothing tells what was done.
     """
     every, negative = clause.words, clause.denies
-    if _UNSPACED.search(clause.text) and not negative:
+    if _UNSPACED.search(_without_quotations(clause.text)) and not negative:
         return "plain"
+    if not negative and _CAN_UNSPACED.search(clause.text):
+        return "mood"
     if not every:
         return None
     if not every & _SIGNS and not acts & {word[:_SHARED] for word in every}:
         may_end = _ENDINGS.search(" ".join(every))
         if may_end is None:  # the words of the task make no difference
-            if not negative and _is_acting(clause.parts, results):
+            if not negative and _is_acting(clause, results):
                 return "plain"
             return "faint" if _NUMBERED.match(clause.text) else None
     asked = set(_words(task))
     told = every - asked
     if not _OBJECT & every:
         told = told - _LET
+    told = told - (_HORTATIVE - {word for words in clause.parts for word in words[:_EARLY]})
     speaks = bool(_SUBJECT & every or _HORTATIVE & told or any(map(_has_early_object, clause.parts)))
-    ordered = bool(_FOLLOWING & told)
+    ordered, ends_soon = bool(_FOLLOWING & told), False
     for number, words in enumerate(clause.parts):
         if number and words[0] in _AFTERWARDS and not speaks:
             continue  # "put it into the water, then cool it"
         is_told = _FINITE & set(words) or not _UNTIL.isdisjoint(words[-2:-1])
+        is_told = is_told or not _WISH.isdisjoint(words)
         at_end = () if is_told else words[-1:]  # "is on now" tells how it is, "until then" when
-        ordered = ordered or bool({words[0], *at_end} & _SEQUENCE - asked)
+        ordered = ordered or words[0] in _SEQUENCE - asked
+        ends_soon = ends_soon or not _SEQUENCE.isdisjoint(at_end)
     signs = _INTENTIONS & told
     has_to = _HAS_TO.search(clause.text.lower()) is not None
-    intends = bool(signs) or ordered or has_to
+    intends = bool(signs) or ordered or ends_soon or has_to
     waits = _WAIT & told and not negative and not _MEANWHILE.search(clause.text.lower())
+    if waits and not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
+        waits = frozenset()  # "it can take a minute until it is gone from the list"
     if waits or _ENDINGS.search(" ".join(told)):
         return "plain"
-    if not negative and ((speaks and intends) or _is_acting(clause.parts, results)):
-        is_mood = speaks and signs and signs <= _MOOD and not ordered and not has_to
+    if not negative and ((speaks and intends) or _is_acting(clause, results)):
+        is_advice = not _ADVICE.isdisjoint(signs) or not (ordered or (signs and ends_soon))
+        is_mood = speaks and signs <= _MOOD and bool(signs or ends_soon) and is_advice and not has_to
         return "mood" if is_mood and not any(map(_is_progressive, clause.parts)) else "plain"
     is_act = acts & {word[:_SHARED] for word in told}
     intent = _INTENT & told
     if intent <= _MODAL and not speaks and clause.parts[0][0] not in _MODAL:
         intent = frozenset()  # "they will buy it"
-    if (speaks and not is_done) or ordered or intent or is_act or _NUMBERED.match(clause.text):
+    if (speaks and not is_done) or ordered or ends_soon or intent or is_act or _NUMBERED.match(clause.text):
         return "faint"
     return None
 
@@ -271,6 +324,17 @@ def speaks_of_oneself(clause: str) -> bool:
     return bool(_SPEAKER & set(_words(clause)))
 
 
+def speaks_for_others(clause: str) -> bool:
+    """Return whether a clause is about "we" alone, as where a shop says what it will do."""
+    words = set(_words(clause))
+    return not _WE.isdisjoint(words) and _WE.issuperset(words & (_SPEAKER | _HORTATIVE))
+
+
+def composes(task: str) -> str:
+    """Return the verb of writing something new that a task begins with; empty for none."""
+    return next((word for word in _words(task)[:_ORDER] if word in _COMPOSING), "")
+
+
 def speaks_to_reader(clause: str) -> bool:
     """Return whether a clause has a pronoun of the second person."""
     return bool(_READER & set(_words(clause)))
@@ -279,16 +343,42 @@ def speaks_to_reader(clause: str) -> bool:
 def asks_about_speaker(task: str) -> bool:
     """Return whether a task asks the model about itself.
 
-    "What can you do?" does, "Can you do it?" does not.
+    "What can you do?" and "Are you a person?" do, "Can you do it?" does not.
     """
+    words = _words(task)
+    if words[:1] == ["are"] and not _READER.isdisjoint(words[1:2]):
+        return True
     return any(
-        _ASKING & set(words[:2]) and _READER & set(words) for words in map(_words, _TASK_PART.split(task))
+        (_ASKING | _ASKING_ELSEWHERE) & {word.partition("'")[0] for word in words[:2]}
+        and _READER & set(words)
+        for words in map(_words, _TASK_PART.split(task))
     )
+
+
+def asks_advice(task: str) -> bool:
+    """Return whether a task asks how something is done, what it means, or whether one should or can.
+
+    It names nothing in particular, by a capital letter, a digit or what is the speaker's own.
+    """
+    words = _words(task)
+    start = words[1:] if words[:1] == ["how"] else words
+    if not words or start[:1] == words[:1] == ["do"]:
+        return False
+    is_asked = not _ADVISING.isdisjoint(start[:1])
+    is_asked = is_asked and (start[:1] == ["to"] or not _ONESELF.isdisjoint(start[1:2]))
+    if not is_asked and _EXPLAINING.search(task) is None:
+        return False
+    return _PARTICULAR.search(task) is None and _OWN.isdisjoint(words)
 
 
 def begins_acts(task: str) -> frozenset[str]:
     """Return the beginnings of all words, as :func:`act_of` returns that of a verb."""
     return frozenset(word[:_SHARED] for word in _words(task))
+
+
+def orders(task: str, act: str) -> bool:
+    """Return whether a task begins with a verb, as :func:`act_of` returns it."""
+    return bool(act) and any(word.startswith(act) for word in _words(task)[:_ORDER])
 
 
 def begins_words(text: str) -> frozenset[str]:
@@ -307,9 +397,9 @@ def says_whether(clause: str) -> bool:
 
 
 def is_courtesy(clause: str | Clause) -> bool:
-    """Return whether a clause offers the reader more, under a condition."""
+    """Return whether a clause offers the reader more, under a condition, or wishes something."""
     words = clause.words if isinstance(clause, Clause) else set(_words(clause))
-    return bool(words & _READER and words & _CONDITION)
+    return bool(words & _READER and words & _CONDITION) or not _WISH.isdisjoint(words)
 
 
 def is_offer(question: str) -> bool:
@@ -339,15 +429,29 @@ def _words(text: str) -> list[str]:
     return words
 
 
-def _is_acting(parts: list[list[str]], results: str) -> bool:
-    """Return whether a clause begins with a participle without a subject."""
-    last = _begins_with_participle(parts[-1])
+def _is_acting(clause: Clause, results: str) -> bool:
+    """Return whether a clause begins with a participle without a subject.
+
+    What stands in brackets, or after a colon and a verb, explains what was said before it.
+    """
+    parts = clause.parts
+    if "(" in clause.text or ":" in clause.text:
+        said, colon, _ = _BRACKETED.sub(" ", _without_quotations(clause.text)).partition(": ")
+        if _BRACKETED.search(clause.text) or (colon and not _FINITE.isdisjoint(_words(said))):
+            parts = [words for part in _PART.split(said) if (words := _words(part))] or parts
+    _, comma, tail = clause.text.rpartition(",")
+    if comma and any(re.search(rf"\b{each}\b", results) for each in _DIGITS.findall(tail)):
+        return False  # "line 19, leaving in 4 minutes" tells what was found
+    last = len(parts) < 3 and _begins_with_participle(parts[-1])  # of more it may be the last of a list
     if not last and (len(parts[-1]) > 3 or not _begins_with_participle(parts[0])):
         return False
     return parts[-1 if last else 0][0] not in results.lower()
 
 
 def _begins_with_participle(words: list[str]) -> bool:
-    if len(words) < 2 or words[0] in _NO_PARTICIPLES or words[1] in _FINITE:
+    if len(words) < 2 or words[0] in _NO_PARTICIPLES or words[1] == "and":
         return False
+    finite = next((word for word in words[1:] if word in _FINITE or word in _SUBORDINATE), "")
+    if finite in _FINITE:
+        return False  # "using it would be simpler", and not "checking whether it is"
     return _PARTICIPLE.search(words[0]) is not None

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import accumulate, islice, pairwise
 from typing import Literal, TypeAlias
 
@@ -23,20 +23,25 @@ from attrs import frozen
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.kernel.announcements import (
+    QUOTATION,
     Sign,
     act_of,
     asks_about_speaker,
+    asks_advice,
     begins_acts,
     begins_words,
+    composes,
     denies,
     is_courtesy,
     is_offer,
     is_reading,
     is_unavailable,
+    orders,
     read_clause,
     refuses,
     says_whether,
     sign_of,
+    speaks_for_others,
     speaks_of_oneself,
     speaks_to_reader,
     subjects_in,
@@ -49,10 +54,17 @@ _FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
 _COUNTED = re.compile(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
 """A number that can be reckoned with, which that of an identifier cannot."""
+_SHORT_NAME = re.compile(r"[A-Za-z]{1,4}-?\d{1,2}(?:\.\d)?", re.ASCII)
+_LONG_NAME, _COMMON_DIGITS = 5, 2
+_LATIN, _DIGITS = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]+")
 _QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
-_CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|\s[-–—]+\s|;|\n")
+_CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
+_BLOCK = re.compile(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
+_CODE_BREAK = re.compile(r"[`;!?…。！？；\s–—]+|[.:-](?=\s)")
+_MARK_ALONE = re.compile(r"\(?\d{1,2}[.)]\Z")
+_LETTER = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]{4,}")
 _UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _SHORT_WORD = re.compile(r"[^\W_]{3,}|\d+")
@@ -63,6 +75,7 @@ will would should could may not out one now then next first
 """
 _ENGLISH_WORDS = """
 the is are what how who when where why does did of an that with and for about to me my it
+can you please help write tell give show make your we this explain there have has
 """
 _ENGLISH = frozenset(_ENGLISH_WORDS.split())
 _FEW_WORDS = 2
@@ -73,14 +86,24 @@ _COMMON_BEGINNINGS = frozenset(word[:4] for word in (*_UNTELLING, *_MORE_UNTELLI
 _OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
 _QUESTION = re.compile(r"[?？][\s\"'*_)]*\Z")
 _COLON = re.compile(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
-_QUOTATION = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^”]*”|„[^“”]*[“”]|«[^»]*»|「[^」]*」")
 _NAME = re.compile(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""
 _REQUEST_MARK = re.compile(r"[?？؟]")
 _REQUEST = re.compile(r"[?？؟\d]")
 _LONGEST_GREETING = 4
-_SOME_WORDS, _MANY_WORDS = 12, 20
-"""Words that announcements seldom have, and nearly never."""
+_GIVEN_TEXT = re.compile(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL)
+"""A text in a task that something is to be done with."""
+_LEAST_SHARE = 3
+_LEAST_ASKED = 2
+_MOST_CLAUSES = 20
+"""Clauses of a text that are looked at for evidence, the last ones."""
+_CHEER = re.compile(r"\A(?:\S+ ){0,2}\S+!\Z")
+"""A remark such as "Keep going!"."""
+_LINES = 2
+"""Ends of lines in a text that is more than a remark."""
+_MARKS = " \n\"'“”„«»「」:："
+_SOME_WORDS, MANY_WORDS = 12, 20
+"""Words that announcements seldom have, and nearly never; of so many an answer stands without a look-up."""
 _LONGEST_ACKNOWLEDGEMENT = 3
 _NUMERALS = {
     word: str(value)
@@ -121,6 +144,8 @@ _AMOUNT = re.compile(
 )
 """Nouns that a figure belongs to, in most answers about them."""
 _NUMBER_ALONE = re.compile(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
+_NUMBER_OF_ENTRY = re.compile(r"(?:#|\bid\W{0,4})\d+")
+"""By which a tool names what it stored: "#14"."""
 _NUMBERED_STEP = re.compile(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
 """A label such as "Step 2 -", whose number is no figure."""
 _NUMBERED = re.compile(r"(?<!\S)\(?[1-9][.)]\s")
@@ -144,10 +169,15 @@ _PRECISE = re.compile(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
 """Amounts of money and identifiers, which are seldom known without a look-up."""
 _PARTIAL = re.compile(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
+_PASSING = re.compile(
+    r"\b(?:again|later|moment|busy|retry|temporar\w*|time[d -]?out|rate.?limit\w*|429|50\d)\b", re.IGNORECASE
+)
+"""In errors that another try may not meet."""
 _ROUNDED = re.compile(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
 _ROUNDING = 0.01
 """The largest share by which "about 7,300" may differ from the figure that it stands for."""
 _MOST_SUMMED = 10
+_CENT = 0.005
 _COMPUTES = re.compile(
     r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
     re.IGNORECASE,
@@ -167,6 +197,7 @@ _MOST_NUMBERS = 40
 """Distinct numbers seen up to which it is judged what follows from them; from more, anything can."""
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
+_MILLION = 1e6
 _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 
@@ -179,11 +210,33 @@ class Seen:
         task: the task.
         results: the full texts of the tool results that worked.
         told: recalled notes, instructions and earlier findings.
+        given: the arguments of the calls that worked.
     """
 
     task: str
     results: tuple[str, ...] = ()
     told: str = ""
+    given: str = ""
+
+    @cached_property
+    def found(self) -> str:
+        """All results; they and what follows from them are looked at once."""
+        return "\n".join(self.results)
+
+    @cached_property
+    def found_words(self) -> set[str]:
+        """The words of the results."""
+        return _words(self.found)
+
+    @cached_property
+    def found_beginnings(self) -> frozenset[str]:
+        """The beginnings of the words of the results that the task does not have."""
+        return begins_words(self.found) - begins_words(self.task)
+
+    @cached_property
+    def reckoned(self) -> _Known:
+        """The numbers of the results, and what can be worked out from them."""
+        return _Known(self.found, self.results)
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
@@ -195,17 +248,41 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
     come from it. A question claims nothing.
     """
-    shown = "\n".join((seen.task, seen.told, *seen.results))
+    shown = "\n".join((seen.task, seen.told, seen.given, *seen.results))
     told = "\n".join(each for each in _clauses(answer) if not _QUESTION.search(each)) or answer
     figures = islice(dict.fromkeys(_figures(told)), _MOST_FIGURES)
-    unknown = [figure for figure in figures if not _occurs(figure, shown)]
+    unknown = [figure for figure in figures if not (_occurs(figure, shown) or _is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()
     if _asks_for_total(seen):
         known: _Known = _Totals("\n".join((seen.task, *seen.results)), seen.results)
     else:
         known = _Known(shown, seen.results)
-    return tuple(figure for figure in unknown if not known.supports(figure))
+    rest = [figure for figure in unknown if not known.supports(figure)]
+    found = seen.found
+    if len(rest) < len(unknown) or any(_occurs(each, found) for each in _figures(told)):
+        rest = rest if asks_figure(seen.task) else [each for each in rest if not _is_common(each)]
+    return tuple(rest) if not rest else _not_summed(rest, list(_numbers_and_names(told)), known)
+
+
+def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: _Known) -> tuple[str, ...]:
+    """Return the figures that do not follow from other ones of the same answer.
+
+    They may be a sum of supported ones, as the last row of a table is, or so many times a known number.
+    """
+    read = [
+        _read(each[0]) for figure in figures if figure not in unknown and (each := _NUMBER.search(figure))
+    ]
+    summed = [each for each in read if each >= _SMALL]
+    sums = _sums_of_some(summed) if len(summed) <= _MOST_SUMMED else _column_sums(summed)
+    counts = {each for each in read if each < _SMALL and each.is_integer()}
+    reached = sorted({*sums, *(count * number for count in counts for number in known.numbers)})
+    return tuple(
+        figure
+        for figure in unknown
+        if _NUMBER.fullmatch(figure) is None
+        or not _has_between(reached, _read(figure) - _CENT, _read(figure) + _CENT)
+    )
 
 
 def ends_with_evidence(text: str, seen: Seen) -> bool:
@@ -215,28 +292,31 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     half of those that the clause adds to the task. Small numbers count beside short results only: in long
     ones any of them can be found.
     """
+    return _has_evidence(text, seen, f"{seen.task}\n{seen.told}")
+
+
+def _has_evidence(text: str, seen: Seen, known_before: str) -> bool:
     if not seen.results or _OPEN_END.search(text):
         return False
-    clause, results = _last_clause(text), "\n".join(seen.results)
-    known_before = f"{seen.task}\n{seen.told}"
+    clause, results = _last_clause(text), seen.found
     judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
     figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
     names = [each for each in _NAME.findall(clause) if not _occurs(each, known_before)]
     if any(_occurs(each, results) for each in (*figures, *names)):
         return True
     figures = [each for each in figures if not _is_small(each)]
-    if figures and any(map(_Known(results, seen.results).supports, figures)):
+    if figures and any(map(seen.reckoned.supports, figures)):
         return True
     items = {str(count) for result in seen.results for count in _items_in(result)}
     if not items.isdisjoint(_numerals(clause)):
         return True
     added = _words(clause) - _words(known_before) - _UNTELLING
-    return 2 * len(added & _words(results)) >= max(1, len(added))
+    return 2 * len(added & seen.found_words) >= max(1, len(added))
 
 
 def announces(text: str, seen: Seen) -> bool:
     """Return whether a text ends with what comes next, and states nothing found."""
-    results = "\n".join(seen.results)
+    results = seen.found
     return _sign(_clauses(text), seen, results) == "plain" and not any(
         _adds(each, seen) for each in _clauses(text)
     )
@@ -263,12 +343,27 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
     return bool(added) and 2 * len(added & told) >= len(added)
 
 
+def tells_failure(text: str, error: str) -> bool:
+    """Return whether a text says what a tool said of its failure.
+
+    A clause of it denies something, and has a word of the error. What may pass, such as a timeout, is no
+    reason to end.
+    """
+    _, _, detail = error.rpartition("): ")
+    if _PASSING.search(detail):
+        return False
+    told = begins_words(detail)
+    return any(read_clause(each).denies and told & begins_words(each) for each in _clauses(text))
+
+
 def is_refusal(text: str, seen: Seen) -> bool:
     """Return whether a text says only that the task cannot be done.
 
     Each clause of more than two words denies something, and one of them is about the speaker's ability, or
     says that something is not available. It has no evidence, and no figure besides those of the task.
     """
+    if asks_about_speaker(seen.task):
+        return False
     said = [read_clause(each) for each in _clauses(text) if len(each.split()) > 2]
     clauses = [each for each in said if not is_courtesy(each)]
     if not all(each.denies for each in clauses):
@@ -279,6 +374,19 @@ def is_refusal(text: str, seen: Seen) -> bool:
     if any(not _occurs(figure, seen.task) for figure in _numbers_and_names(text)):
         return False
     return not ends_with_evidence(text, seen)
+
+
+def has_no_tool(text: str, task: str, tools: Mapping[str, str]) -> bool:
+    """Return whether a text says that the speaker cannot do what the task orders, and no tool does that.
+
+    Args:
+        tools: descriptions of the tools by their names.
+    """
+    denied = [clause for each in _clauses(text) if refuses(clause := read_clause(each))]
+    told = {start for clause in denied for start in begins_acts(clause.text)}
+    known = begins_acts(" ".join(f"{name.replace('_', ' ')} {tools[name]}" for name in tools))
+    act = act_of(task)
+    return act in told and act not in known and not is_reading(act)
 
 
 def is_supported(answer: str, seen: Seen) -> bool:
@@ -307,14 +415,16 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     Args:
         tools: descriptions of the tools by their names.
     """
+    text = _BLOCK.sub(_as_one_clause, text)
     clauses = _clauses(text)
-    if not clauses or _OPEN_END.search(text):
-        return "announcement"
-    while clauses[1:] and is_courtesy(clauses[-1]):
-        clauses.pop()
-    clause, results = read_clause(clauses[-1]), "\n".join(seen.results)
     known = [_read_tool(name, description) for name, description in tools.items()]
+    if _asks_several(clauses) or (not seen.results and _repeats(text, seen.task, known)):
+        return "answer"
+    if not clauses or (_OPEN_END.search(text) and not _ends_with_question(clauses, seen)):
+        return "announcement"
+    results = seen.found
     acts = {tool.act for tool in known if tool.act and not results}
+    clause = read_clause(_without_closing(clauses, seen)[-1])
     sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
         return "announcement"
@@ -337,15 +447,63 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     if sign is not None:
         doubtful = True
     elif seen.results:
-        doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{results}"))
+        doubtful = not (clause.denies or _is_about(clause.text, f"{seen.task}\n{seen.given}\n{results}"))
     else:
         asked = subjects_in(seen.task)
         doubtful = any(tool.subjects & asked for tool in known)
-        is_short = len(text.split()) < _MANY_WORDS
+        is_short = len(text.split()) < MANY_WORDS
         rearranges = len(text.split()) >= _FEW_WORDS and _telling(text) <= _telling(seen.task)
         may_need = bool(known) and is_short and not rearranges
         doubtful = doubtful or (may_need and names_particulars(seen.task))
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
+
+
+def _without_closing(clauses: list[str], seen: Seen) -> list[str]:
+    """Return the clauses up to the last that more follows than is said besides the answer.
+
+    Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
+    """
+    kept = clauses[:-1] if _ends_with_question(clauses, seen) else clauses[:]
+    while kept[1:] and is_courtesy(kept[-1]):
+        kept.pop()
+    results = seen.found
+    for end in range(len(kept) if results else 0, max(len(kept) - _MOST_CLAUSES, 0), -1):
+        clause = read_clause(kept[end - 1])
+        sign = sign_of(clause, set(), seen.task, results)
+        if sign in ("plain", "mood"):
+            break
+        if clause.denies or ends_with_evidence(clause.text, seen):
+            return kept[:end]
+        is_wish = speaks_to_reader(clause.text) or _CHEER.search(clause.text)
+        if sign and (speaks_of_oneself(clause.text) or not is_wish):
+            break
+    return kept
+
+
+def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
+    """Return whether a text ends with a question to the reader after something found.
+
+    One about the speaker, such as "Shall I go on?", ends more than one thing found for a question. Before a
+    look-up it follows a long text, and may be about anything.
+    """
+    last = clauses[-1]
+    if not _QUESTION.search(last):
+        return False
+    if not seen.results:
+        is_long = size_of(" ".join(clauses[:-1])) >= MANY_WORDS
+        return is_long and sign_of(read_clause(clauses[-2]), set(), seen.task) is None
+    evident = sum(ends_with_evidence(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
+    if speaks_of_oneself(last):
+        return evident >= _LEAST_ASKED and _REQUEST_MARK.search(seen.task) is not None
+    return evident > 0 and speaks_to_reader(last)
+
+
+def _asks_several(clauses: Sequence[str]) -> bool:
+    """Return whether a text ends with questions to the reader, as where a task says too little."""
+    asked = clauses[-_LEAST_ASKED:]
+    return len(asked) == _LEAST_ASKED and all(
+        _QUESTION.search(each) and not speaks_of_oneself(each) for each in asked
+    )
 
 
 def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
@@ -358,13 +516,27 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     Args:
         tools: descriptions of the tools by their names.
     """
-    clauses = _clauses(_QUOTATION.sub("_quoted_", text))
-    results, is_offered = "\n".join(seen.results), False
+    clauses = _clauses(QUOTATION.sub("_quoted_", text))
+    results, is_offered = seen.found, False
+    is_long = size_of(text) >= 2 * MANY_WORDS
+
+    def advises(sign: Sign | None, clause: str) -> bool:
+        if not results:
+            return False
+        if sign == "faint":
+            return is_long and (denies(clause) or not speaks_of_oneself(clause))
+        if sign == "plain":
+            return speaks_for_others(clause) or (is_long and not speaks_of_oneself(clause))
+        return sign == "mood"
+
     sign = _sign(clauses, seen, results)
     while clauses[1:] and (
         is_courtesy(clauses[-1])
         or _is_offered(clauses[-1])
-        or (sign == "mood" and bool(results) and _adds(clauses[-2], seen))
+        or (
+            advises(sign, clauses[-1])
+            and any(denies(each) or _adds(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
+        )
     ):
         is_offered = not is_courtesy(clauses.pop()) or is_offered
         sign = _sign(clauses, seen, results)
@@ -375,18 +547,23 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         return _is_said(clause, text, known, seen, is_offered=is_offered)
     if _QUESTION.search(clause) or lacks_total(text, seen):
         return False
-    adds, denied = _adds(clause, seen), denies(clause)
+    adds, denied = _adds(clause, seen), any(map(denies, clauses[-2:]))
     is_acknowledged = _is_acknowledged(seen)
     if _named(known, clause, telling_only=denied or is_acknowledged) and not adds:
         return False
     if is_acknowledged:
-        return sign in (None, "faint") or _is_restated(clause, seen.task)
+        acts = speaks_of_oneself(clause) and _is_restated(clause, seen.task)
+        return sign in (None, "faint") or acts
     if sign == "plain" or is_offered or sign == "mood":
         return sign != "plain" and (adds or (sign != "mood" and (denied or says_whether(clause))))
     if sign == "faint":
         return (adds or says_whether(clause)) and not speaks_of_oneself(clause)
     is_answer = adds or denied or says_whether(clause)
-    return is_answer or _is_about(clause, f"{seen.task}\n{results}") or _tells(clauses, known, seen, results)
+    return (
+        is_answer
+        or _is_about(clause, f"{seen.task}\n{seen.given}\n{results}")
+        or _tells(clauses, known, seen, results)
+    )
 
 
 def _sign(clauses: Sequence[str], seen: Seen, results: str) -> Sign | None:
@@ -405,24 +582,58 @@ def _is_said(clause: str, text: str, tools: Iterable[_Tool], seen: Seen, *, is_o
         clause: the last one that offers nothing.
         is_offered: whether an offer follows it.
     """
-    words = len(text.split())
+    words = size_of(text)
     if asks_about_speaker(seen.task):
-        return words >= _FEW_WORDS and not _QUESTION.search(clause)
-    if _named(tools, text, telling_only=False):
-        return False
+        return words >= (_SOME_WORDS if _QUESTION.search(clause) else _FEW_WORDS)
+    if _may_repeat(text, seen.task, tools):
+        return True
     is_greeting = len(seen.task.split()) <= _LONGEST_GREETING and not _REQUEST.search(seen.task)
+    if any(refuses(read_clause(each)) for each in _clauses(text)):
+        return True  # none of the tools is for it
+    if not is_greeting and _named(tools, text, telling_only=words >= MANY_WORDS):
+        return False
     if _QUESTION.search(clause):
         return is_greeting or not (speaks_of_oneself(clause) or speaks_to_reader(clause))
     sign = sign_of(read_clause(clause), set(), seen.task)
     if is_greeting:
         return sign != "plain"
-    if words >= _MANY_WORDS:
+    if words >= MANY_WORDS:
         return True
     if sign in (None, "faint") and len(_LIST_MARK.findall(text)) > 1:
         return True
     if is_offered or sign == "faint":
         return words >= _SOME_WORDS or _is_restated(clause, seen.task)
     return sign is None
+
+
+def _may_repeat(text: str, task: str, tools: Iterable[_Tool]) -> bool:
+    """Return whether a text may be one of the task in other words, such as a translation.
+
+    It is long enough, says what comes next only where that one does, and has no word of what is to be done
+    with it. That is no act of a tool.
+    """
+    given = _GIVEN_TEXT.search(task)
+    if given is None or _LEAST_SHARE * len(text) < len(given[0]):
+        return False
+    asked = task[: given.start()]
+    if any(not begins_acts(f"{tool.act} {tool.name}").isdisjoint(begins_acts(asked)) for tool in tools):
+        return False
+    ours, theirs = (read_clause(each.strip(_MARKS)) for each in (text, given[0]))
+    if sign_of(ours, set(), "") is None:
+        return True
+    return sign_of(theirs, set(), "") is not None and begins_words(text).isdisjoint(begins_words(asked))
+
+
+def _repeats(text: str, task: str, tools: Iterable[_Tool]) -> bool:
+    """Return whether a text plainly is one of the task in other words.
+
+    It has words of it, or that one is no list, of which "It is sorted now" might be said.
+    """
+    given = _GIVEN_TEXT.search(task)
+    if given is None or _NUMBERED.search(text) or not _may_repeat(text, task, tools):
+        return False
+    is_list = _LISTED.search(given[0]) or _ENUMERATED.search(given[0].strip(_MARKS))
+    return not is_list or len(begins_words(given[0]) & begins_words(text)) > 1
 
 
 def _is_restated(clause: str, task: str) -> bool:
@@ -433,16 +644,18 @@ def _is_restated(clause: str, task: str) -> bool:
 def _is_acknowledged(seen: Seen) -> bool:
     """Return whether a task is an order, and the tools said only that it is done."""
     return not _REQUEST_MARK.search(seen.task) and all(
-        result.islower()
+        result == result.lower()
         and len(_SHORT_WORD.findall(result)) <= _LONGEST_ACKNOWLEDGEMENT
-        and all(_occurs(figure, seen.task) for figure in _numbers_and_names(result))
+        and all(
+            _occurs(figure, seen.task) for figure in _numbers_and_names(_NUMBER_OF_ENTRY.sub(" ", result))
+        )
         for result in seen.results
     )
 
 
 def _adds(clause: str, seen: Seen) -> bool:
     """Return whether a clause has something of the results beyond the task."""
-    results = "\n".join(seen.results)
+    results = seen.found
     figures = [*_numbers_and_names(clause), *_numerals(clause)]
     if any(not _occurs(each, seen.task) and _occurs(each, results) for each in figures):
         return True
@@ -450,9 +663,9 @@ def _adds(clause: str, seen: Seen) -> bool:
         map(_Known(f"{seen.task}\n{results}", ()).supports, figures)
     ):
         return True
-    if ends_with_evidence(clause, Seen(seen.task, seen.results)):
+    if _has_evidence(clause, seen, f"{seen.task}\n"):
         return True
-    return bool((begins_words(results) - begins_words(seen.task)) & begins_words(clause))
+    return not seen.found_beginnings.isdisjoint(begins_words(clause))
 
 
 def lacks_total(text: str, seen: Seen) -> bool:
@@ -479,8 +692,8 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
         return True
     if any(tool.subjects & subjects_in(clauses[-1]) for tool in tools):
         return True
-    before = clauses[-2] if clauses[1:] and not speaks_of_oneself(clauses[-1]) else ""
-    return bool(before) and (read_clause(before).denies or ends_with_evidence(before.rstrip("?"), seen))
+    before = clauses[-_MOST_CLAUSES:-1] if not speaks_of_oneself(clauses[-1]) else []
+    return any(read_clause(each).denies or _adds(each.rstrip("?"), seen) for each in before)
 
 
 def asks_figure(task: str) -> bool:
@@ -494,7 +707,7 @@ def lacks_figure(text: str, task: str) -> bool:
     Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
     text that denies something needs none.
     """
-    if not asks_figure(task) and (len(text.split()) >= _MANY_WORDS or _AMOUNT.search(task) is None):
+    if not asks_figure(task) and (len(text.split()) >= MANY_WORDS or _AMOUNT.search(task) is None):
         return False
     if shows_content(task) or denies(text) or any(_numerals(text)):
         return False
@@ -506,13 +719,14 @@ def lacks_figure(text: str, task: str) -> bool:
     return all(each.lstrip("-+~#$€£") in given for each in figures)
 
 
+@lru_cache(maxsize=8)
 def names_particulars(task: str) -> bool:
     """Return whether a task is about particular things that a model cannot know.
 
     It names a file or an identifier, lists several things, or asks for the total of things whose figures it
     does not give. That shows in its form, in any language, and whatever words the tools are described in.
     """
-    plain = _QUOTATION.sub(" ", task)
+    plain = QUOTATION.sub(" ", task)
     if _IDENTIFIER.search(plain) or _FILE.search(plain):
         return True
     if _LISTED.search(plain) or _ENUMERATED.search(plain):
@@ -523,9 +737,47 @@ def names_particulars(task: str) -> bool:
     return asks_figure(plain) or _AMOUNT.search(plain) is not None
 
 
+def gives_figures(task: str) -> bool:
+    """Return whether a task has several numbers, from which others can be worked out."""
+    return len(_NUMBER.findall(task)) > 1
+
+
 def has_precise_figures(figures: Iterable[str]) -> bool:
     """Return whether one of the figures is an amount of money or an identifier."""
     return any(map(_PRECISE.fullmatch, figures))
+
+
+def size_of(text: str) -> int:
+    """Return how many words a text has; of scripts without spaces two characters are one."""
+    return len(text.split()) + sum(len(run) // 2 for run in _UNSPACED.findall(text))
+
+
+def is_told_at_length(text: str, seen: Seen) -> bool:
+    """Return whether a text is longer than those that come before a look-up.
+
+    Where something was found, two of its clauses have evidence; elsewhere it is on what a model may know, and
+    may be shorter where it has several lines, or advises.
+    """
+    size = size_of(text)
+    if seen.results:
+        found = (each for each in _clauses(text)[-_MOST_CLAUSES:] if ends_with_evidence(each, seen))
+        return size >= 2 * MANY_WORDS and len(list(islice(found, 2))) > 1
+    if asks_advice(seen.task):
+        least = _SOME_WORDS
+    else:
+        least = MANY_WORDS if text.count("\n") >= _LINES or composes(seen.task) else 2 * MANY_WORDS
+    return size >= least and not names_particulars(seen.task)
+
+
+def is_composed(text: str, task: str, tools: Mapping[str, str]) -> bool:
+    """Return whether a text is the one that a task asks to be written, and that no tool writes.
+
+    It has several lines, as announcements have not, and does not end with a colon.
+    """
+    verb = composes(task)
+    if not verb or text.strip().count("\n") < _LINES or _OPEN_END.search(text):
+        return False
+    return all(act_of(verb) not in begins_acts(f"{name.replace('_', ' ')} {tools[name]}") for name in tools)
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
@@ -536,13 +788,20 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
     """
     if names_particulars(task):
         return False
-    words = task.lower().split()
-    if _ENGLISH.isdisjoint(words) and len(words) > _FEW_WORDS:
+    if asks_about_speaker(task) and len(task.split()) <= _LONGEST_GREETING + 1:
+        return True
+    if not is_english(task):
         return False
     if _NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
         return False
-    asked = subjects_in(_QUOTATION.sub(" ", task))
+    asked = subjects_in(QUOTATION.sub(" ", task))
     return not any(_read_tool(name, text).subjects & asked for name, text in tools.items())
+
+
+def is_english(task: str) -> bool:
+    """Return whether a task has a common word of English, or hardly any words."""
+    words = re.findall(r"[\w']+", task.lower())
+    return len(words) <= _FEW_WORDS or not _ENGLISH.isdisjoint(words)
 
 
 def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
@@ -554,14 +813,31 @@ def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -
     Args:
         unused, used: descriptions of the tools by their names.
     """
+    if is_ordered(task, unused, used):
+        return True
     had = frozenset[str]().union(*(_read_tool(name, text).subjects for name, text in used.items()))
     asked, acts = subjects_in(task) - had, begins_acts(task)
     only_asks = _REQUEST_MARK.search(task) is not None
     for name, text in unused.items():
         tool = _read_tool(name, text)
-        if tool.subjects & asked and (not only_asks or is_reading(tool.act) or tool.act in acts):
+        shared, reads = tool.subjects & asked, is_reading(tool.act)
+        if reads:  # "add it to my list" asks for no list
+            shared = frozenset(each for each in shared if not tool.act or not each.startswith(tool.act))
+        if shared and (not only_asks or reads or tool.act in acts):
             return True
     return False
+
+
+def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
+    """Return whether a task begins with what an unused tool does, and none that does anything was used.
+
+    Args:
+        unused, used: descriptions of the tools by their names.
+    """
+    if not all(is_reading(act_of(text)) for text in used.values()):
+        return False
+    acts = {act_of(text) for text in unused.values()}
+    return any(orders(task, act) for act in acts if not is_reading(act))
 
 
 def _is_about(text: str, shown: str) -> bool:
@@ -606,7 +882,10 @@ def unmade_call(
     lead, rest = text[: found[0].start], _TAG.sub("", text[found[-1].end :])
     if delivered and (len(lead.split()) > _LONGEST_LABEL or _WORD.search(rest)):
         return None
-    goes_on = ends_with_evidence(rest, seen) if seen.results else _WORD.search(rest)
+    if seen.results:
+        goes_on = any(ends_with_evidence(each, seen) for each in _clauses(rest))
+    else:
+        goes_on = _WORD.search(rest) is not None
     return None if goes_on and re.search(r"\w", rest) else found[0].tool
 
 
@@ -661,12 +940,23 @@ def _occurs(figure: str, shown: str) -> bool:
     return re.search(pattern, shown, re.IGNORECASE | re.ASCII) is not None
 
 
+def _is_common(figure: str) -> bool:
+    """Return whether a figure beside those that were found may be one that everybody knows."""
+    return figure.isdecimal() and len(figure) <= _COMMON_DIGITS
+
+
+def _is_within(figure: str, shown: str) -> bool:
+    """Return whether a long identifier is a part of a longer one of a text."""
+    return len(figure) >= _LONG_NAME and _LATIN.search(figure) is not None and figure in shown
+
+
 class _Known:
     """The numbers of a text, and those that can be worked out from them."""
 
     def __init__(self, shown: str, results: Iterable[str]) -> None:
         self._every = tuple(_read(found[0]) for found in _COUNTED.finditer(shown))
-        self._numbers = dict.fromkeys(self._every)
+        self.numbers = dict.fromkeys(self._every)
+        self._shown = shown
         self._counts = {count for result in results for count in _counts(result)}
         self._reached: list[float] | None = None
         self._sums: list[float] = []
@@ -676,28 +966,41 @@ class _Known:
         if _QUANTITY.fullmatch(figure):
             return self._has(figure)
         parts = re.split(r"[:/-]", figure)
-        if len(parts) < 2 or not all(map(_QUANTITY.fullmatch, parts)):
+        if figure[0].isdecimal():  # "30-day", "690/month"
+            parts = [part for part in parts if not part.isalpha()]
+        elif self._takes_for_common(figure):
+            return True
+        if not all(map(_QUANTITY.fullmatch, parts)):
             return False
-        return all(_is_small(part) or self._has(part) for part in parts)
+        return all((len(parts) > 1 and _is_small(part)) or self._has(part) for part in parts)
+
+    def _takes_for_common(self, figure: str) -> bool:
+        """Return whether an identifier is so short that it may be a common name.
+
+        Such as N95; not where identifiers of its form were seen.
+        """
+        if _SHORT_NAME.fullmatch(figure) is None:
+            return False
+        return all(_form(each) != _form(figure) for each in _numbers_and_names(self._shown))
 
     def _has(self, quantity: str) -> bool:
         digits = _NUMBER.match(quantity)
         if digits is None:
             return True
         value = _read(digits[0])
-        if value in self._numbers or value in self._counts or len(self._numbers) > _MOST_NUMBERS:
+        if value in self.numbers or value in self._counts or len(self.numbers) > _MOST_NUMBERS:
             return True
         if rounded := _ROUNDED.search(digits[0]):
             unit = 10 ** sum(map(str.isdecimal, rounded[0]))
             slack = min(0.5 * unit, _ROUNDING * value)
-            reached = sorted(_operations(list(self._numbers)))
+            reached = sorted(_operations(list(self.numbers)))
             return self._follows(value, 1e-9) or _has_between(reached, value - slack, value + slack)
         decimals = len(digits[0].replace(",", ".").rpartition(".")[2]) if re.search("[.,]", digits[0]) else 0
         return self._follows(value, 0.5 * 10 ** -min(decimals, 15) + 1e-9)
 
     def _follows(self, value: float, slack: float) -> bool:
         """Return whether a value can be worked out, within the rounding of its last digit."""
-        numbers = list(self._numbers)
+        numbers = list(self.numbers)
         low, high = value - slack, value + slack
         if not self._sums:
             self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
@@ -736,6 +1039,11 @@ def _asks_for_total(seen: Seen) -> bool:
     return len(numbers) <= _MOST_SUMMED and all(map(str.isdecimal, numbers)) and not _PARTIAL.search(shown)
 
 
+def _form(figure: str) -> str:
+    """Return a figure with one sign for a letter, and one for digits in a row."""
+    return _DIGITS.sub("0", _LATIN.sub("a", figure))
+
+
 def _sums_of_some(numbers: Iterable[float]) -> set[float]:
     sums = {0.0}
     for number in numbers:
@@ -770,6 +1078,9 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
         for unit in _UNITS:
             yield a * unit
             yield a / unit
+        if a >= _MILLION:
+            yield a / _MILLION
+            yield a / _MILLION / 1000
         for b in numbers:
             yield a + b
             yield a - b
@@ -817,7 +1128,14 @@ def _last_clause(text: str) -> str:
 
 
 def _clauses(text: str) -> list[str]:
-    return [each for each in _CLAUSE_END.split(text.strip()) if each.strip(" \t*_`'\".")]
+    """Return the clauses that have a letter or digit; a block of code is one, and a list mark is none."""
+    said = _BLOCK.sub(_as_one_clause, text)
+    found = [each for each in _CLAUSE_END.split(said.strip()) if _LETTER.search(each)]
+    return [each for each in found if not _MARK_ALONE.match(each)] or found
+
+
+def _as_one_clause(block: re.Match[str]) -> str:
+    return f"\n`{_CODE_BREAK.sub(' ', block['code']).strip()}`\n"
 
 
 def _works_out(clause: str, seen: Seen) -> bool:

@@ -30,6 +30,8 @@ _DETERMINER = re.compile(
     r"(?:the|an?|my|our|your|der|die|das|den|dem|eine?[nmr]?|el|las?|los|una?|les?|des|une|il|gli|het|een|os|as|uma?)\s+(?=\S)",
 )
 """An article before an item, which is no part of what is looked up."""
+_PAIR = 2
+"""Parts with a comma between them alone, which may also be a sentence and what follows."""
 _LONGEST_ITEM = 60
 _MOST_ITEMS = 20
 _LONGEST_NAME = 4
@@ -91,10 +93,16 @@ def _lists_with(task: str, word: str | None) -> Iterator[list[str]]:
             end = len(place[0]) if between is None else between.start()
             parts.append(_bare(place[0][start:end].replace(_INNER_MARK, ".")))
             if between is None or is_last:
-                yield parts
+                if is_last or len(parts) != _PAIR or _are_names(parts):
+                    yield parts
                 parts, is_last = [], False
             if between is not None:
                 start, is_last = between.end(), bool(between["last"] or between["last_unspaced"])
+
+
+def _are_names(parts: list[str]) -> bool:
+    """Return whether the words around the comma between two parts are names."""
+    return all(map(_is_name, (*parts[0].split()[-1:], *parts[1].split()[:1])))
 
 
 def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
@@ -118,7 +126,8 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
             yield " ".join(given)
         elif len(given) == size or (len(given) > size and is_edge and (named or len(parts) > 2)):
             chosen = given[-size:] if number == 0 else given[:size]
-            if _alike(words, chosen):
+            is_unit = chosen[0].islower() and not chosen[0][1:]  # "per 100 g, pears or figs"
+            if not is_unit and _alike(words, chosen):
                 yield " ".join(chosen)
 
 

@@ -57,7 +57,7 @@ _T = TypeVar("_T")
 OVER_LIMIT = "The limit of US dollars of the day is reached."
 RECALLED_THOUGHTS = 5
 MOST_HEARD = 200
-"""Earlier messages of a room by which it is decided whether to engage, where that depends on them."""
+"""Messages of a room by which it is decided whether to engage, and whether a lesson leaves it."""
 RECALLED_KINDS: tuple[personas.ThoughtKind, ...] = ("observation", "decision", "self-reflection")
 
 

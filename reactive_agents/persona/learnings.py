@@ -13,14 +13,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from math import prod
+from itertools import takewhile
 from typing import TypeAlias, TypeVar
 
 from attrs import evolve, frozen
 from returns.maybe import Some
 from returns.result import Failure
 
-from reactive_agents.core.ids import LearningId, TaskId
+from reactive_agents.core.ids import LearningId
 from reactive_agents.core.personas import (
     Evaluation,
     LearningChange,
@@ -38,8 +38,8 @@ FORGETTING = 0.7
 """The weight of an outcome beside that of the next one."""
 MOST_OUTCOMES = 12
 """Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
-SURPRISE = 0.004
-"""The probability of a run of failures, by all earlier outcomes, below which the world has changed."""
+SURPRISE = 0.001
+"""The probability of a run of failures, by the share of earlier ones, below which the world has changed."""
 DOUBT = 0.5
 """The factor of a confidence whose evidence is from before a change."""
 _ALIKE = 0.8
@@ -175,10 +175,10 @@ def learn_from(
 
     Each learning occurs once.
 
-    A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, a
-    success confirms the learning that its own lesson restates; a failure weakens that only where the plan was
-    reused, so that it did the same, or where it failed before or is in doubt, so that it is a warning. A
-    lesson that restates no learning becomes a new one. After a run of failures that is a surprise, earlier
+    A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, it
+    is evidence for the learning that its own lesson restates only where the plan was reused, so that it did
+    the same, or where plans are not shown that learning, so that none can follow it. A lesson that restates
+    no learning becomes a new one. After a run of failures that is a surprise, earlier
     learnings are doubted. Learnings whose confidence is too low, by failures or by time, are dropped.
 
     Args:
@@ -200,8 +200,9 @@ def learn_from(
         lesson, similar = "", None
     affected = [each for each in known if each.id in plan.follows and not each.rejected]
     if not affected and similar is not None:
-        same = plan.source == "reused" or similar.doubted or _warns(similar, policy)
-        affected = [similar] if evaluation.meets_criteria or same else []
+        present = present_confidence(similar, evaluation.evaluated_at, policy)
+        could_follow = present >= policy.min_confidence and not similar.doubted
+        affected = [similar] if plan.source == "reused" or not could_follow else []
     after = {each.id: _after(each, plan, evaluation) for each in affected}
     if not evaluation.meets_criteria:
         after |= _after_surprise(
@@ -261,26 +262,22 @@ def _after_surprise(
 ) -> dict[LearningId, LearningUpdate]:
     """Return the changes where the latest outcomes of trusted learnings surprise.
 
-    The latest of these failed one task after the other, and by their counts (rule of succession) that is too
-    improbable to be chance. They keep that failure alone; what was last tried before them is doubted.
+    The latest of these failed one task after the other, and by the share of their earlier failures (rule of
+    succession) that is too improbable to be chance. They keep that failure alone; what was last tried before
+    them is doubted.
     """
-    run: list[LearningEntry] = []
-    chances: dict[TaskId, float] = {}
-    for each in sorted(known, key=lambda one: one.last_used_at, reverse=True):
-        outcomes = outcomes_of(each)
-        if each.pinned or each.rejected or each.doubted or len(outcomes) < 2:
-            continue
-        if confidence_of(outcomes[:-1]) < policy.min_confidence:
-            continue
-        if outcomes[-1]:
-            break
-        run.append(each)
-        chance, task = (
-            each.failure_count / (each.success_count + each.failure_count + 1),
-            each.learned_from[-1],
-        )
-        chances[task] = max(chance, chances.get(task, 0.0))  # which of those that it followed is to blame
-    if prod(chances.values()) >= SURPRISE:
+    trusted = [
+        each
+        for each in sorted(known, key=lambda one: one.last_used_at, reverse=True)
+        if not (each.pinned or each.rejected or each.doubted)
+        and confidence_of(outcomes_of(each)[:-1]) >= policy.min_confidence
+        and len(outcomes_of(each)) > 1
+    ]
+    run = tuple(takewhile(lambda each: not outcomes_of(each)[-1], trusted))
+    failures = sum(each.failure_count for each in trusted) - len(run)
+    tasks = sum(each.success_count + each.failure_count for each in trusted) - len(run)
+    chance = (failures + 1) / (tasks + 2)
+    if chance ** len({each.learned_from[-1] for each in run}) >= SURPRISE:
         return {}
     failed = {
         each.id: LearningUpdate(

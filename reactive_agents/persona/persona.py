@@ -78,7 +78,7 @@ MOST_DELAY = timedelta(days=1)
 BLOCKED = "[A message that a guardrail blocked.]"
 BLOCKED_NAME = "[A name that is not shown.]"
 UNCHECKED = "[A message that was not checked.]"
-_TRIES_WITHOUT_PLAN = 3
+_TRIES_WITHOUT_CALLS = 3
 _MOST_NAMES = 1_000
 """Names that were allowed and are not checked again."""
 REMINDER = "A reminder that was asked for here: "
@@ -383,11 +383,11 @@ class Persona:
         """Return whether as many processes ended at an event as its tries.
 
         The first one does not count: it may have ended for another event that was under way in it. Later
-        tries are made alone. Before there is a plan no step was begun, so that it can be tried more often:
-        where processes are ended from outside, it is seldom the event's fault.
+        tries are made alone. Where no tool can have been called it is tried more often: nothing is done
+        twice, and it is seldom the event's fault that processes are ended from outside.
         """
-        most = self.settings.delivery.tries * (1 if item.plan_id else _TRIES_WITHOUT_PLAN)
-        return item.attempts > most + 1
+        called = item.plan_id and self.domains[item.room.domain].tool_names()
+        return item.attempts > self.settings.delivery.tries * (1 if called else _TRIES_WITHOUT_CALLS) + 1
 
     # --- the parts of a cycle ---------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from reactive_agents.core.persona_events import (
 )
 from reactive_agents.effects import attempt, effect
 from reactive_agents.persona.adaptation import adjust_plan
-from reactive_agents.persona.cycle import Cycle, PersonaServices, add_thought
+from reactive_agents.persona.cycle import MOST_HEARD, Cycle, PersonaServices, add_thought
 from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
 from reactive_agents.persona.learnings import (
     LearningUpdate,
@@ -186,12 +186,13 @@ async def _words_of(
 ) -> RoomWords:
     """Return the words by which a lesson of the plan's room is judged."""
     settings, domain, event = cycle.settings, cycle.domain, plan.event
+    heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
-    earlier = (*(each.content for each in cycle.heard), *(each.content for each in cycle.thoughts))
+    earlier = (*(each.content for each in heard), *(each.content for each in cycle.thoughts))
     found = (step.result for step in plan.plan.steps if step.result)  # tools know more than was said
     learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
     said = (event.content, *earlier, *found, *learned)
-    speakers = (event.author, event.user, *(each.author for each in cycle.heard))
+    speakers = (event.author, event.user, *(each.author for each in heard))
     templates = (
         text for each in domain.templates for text in (each.goal, *(one.action for one in each.steps))
     )

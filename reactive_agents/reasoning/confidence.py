@@ -87,5 +87,7 @@ def unsupported_share(answer: str, seen: Seen) -> float:
     if not seen.results:
         return 0.0
     unknown = len(unsupported_figures(answer, seen))
+    if not unknown:
+        return 0.0
     figures = len(unsupported_figures(answer, Seen("")))
     return min(1.0, unknown / figures) if figures else 0.0

@@ -111,6 +111,8 @@ _WORKS = _set(
 """Stems of texts that a task may ask to be written, of which an order may be a part."""
 _WRITING = _set("write make draft compose tell ask give list say put turn show describe name remind return")
 """Verbs after which another imperative may belong to what is written."""
+_TELLS_OTHERS = re.compile(r"\btell\s+(?!me\b|us\b)[a-z]+(?:\s+[\w.]+){2}", re.IGNORECASE)
+"""Telling others something is a message: "Tell the school that Ben is ill"."""
 _DETERMINERS = _set("a an the one all every this each your")
 _COURTESY = _set("thanks thank hello hi hey cheers")
 _COLON = re.compile(r":(?!//|\d)")
@@ -470,6 +472,8 @@ def _times_done(clause: str, definition: ToolDefinition) -> int:
 def _look_ups(clause: str, sentence: _Sentence, definition: ToolDefinition, task: str) -> int:
     """Return how many look-ups of a tool's subject a clause asks for."""
     verb = _first_verb(clause)
+    if verb == "tell" and _TELLS_OTHERS.search(clause):
+        return 0
     subjects = _subjects_of(definition)
     counted = _COUNTED.match(clause)
     if counted and _stem(counted["subject"].lower()) in subjects:

@@ -676,6 +676,8 @@ class AgentService:
 
     async def _session_to_use(self, agent: ReactiveAgent[Any, Any], user: str | None, name: str) -> str:
         """Return the name of a session in the store, in which names of users cannot meet."""
+        if name in (".", ".."):
+            raise Problem(422, "invalid-session", "No session is named . or .., which paths cannot hold.")
         own = stored_name(user, name)
         if user is None or own == name:
             return own

@@ -490,7 +490,10 @@ class Border:
         if "*" not in self._hosts and host_name(host) not in self._hosts:
             return Problem(421, "unknown-host", "The server is not reached by this name.")
         origin = given.get(b"origin", [""])[0]
-        if origin and origin not in self._origins and urlsplit_host(origin) != host.lower():
+        site, mode = (given.get(name, [""])[0] for name in (b"sec-fetch-site", b"sec-fetch-mode"))
+        is_embedded = site == "cross-site" and mode != "navigate"  # as an image, which has no origin
+        is_foreign = origin not in self._origins and urlsplit_host(origin) != host.lower()
+        if is_foreign if origin else is_embedded:
             return Problem(403, "foreign-origin", "Pages of other sites may not send requests.")
         return None
 
@@ -512,6 +515,8 @@ _SINGLE = frozenset(
         b"content-type",
         b"idempotency-key",
         b"last-event-id",
+        b"sec-fetch-mode",
+        b"sec-fetch-site",
     }
 )
 

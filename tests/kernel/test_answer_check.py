@@ -5,19 +5,23 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from attrs import evolve
 
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.answer_check import (
     Seen,
     concludes,
     ends_with_evidence,
+    has_no_tool,
     is_beside_tools,
+    is_composed,
     is_open_for,
     is_refusal,
     judge_text,
     lacks_figure,
     lacks_total,
     names_particulars,
+    tells_failure,
     unmade_call,
     unsupported_figures,
 )
@@ -581,3 +585,138 @@ def test_a_plan_in_one_line_works_nothing_out() -> None:
     assert (
         judge_text("My way: 1. ask for it 2. add it up 3. answer.", {"rate": "The rate."}, task) != "answer"
     )
+
+
+# --- manners of capable models ---------------------------------------------------------------------------
+
+STOCK = Seen("Which is lower, SKU-1 or SKU-2?", ("400", "90"))
+STOCK_TOOLS = {"stock_level": "Return the units in stock."}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SKU-2 has 90 units.\n\n🎉",
+        "SKU-2 is lower, with 90 units. Perfect timing to reorder! Enjoy your day.",
+        "SKU-2 has 90 units. Keep going!",
+        "SKU-2, with 90 units. I hope this helps!",
+        "SKU-2 has 90 units. Which of the two would you rather see?",
+        "SKU-2 is lower:\n\n```\nSKU-1 400\nSKU-2 90\n```",
+        "SKU-2, with 90 units (counting the returns).",
+        "No, neither. SKU-2 has 90, let me know which one matters to you.",
+    ],
+)
+def test_what_is_said_after_the_evidence_is_passed_over(text: str) -> None:
+    assert judge_text(text, STOCK_TOOLS, STOCK) == "answer"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "SKU-1 has 400 units. Now SKU-2.",
+        "SKU-1 has 400 units. Let me look up SKU-2.",
+        "SKU-1 has 400 units. Fetching the other one.",
+        "SKU-1 has 400 units. Should I look up SKU-2?",
+    ],
+)
+def test_what_comes_next_is_not_passed_over(text: str) -> None:
+    assert judge_text(text, STOCK_TOOLS, Seen(STOCK.task, ("400",))) == "announcement" or not concludes(
+        text, STOCK_TOOLS, Seen(STOCK.task, ("400",))
+    )
+
+
+def test_advice_may_stand_anywhere_behind_evidence_or_a_denial() -> None:
+    assert concludes("SKU-2 has 90. It may not last. I'd recommend reordering it soon.", STOCK_TOOLS, STOCK)
+    none = Seen("When is the next hearing?", ("[]",))
+    assert concludes(
+        "There is no hearing. I'd recommend asking again in May.", {"dates": "List dates."}, none
+    )
+    assert not concludes("I'd recommend asking again in May.", {"dates": "List dates."}, none)
+
+
+@pytest.mark.parametrize(
+    ("answer", "result", "unsupported"),
+    [
+        ("Revenue was $281.7B.", "281700000000", ()),
+        ("Revenue was $291.7B.", "281700000000", ("291.7B",)),
+        ("The 30-day window at 690/month has closed.", "30 days, 690", ()),
+        ("The 4711-day window has closed.", "30 days", ("4711-day",)),
+        ("Wear an N95 mask.", "aqi 287", ()),
+    ],
+)
+def test_a_figure_may_be_scaled_and_have_a_unit(
+    answer: str, result: str, unsupported: tuple[str, ...]
+) -> None:
+    assert unsupported_figures(answer, Seen("How is it?", (result,))) == unsupported
+
+
+def test_an_argument_of_a_call_supports_a_figure() -> None:
+    asked = Seen("How many orders came in January?", ("18234",))
+    assert unsupported_figures("There were 18,234 in January 2026.", asked) == ("2026",)
+    assert unsupported_figures("There were 18,234 in January 2026.", evolve(asked, given="2026-01-01")) == ()
+
+
+def test_a_time_that_something_takes_is_no_waiting() -> None:
+    stopped = Seen("Terminate i-03", ("terminating",))
+    tools = {"terminate": "Terminate an instance."}
+    text = "`i-03` is being terminated. It can take a minute or two until it is gone from the list."
+    assert concludes(text, tools, stopped)
+    assert not concludes("Terminating it will take a minute.", tools, Seen("Which is idle?", ("i-03: 0 %",)))
+
+
+def test_a_short_identifier_is_no_common_name_where_such_were_seen() -> None:
+    assert unsupported_figures("It is gate C7.", Seen("Which gate?", ("gate B42",))) == ("C7",)
+
+
+def test_a_total_of_a_table_follows_from_its_rows() -> None:
+    seen = Seen("What is on the bill?", ("3x room 140.00; minibar 12.50; parking 3x18.00",))
+    rows = "| room | 420.00 |\n| minibar | 12.50 |\n| parking | 54.00 |\n"
+    assert unsupported_figures(f"{rows}| total | 486.50 |", seen) == ()
+    assert unsupported_figures(f"{rows}| total | 499.99 |", seen) == ("499.99",)
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("I couldn't start it because it's offline.", True),
+        ("It does not work, sorry.", False),
+        ("It's offline.", False),
+    ],
+)
+def test_a_failure_is_told_by_a_denial_with_a_word_of_the_error(text: str, told: bool) -> None:
+    assert tells_failure(text, "The tool 'set_state' failed (RuntimeError): device offline") is told
+
+
+def test_what_may_pass_is_no_reason_to_end() -> None:
+    error = "The tool 'fetch' failed (RuntimeError): 503 service unavailable"
+    assert not tells_failure("The service is unavailable (503).", error)
+
+
+def test_a_text_may_be_one_of_the_task_in_other_words() -> None:
+    task = Seen("Translate into German: I will look into it and call you back.")
+    assert judge_text("Ich werde es mir ansehen und Sie zurückrufen.", STOCK_TOOLS, task) == "answer"
+    assert judge_text("I will translate that into German for you.", STOCK_TOOLS, task) != "answer"
+    sends = {"send_mail": "Send a mail."}
+    order = Seen("Send Tom this: I will look into it and call you back.")
+    assert judge_text("I will look into it and call back.", sends, order) != "answer"
+
+
+def test_what_is_asked_to_be_written_is_known_by_its_lines() -> None:
+    lyrics = "I'm going down that road,\nI'm leaving all I know,\nI'll sing your name."
+    assert is_composed(lyrics, "Write lyrics about home.", {"find_song": "Find a song."})
+    assert not is_composed(lyrics, "Write lyrics to song.txt.", {"write_file": "Write a file."})
+    assert not is_composed("I'll write lyrics about home.", "Write lyrics about home.", {})
+    assert not is_composed("Sure.\nI will write:\nHere:", "Write lyrics about home.", {})
+
+
+def test_a_tool_that_does_what_a_task_begins_with_is_called_for() -> None:
+    used, book = {"rooms": "List rooms."}, {"reserve": "Reserve a place."}
+    assert is_open_for("Reserve me one for two nights.", book, used)
+    assert not is_open_for("Reserve me one for two nights.", {"cancel": "Cancel a place."}, {**used, **book})
+
+
+def test_what_no_tool_does_may_be_denied() -> None:
+    tools = {"search_mail": "Search the mailbox."}
+    assert has_no_tool("I can't delete mails. I can only search them.", "Delete my last mail", tools)
+    assert not has_no_tool("I can't search mails.", "Search my last mail", tools)
+    assert not has_no_tool("I can't tell you the price.", "Tell me the price", tools)

@@ -86,6 +86,11 @@ def spoken() -> str:
     return f"{sum(len(asked_again(part)) for part in SPOKEN)} of {sum(map(len, SPOKEN.values()))}"
 
 
+def spoken_again() -> str:
+    """Return those answers, each with its task, as a list."""
+    return "\n".join(f"- {' '.join(text.split())}" for part in SPOKEN for text in asked_again(part))
+
+
 def main() -> None:
     """Run the laboratory."""
     logging.disable(logging.WARNING)
@@ -109,8 +114,11 @@ def main() -> None:
             "Such a model never uses `final-answer`, and never slips. "
             f"It is asked once more, for nothing, in {more} of {runs} runs over all families.\n\n"
             "In everyday runs, with several tools, closing offers, orders and small talk, it is so in "
-            f"{spoken()}. Of the last 25 of these it was so in 6 before the rules had seen them, and in 13 "
-            "with the rules before: elsewhere it is more often, too.",
+            f"{spoken()}:\n\n{spoken_again()}\n\n"
+            "That is after the rules were fitted to them. 290 were written in five parts, each run before it "
+            "was looked at: 38 were asked about then (61 with the rules before); of 20 more in the end, one "
+            "(seven). So elsewhere it is about one in eight to twenty. Of 118 texts that are no answers "
+            "(most are halves of answers, or invented before a look-up) 39 are taken for one, as before.",
         ),
         ("What the tokens beyond a loop by hand are for", OVERHEAD),
         (

@@ -1,21 +1,23 @@
 """Answers by text of a capable model, and in the same places texts that are none.
 
 The offers at the end, the tools that are not needed, and the several languages are those of everyday use.
-Each part was written
-with other subjects, tools and words before the rules had seen it: at that time 6 of the 25 answers of the third
-were asked about again, and 13 with the rules before.
+Each part was written with other subjects, tools and words before the rules had seen it: at that time 6 of the 25
+answers of the third were asked about again, and 13 with the rules before. The cases of the fourth are in
+``everyday_answers.toml``, in the manners of capable models: headings, lists, tables, code, advice, closing remarks.
 """
 
 # ruff: noqa: E501 - the texts are the data
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from attrs import frozen
 
-Part: TypeAlias = Literal["first", "second", "third"]
+Part: TypeAlias = Literal["first", "second", "third", "everyday"]
 
 
 @frozen
@@ -1078,4 +1080,25 @@ _THIRD: tuple[SpokenCase, ...] = (
     ),
 )
 
-SPOKEN: Mapping[Part, tuple[SpokenCase, ...]] = {"first": _FIRST, "second": _SECOND, "third": _THIRD}
+
+def _everyday() -> tuple[SpokenCase, ...]:
+    """Return the cases of the file."""
+    read = tomllib.loads((Path(__file__).parent / "everyday_answers.toml").read_text(encoding="utf-8"))
+    return tuple(
+        SpokenCase(
+            case["task"],
+            read["tools"][case["tools"]],
+            tuple((name, given, result) for name, given, result in case["calls"]),
+            case["answer"],
+            tuple((made, text) for made, text in case.get("unfinished", ())),
+        )
+        for case in read["case"]
+    )
+
+
+SPOKEN: Mapping[Part, tuple[SpokenCase, ...]] = {
+    "first": _FIRST,
+    "second": _SECOND,
+    "third": _THIRD,
+    "everyday": _everyday(),
+}

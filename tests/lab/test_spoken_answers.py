@@ -15,9 +15,9 @@ from tests.lab.spoken_answers import SPOKEN, Part, SpokenCase
 
 pytestmark = pytest.mark.system
 
-MOST_ASKED_AGAIN = 0.04
-MOST_TAKEN = 0.13
-"""Of texts that are no answers."""
+MOST_ASKED_AGAIN = 0.02
+MOST_TAKEN: Mapping[Part, float] = {"first": 0.09, "second": 0.1, "third": 0.19, "everyday": 0.34}
+"""Of texts that are no answers. Those of the last part are halves of answers and invented ones, mostly."""
 
 
 def _tools(case: SpokenCase) -> list[Callable[..., str]]:
@@ -85,9 +85,10 @@ def test_an_answer_is_taken_at_once() -> None:
     assert len(again) <= MOST_ASKED_AGAIN * sum(map(len, SPOKEN.values())), again
 
 
-def test_what_is_no_answer_is_asked_about() -> None:
-    texts = sum(len(case.unfinished) for cases in SPOKEN.values() for case in cases)
-    assert len(found := [text for part in SPOKEN for text in taken(part)]) <= MOST_TAKEN * texts, found
+@pytest.mark.parametrize("part", SPOKEN)
+def test_what_is_no_answer_is_asked_about(part: Part) -> None:
+    texts = sum(len(case.unfinished) for case in SPOKEN[part])
+    assert len(found := taken(part)) <= MOST_TAKEN[part] * texts, found
 
 
 if __name__ == "__main__":

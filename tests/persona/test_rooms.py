@@ -31,6 +31,7 @@ from reactive_agents.testing import (
     FakeTools,
     InMemoryBudget,
     ScriptedLLM,
+    answer,
     call,
     fail,
     forever,
@@ -565,9 +566,15 @@ async def test_each_try_of_a_message_waits_four_times_as_long_and_the_third_is_t
     assert (pauses, left.status, left.attempts) == ([2, 8], "dead", 3)
 
 
-@pytest.mark.parametrize(("is_planned", "ends"), [(True, 4), (False, 10)])
-async def test_an_event_at_which_processes_end_is_given_up(is_planned: bool, ends: int) -> None:
-    bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
+@pytest.mark.parametrize(
+    ("is_planned", "tools", "ends"),
+    [(True, {"search": "nothing"}, 4), (False, {"search": "nothing"}, 10), (True, {}, 10)],
+)
+async def test_an_event_at_which_processes_end_is_given_up(
+    is_planned: bool, tools: dict[str, str], ends: int
+) -> None:
+    llm = ScriptedLLM(forever(answer("So.") if tools else say("So.")))
+    bench = persona_bench(llm, tools=FakeTools(tools), reasoning=False)
     event = an_event()
     room = bench.persona.room_of("chat", event)
     item = (await attempt(bench.store.add_event(room, event))).unwrap().item
@@ -575,7 +582,7 @@ async def test_an_event_at_which_processes_end_is_given_up(is_planned: bool, end
         claimed = (await bench.persona.claim("event", room)).unwrap()
         assert claimed is not None
         (await attempt(bench.store.begin_task(claimed, TaskId("task")))).unwrap()
-        if is_planned:  # a step was begun, and may be why
+        if is_planned:  # a step was begun, and its tools may be why
             plan = a_persona_plan(event=event)
             (await attempt(bench.store.save_plan(plan, claimed, progress=False))).unwrap()
         assert not bench.persona._is_given_up(claimed)

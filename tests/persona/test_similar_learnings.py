@@ -54,7 +54,7 @@ async def test_a_lesson_in_other_words_is_the_same_one(tmp_path: Path) -> None:
     ]
     vectors = ada.with_memory(tmp_path / "vectors.db", tier="2", embedder=ToyEmbedder())
     by_meaning = await after_lessons(vectors, SAID, RESTATED, OTHER)
-    assert [(each.pattern, each.success_count) for each in by_meaning] == [(SAID, 2), (OTHER, 1)]
+    assert {(each.pattern, each.success_count) for each in by_meaning} == {(SAID, 1), (OTHER, 1)}
 
 
 async def test_how_alike_one_lesson_is_can_be_set(tmp_path: Path) -> None:
@@ -87,7 +87,7 @@ async def test_words_serve_where_the_embedder_fails_and_it_is_said(tmp_path: Pat
     described = Personas.create("Ada").with_memory(tmp_path / "a.db", tier="2", embedder=broken)
     recorder = EventRecorder()
     known = await after_lessons(described, SAID, f"{SAID}!", RESTATED, recorder=recorder)
-    assert sorted((each.pattern, each.success_count) for each in known) == [(SAID, 2), (RESTATED, 1)]
+    assert sorted((each.pattern, each.success_count) for each in known) == [(SAID, 1), (RESTATED, 1)]
     failures = recorder.of(PersonaStageFailed)
     assert {each.stage for each in failures} == {"compare"}
     message = "Texts are compared by their words alone, since the embedder failed (OSError: no power)."

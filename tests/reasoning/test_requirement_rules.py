@@ -112,3 +112,13 @@ def test_words_between_numbers_are_no_subjects() -> None:
     )
     assert requirements_in("What is 18 times 12?", [times]).required == ()
     assert requirements_in("What are the opening times of Monday?", [times]).required
+
+
+def test_telling_others_something_looks_nothing_up() -> None:
+    menu = ToolDefinition(
+        "school_menu",
+        "School lunch menu",
+        {"type": "object", "properties": {"day": {"type": "string"}}, "required": ["day"]},
+    )
+    assert requirements_in("Tell the school Ben has a fever and stays home", [menu]).required == ()
+    assert requirements_in("Tell me the school menu of Monday.", [menu]).required

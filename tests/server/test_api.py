@@ -546,6 +546,9 @@ async def test_a_name_that_no_path_can_have_is_refused_at_the_start(tmp_path: Pa
         for field in ("user", "session"):
             refused = await client.post("/v1/runs", json={"task": "Do it.", field: name})
             assert (refused.status_code, refused.json()["code"]) == (422, "invalid-body")
+        asked = {"model": agent.name, "input": "Do it.", "conversation": name}
+        refused = await client.post("/v1/responses", json=asked)
+        assert (refused.status_code, refused.json()["error"]["code"]) == (400, "invalid-session")
 
 
 # --- health, metrics ------------------------------------------------------------------------------------

@@ -118,6 +118,11 @@ def make_server() -> MCPServer[Any]:
             await context.report_progress(page, count, f"page {page}")
         return "read"
 
+    @server.tool(annotations=only_reads, structured_output=False)
+    async def carried(context: Context[Any, Any]) -> str:
+        """Return the context of the trace that the call came with."""
+        return str((context.request_context.meta or {}).get("traceparent"))
+
     present, everybody = [], anyio.Event()
 
     @server.tool(annotations=only_reads, structured_output=False)

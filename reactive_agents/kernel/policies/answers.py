@@ -67,8 +67,6 @@ _NO_CALL = (
     f"You called no tool. If this is your answer, deliver it with {FINAL_ANSWER}. Otherwise make the call."
 )
 _MOST_NAMED = 8
-_LONG_ANSWER = 20
-"""Words from which on an answer stands without a look-up."""
 
 
 def _can_ask(context: KernelContext) -> bool:
@@ -160,6 +158,11 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if _fits_form(text, context):
         return None
     seen, tools = _seen(state, context), _described(state, context)
+    failed = _last_failure(state)
+    if failed and answer_check.tells_failure(text, failed.content) and not answer_check.announces(text, seen):
+        return None
+    if not state.ledger.counted.attempts and answer_check.is_composed(text, context.input.to_do, tools):
+        return None
     judgement = answer_check.judge_text(text, tools, seen)
     lacks_figure = _lacks_figure(text, state, context)
     if lacks_figure and not answer_check.ends_with_evidence(text, seen):
@@ -182,6 +185,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
             return Redirect(TEXT_ANSWER, _NO_CALL)
         reason = f"The model announced in {texts} turns what it would do, and did not do it."
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
+    if not lacks_figure and answer_check.is_told_at_length(text, seen):
+        return None
     has_results = turns_left(state, context) and is_left and bool(_results(state))
     tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
@@ -200,10 +205,10 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if not _can_ask(context):
         return None
-    last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
-    if last is None or last.metadata is None or last.metadata.success is not False:
+    last = _last_failure(state)
+    if last is None or last.metadata is None or not turns_left(state, context):
         return None
-    if last.metadata.origin != "executed" or not turns_left(state, context):
+    if answer_check.tells_failure(proposal.text, last.content):
         return None
     if answer_check.ends_with_evidence(proposal.text, _seen(state, context)):
         return None
@@ -225,6 +230,14 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
         "another tool. If it cannot be done, say in the answer what failed and what is missing.",
     )
+
+
+def _last_failure(state: KernelState) -> ReasoningStep | None:
+    """Return what the last call said of its failure, if it was run and failed."""
+    last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
+    if last is None or last.metadata is None or last.metadata.success is not False:
+        return None
+    return last if last.metadata.origin == "executed" else None
 
 
 @_where_tools_answer
@@ -269,7 +282,7 @@ def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelC
     calls for. What can be worked out from the task needs none.
     """
     asked = context.input.to_do
-    if proposal.call_id is None or len(proposal.text.split()) >= _LONG_ANSWER:
+    if proposal.call_id is None or len(proposal.text.split()) >= answer_check.MANY_WORDS:
         return False
     if state.ledger.counted.attempts:
         return answer_check.asks_figure(asked) and _calls_for_another(state, context)
@@ -295,10 +308,16 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
 
 def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
     """Return whether the task calls for a tool that was not used so far."""
+    return answer_check.is_open_for(context.input.to_do, *_unused_and_used(state, context))
+
+
+def _unused_and_used(
+    state: KernelState, context: KernelContext
+) -> tuple[Mapping[str, str], Mapping[str, str]]:
+    """Return the descriptions of the tools that were not called, and of those that were."""
     tools = {name: text for name, text in _described(state, context).items() if text}
     used = {name: text for name, text in tools.items() if state.ledger.counted.attempts.get(name)}
-    unused = {name: text for name, text in tools.items() if name not in used}
-    return answer_check.is_open_for(context.input.to_do, unused, used)
+    return {name: text for name, text in tools.items() if name not in used}, used
 
 
 def _leaves_open(text: str, seen: answer_check.Seen, state: KernelState, context: KernelContext) -> bool:
@@ -311,7 +330,9 @@ def _leaves_open(text: str, seen: answer_check.Seen, state: KernelState, context
         return False
     if not counted.succeeded:
         return not answer_check.ends_with_evidence(text, seen)
-    return answer_check.asks_figure(context.input.to_do) and _calls_for_another(state, context)
+    if answer_check.asks_figure(context.input.to_do):
+        return _calls_for_another(state, context)
+    return answer_check.is_ordered(context.input.to_do, *_unused_and_used(state, context))
 
 
 def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
@@ -393,10 +414,16 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
             objection = "The task asks for a figure, and your answer has none. Find it out."
     if not objection:
         return None
-    if not state.ledger.counted.attempts and not answer_check.has_precise_figures(figures):
+    asked = context.input.to_do
+    is_given = answer_check.gives_figures(asked)
+    if not state.ledger.counted.attempts and (is_given or not answer_check.has_precise_figures(figures)):
         described = _described(state, context)
-        if answer_check.is_beside_tools(context.input.to_do, described):
+        if answer_check.is_told_at_length(proposal.text, answer_check.Seen(asked)):
+            return None
+        if answer_check.is_beside_tools(asked, described):
             return None  # the model answers from what it knows, as it has to
+        if not (answer_check.is_english(asked) or answer_check.asks_figure(asked)):
+            return None  # nor can it be seen there what the tools are for
     return Redirect(UNSUPPORTED, objection)
 
 
@@ -482,11 +509,20 @@ def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
     told = [message.content for message in context.prefix if message.content != ours]
-    found = _results(state)
+    found, worked = _results(state), set[str | None]()
     for step in state.steps:
-        if step.type == "observation" and step.metadata is not None and step.metadata.success is False:
+        if step.metadata is None or not _is_of_a_tool(step):
+            continue
+        if step.metadata.success is False:
             (found if _was_run(step) else told).append(step.content)
-    return answer_check.Seen(given.asked, tuple(found), "\n".join(told))
+        else:
+            worked.add(step.metadata.call_id)
+    calls = [
+        step.content
+        for step in state.steps
+        if step.type == "action" and step.metadata is not None and step.metadata.call_id in worked
+    ]
+    return answer_check.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(calls))
 
 
 # --- Answers that have a form: wrong fields go back to the model ---

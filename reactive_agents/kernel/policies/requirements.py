@@ -12,7 +12,14 @@ import re
 from collections.abc import Iterable
 
 from reactive_agents.kernel.announcements import denies
-from reactive_agents.kernel.answer_check import Seen, ends_with_evidence, explains, is_refusal
+from reactive_agents.kernel.answer_check import (
+    Seen,
+    ends_with_evidence,
+    explains,
+    has_no_tool,
+    is_refusal,
+    tells_failure,
+)
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
@@ -71,16 +78,24 @@ def abstention(state: KernelState, context: KernelContext) -> Verdict | None:
 
 @about_answers
 def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
-    """Ask an answer that only says that the model cannot, once; then abstain."""
+    """Ask an answer that only says that the model cannot, once; then abstain.
+
+    One that says what a tool said of its failure is not asked, nor one that it cannot do what no tool does.
+    """
     proposal = state.proposal
     if proposal is None or proposal.could_not or not proposal.text.strip():
         return None
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return None
+    if not state.ledger.counted.attempts:
+        offered = context.toolset.available(recall=state.transcript.shown_in_part)
+        if has_no_tool(proposal.text, context.input.to_do, {each.name: each.description for each in offered}):
+            return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
     found = (*_results(state), *_errors_of(state))
     if not is_refusal(proposal.text, Seen(context.input.asked, found)):
         return None
-    if turns_left(state, context) and not state.ledger.told.get(REFUSAL):
+    says_why = any(tells_failure(proposal.text, error) for error in _errors_of(state))
+    if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
         advice = "If the task cannot be done, say why with could_not; otherwise call the tools."
         return Redirect(REFUSAL, f"That is no answer. {advice}")
     return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
@@ -176,8 +191,8 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     """Reject an answer while required tools can be called; partial when they cannot.
 
     A run without an answer after a requirement became impossible is ended. An answer that explains, by what
-    the tools said of their failures, why the requirements cannot be met, is ``abstained``; while a tool may
-    be called again it is asked to, once. Where what is open was derived from the task, a model that insists
+    the tools said of their failures, why the requirements cannot be met, is ``abstained``; where another try
+    may help it is asked to, once. Where what is open was derived from the task, a model that insists
     is taken at its word, if each of the tools has worked at least once.
     """
     if not context.input.needs.required:
@@ -188,7 +203,8 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     if proposal is not None and proposal.text.strip():
         now = requirements_of(state, context)
         why = explained_by_failure(state, context, now)
-        if why and (now.lost or state.ledger.told.get(REQUIRED_TOOLS)):
+        is_final = any(tells_failure(proposal.text, error) for error in _errors_of(state, _names_of(now)))
+        if why and (now.lost or is_final or state.ledger.told.get(REQUIRED_TOOLS)):
             return Stop(ABSTENTION, "abstained", proposal.text, why)
         if _is_insisted(state, now):
             return None

@@ -509,6 +509,33 @@ async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:
     assert (await attempt(store.get_plan(plan.id))).unwrap() == Nothing
 
 
+async def test_notes_of_a_user_and_the_state_of_their_rooms_are_deleted(store: PersonaStore) -> None:
+    for name, user in (("mine", "u1"), ("other", "u2")):
+        thought = evolve(a_thought(name, context=name), user=user)
+        await add(store, name, name, user=user)
+        (await attempt(store.add_thought(thought))).unwrap()
+        (await attempt(store.save_self_state(SelfState(thought.room, f"busy with {user}")))).unwrap()
+    (await attempt(store.forget(ADA, user="u1"))).unwrap()
+    mine, other = (evolve(GENERAL, context_id=ContextId(name)) for name in ("mine", "other"))
+    assert (await attempt(store.recall_thoughts(mine))).unwrap() == ()
+    assert (await attempt(store.get_self_state(mine))).unwrap().focus == ""
+    [kept] = (await attempt(store.recall_thoughts(other))).unwrap()
+    assert kept.user == "u2"
+    assert (await attempt(store.get_self_state(other))).unwrap().focus == "busy with u2"
+
+
+async def test_retention_leaves_what_is_still_to_be_done(store: PersonaStore) -> None:
+    for name, context in (("done", "a"), ("open", "b")):
+        await add(store, name, context)
+    item = await claimed(store)
+    assert item is not None
+    assert (await attempt(store.end_work(item))).unwrap()
+    later = datetime.now(UTC) + timedelta(days=10_000)
+    assert (await attempt(store.forget(ADA, before=later))).unwrap() == 1
+    left = (await attempt(store.find_work(WorkFilter(ADA)))).unwrap()
+    assert [each.key for each in left] == ["open"]
+
+
 async def test_what_others_keep_of_a_user_is_deleted_too(store: PersonaStore) -> None:
     plan = a_persona_plan("look", event=an_event(name="e1", user="u2"))
     liked = Feedback(plan.id, "u1", good=True), Feedback(plan.id, "u3", good=True)

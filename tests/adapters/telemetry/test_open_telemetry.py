@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import logging
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -26,10 +27,11 @@ from opentelemetry.sdk.trace.export import BatchSpanProcessor, SimpleSpanProcess
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from opentelemetry.trace import SpanKind, StatusCode
 
-from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
+from reactive_agents import AgentError, McpServer, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import trace_headers
 from reactive_agents.core.models import Usage
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, say
+from tests.support.mcp_server import PROGRAM
 
 
 @define(eq=False)
@@ -186,6 +188,17 @@ def test_calls_beside_each_other_are_current_each_in_its_own_tool() -> None:
     (run,) = (span for span in traced.exporter.get_finished_spans() if "invoke" in span.name)
     assert {parent_of(span) for span in used} == {id_of(run)}
     assert trace_headers() == {}
+
+
+@pytest.mark.system
+def test_a_call_of_an_mcp_server_carries_its_span() -> None:
+    traced = Traced()
+    server = McpServer("far", command=sys.executable, args=(str(PROGRAM),), trust_hints=True)
+    llm = ScriptedLLM(call("carried"), answer("So."))
+    builder = ReactiveAgents.create().with_llm(llm).with_mcp(server).with_reasoning()
+    result = builder.with_telemetry(traced.provider).build().run_sync("Look.")
+    span = traced.spans()["execute_tool carried"]
+    assert f"{span.context.trace_id:032x}" in str(result.tool_results)
 
 
 def test_a_server_that_a_model_chose_gets_no_baggage_of_the_program() -> None:

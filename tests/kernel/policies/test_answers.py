@@ -576,7 +576,8 @@ def test_nothing_is_asked_about_items_that_a_tool_with_effects_was_not_called_fo
     [
         ("When did the Berlin Wall fall?", "It fell on 9 November 1989.", 1),
         ("How many crates does Harlow hold?", "It holds 1989.", 2),
-        ("Wann fiel die Berliner Mauer?", "Sie fiel 1989.", 2),
+        ("Wann fiel die Berliner Mauer?", "Sie fiel 1989.", 1),
+        ("Wie viele Kisten fasst Harlow?", "Es sind 1989.", 2),
     ],
 )
 def test_figures_are_not_questioned_where_no_tool_has_to_do_with_the_task(
@@ -593,3 +594,36 @@ def test_a_comparison_is_no_item_of_the_list_after_it() -> None:
     task = "Which account holds more, savings or giro?"
     assert open_items(task, ["savings"], "savings: 8,214.70") == ("giro",)
     assert open_items("What do apples, pears and plums cost?", ["pears"], "pears: 2") == ("apples", "plums")
+
+
+PAYWALL = "I am not able to open that article because of its paywall and cannot tell what is written there."
+
+
+@pytest.mark.parametrize(
+    ("error", "reply", "calls", "status"),
+    [
+        ("order not found", "I couldn't find that order. Could you check the number?", 2, "completed"),
+        ("paywall", PAYWALL, 2, "abstained"),
+        ("paywall timeout", PAYWALL, 4, "abstained"),
+        ("behind a paywall", "It does not work.", 3, "completed"),
+    ],
+)
+def test_an_answer_that_tells_a_failure_for_good_is_not_questioned(
+    error: str, reply: str, calls: int, status: str
+) -> None:
+    def lookup(number: int) -> str:
+        """Return an order."""
+        raise RuntimeError(error)
+
+    model = ScriptedLLM(call("lookup", number=5), forever(say(reply)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(lookup)
+    result = agent.build().run_sync("Where is it?")
+    assert (len(model.requests), result.status) == (calls, status)
+
+
+def test_what_no_tool_does_is_abstained_from_at_once() -> None:
+    reply = "I can't delete orders. I can only count them."
+    model = ScriptedLLM(forever(say(reply)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    result = agent.build().run_sync("Delete my last order of crates.")
+    assert (len(model.requests), result.status, result.output) == (1, "abstained", reply)
