@@ -134,12 +134,13 @@ class DbosQueue:
                 expected = "one queue of DBOS in a process; start another worker for this one"
                 return Failure(InvalidConfig("queue", queue, expected))
             _listener = listener
-        launched: Result[None, RecordErrors] | None = None
+        has_launched = False
         launch = partial(self._launch, queue_name(agent_id, queue), limits, listener)
         try:
             launched = await self._call("listen", launch)
+            has_launched = isinstance(launched, Success)
         finally:
-            if not isinstance(launched, Success):
+            if not has_launched:
                 _listener = None
         return launched
 

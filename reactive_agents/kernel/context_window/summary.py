@@ -190,7 +190,9 @@ def stored_keys(steps: Reversible[ReasoningStep], without: Container[CallId] = (
     """Yield the keys of stored results, the latest first, without those of some calls."""
     for step in reversed(steps):
         known = step.metadata
-        if known is not None and known.result_key is not None and known.call_id not in without:
+        if known is None or known.result_key is None or known.call_id is None:
+            continue
+        if known.call_id not in without:
             yield known.result_key
 
 

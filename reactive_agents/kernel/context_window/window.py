@@ -296,7 +296,7 @@ def result_keys(state: KernelState, messages: Iterable[Message]) -> dict[CallId,
     keys: dict[CallId, str] = {}
     for step in reversed(state.steps):
         known = step.metadata
-        if known is None or known.call_id not in wanted or step.type == "action":
+        if known is None or known.call_id is None or known.call_id not in wanted or step.type == "action":
             continue
         wanted.discard(known.call_id)
         if known.result_key is not None:
