@@ -584,7 +584,7 @@ class EngagementPolicy(Value):
             those of threads in which it has answered.
         names: names by which it is mentioned, besides its own.
         quiet_hours: times of each day in which it declines, such as ``22:00-07:00``.
-        timezone: of the quiet hours, and of the times that a domain with reminders is told.
+        timezone: of the quiet hours, and of the times that a domain with reminders is shown.
         urgent: 0 to 1; events of this priority or more are answered in quiet hours.
         staff: authors who take over: it declines their messages, and all of the room for a while after.
         handover_s: seconds of that while, above 0.

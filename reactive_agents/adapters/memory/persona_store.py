@@ -1089,7 +1089,7 @@ def _forget(
 
 
 def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
-    """Delete what a user thinks of an answer to somebody else."""
+    """Delete what a user thinks of an answer to another user."""
     found = file.execute("SELECT data FROM persona_plans WHERE id = ?", (feedback.plan_id,)).fetchone()
     if found is not None:
         plan = decoded(found[0], personas.PersonaPlan)
