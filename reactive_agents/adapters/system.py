@@ -56,6 +56,22 @@ def trace_headers() -> dict[str, str]:
     return {name: value for name, value in headers.items() if name == "traceparent"}
 
 
+@contextmanager
+def joined_to_trace(traceparent: str) -> Iterator[None]:
+    """Join what is done in the block to the trace of a caller; a wrong or empty header joins nothing."""
+    if not traceparent or "opentelemetry.trace" not in sys.modules:
+        yield
+        return
+    from opentelemetry import context
+    from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
+
+    token = context.attach(TraceContextTextMapPropagator().extract({"traceparent": traceparent}))
+    try:
+        yield
+    finally:
+        context.detach(token)
+
+
 def write_for_owner(path: str | os.PathLike[str], text: str) -> None:
     """Write a file that may hold secrets; a new one is for its owner alone.
 

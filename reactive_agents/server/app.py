@@ -19,6 +19,7 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metri
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 from prometheus_client.registry import Collector
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
@@ -27,6 +28,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from reactive_agents.adapters.system import joined_to_trace
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.server.access import ApiKeys, Authenticate, KeyLimits
 from reactive_agents.server.runs import AgentService, DepsFactory
@@ -256,7 +258,7 @@ class ServerMetrics(Collector):
 
 
 class MeteredRequests:
-    """Middleware that counts requests and their time by their route."""
+    """Middleware that counts requests by route, and joins them to a caller's trace."""
 
     def __init__(self, app: ASGIApp, *, metrics: ServerMetrics) -> None:
         self._app = app
@@ -276,4 +278,5 @@ class MeteredRequests:
                 self._metrics.count(path, message["status"], time.perf_counter() - begun)
             await send(message)
 
-        await self._app(scope, receive, send_counted)
+        with joined_to_trace(Headers(scope=scope).get("traceparent", "")):
+            await self._app(scope, receive, send_counted)

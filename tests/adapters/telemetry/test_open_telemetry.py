@@ -30,8 +30,11 @@ from opentelemetry.trace import SpanKind, StatusCode
 from reactive_agents import AgentError, McpServer, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import trace_headers
 from reactive_agents.core.models import Usage
+from reactive_agents.server import create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, say
 from tests.support.mcp_server import PROGRAM
+from tests.support.servers import asking
+from tests.support.waiting import until
 
 
 @define(eq=False)
@@ -199,6 +202,32 @@ def test_a_call_of_an_mcp_server_carries_its_span() -> None:
     result = builder.with_telemetry(traced.provider).build().run_sync("Look.")
     span = traced.spans()["execute_tool carried"]
     assert f"{span.context.trace_id:032x}" in str(result.tool_results)
+
+
+@pytest.mark.anyio
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/v1/runs", {"task": "Say hi."}),
+        ("/v1/responses", {"model": "clerk", "input": "Say hi."}),
+        ("/v1/chat/completions", {"model": "clerk", "messages": [{"role": "user", "content": "Say hi."}]}),
+    ],
+)
+@pytest.mark.parametrize("header", ["00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01", "nonsense"])
+async def test_a_run_over_http_is_in_the_trace_of_its_request(
+    path: str, body: dict[str, Any], header: str
+) -> None:
+    traced = Traced()
+    builder = ReactiveAgents.create().with_name("clerk").with_llm(ScriptedLLM(say("Hi."))).with_reasoning()
+    app = create_app(builder.with_telemetry(traced.provider).build())
+    async with asking(app) as client:
+        sent = await client.post(path, json=body, headers={"traceparent": header})
+        assert sent.status_code in (200, 201)
+        await until(lambda: "invoke_agent clerk" in traced.spans())
+    span = traced.spans()["invoke_agent clerk"]
+    is_joined = f"{span.context.trace_id:032x}" == "0af7651916cd43dd8448eb211c80319c"
+    assert is_joined == (parent_of(span) == 0xB7AD6B7169203331) == (header != "nonsense")
+    assert trace_headers() == {}
 
 
 def test_a_server_that_a_model_chose_gets_no_baggage_of_the_program() -> None:
