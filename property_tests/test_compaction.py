@@ -139,7 +139,7 @@ def assert_sound(before: KernelState, after: KernelState) -> None:
     assert [each for each in after.messages if each in others] == others
     (notes,) = [each for each in after.messages if is_summary(each)]
     stay = {each.call_id for each in after.messages if isinstance(each, ToolMessage)}
-    gone = [key for call_id, key in result_keys(before).items() if call_id not in stay]
+    gone = [key for call_id, key in result_keys(before, before.messages).items() if call_id not in stay]
     assert [key for key in gone if f"[{key}]" not in notes.content] == []
     assert after.transcript.shown_in_part or not gone
 
@@ -176,7 +176,7 @@ def test_notes_are_folded_and_never_doubled(
     state, _ = summarized(state_with(first), TEMPLATE, window=window)
     renamed = tuple(map(_renamed, more))
     grown = evolve(state, messages=state.messages + renamed)
-    keys = {**result_keys(state), **{each: f"late-{each}" for each in keys_for(renamed)}}
+    keys = {**result_keys(state, state.messages), **{each: f"late-{each}" for each in keys_for(renamed)}}
     steps = tuple(
         ReasoningStep(
             id=f"k-{call_id}",  # type: ignore[arg-type]

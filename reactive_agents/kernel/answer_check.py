@@ -94,7 +94,7 @@ _LONGEST_GREETING = 4
 _GIVEN_TEXT = re.compile(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL)
 """A text in a task that something is to be done with."""
 _LEAST_SHARE = 3
-_LEAST_ASKED = 2
+_LEAST_FINDINGS = 2
 _MOST_CLAUSES = 20
 """Clauses of a text that are looked at for evidence, the last ones."""
 _CHEER = re.compile(r"\A(?:\S+ ){0,2}\S+!\Z")
@@ -262,7 +262,9 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     found = seen.found
     if len(rest) < len(unknown) or any(_occurs(each, found) for each in _figures(told)):
         rest = rest if asks_figure(seen.task) else [each for each in rest if not _is_common(each)]
-    return tuple(rest) if not rest else _not_summed(rest, list(_numbers_and_names(told)), known)
+    if not rest:
+        return ()
+    return _not_summed(rest, list(islice(_numbers_and_names(told), _MOST_FIGURES)), known)
 
 
 def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: _Known) -> tuple[str, ...]:
@@ -418,7 +420,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     text = _BLOCK.sub(_as_one_clause, text)
     clauses = _clauses(text)
     known = [_read_tool(name, description) for name, description in tools.items()]
-    if _asks_several(clauses) or (not seen.results and _repeats(text, seen.task, known)):
+    if not seen.results and _repeats(text, seen.task, known):
         return "answer"
     if not clauses or (_OPEN_END.search(text) and not _ends_with_question(clauses, seen)):
         return "announcement"
@@ -494,16 +496,8 @@ def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
         return is_long and sign_of(read_clause(clauses[-2]), set(), seen.task) is None
     evident = sum(ends_with_evidence(each, seen) for each in clauses[-_MOST_CLAUSES:-1])
     if speaks_of_oneself(last):
-        return evident >= _LEAST_ASKED and _REQUEST_MARK.search(seen.task) is not None
+        return evident >= _LEAST_FINDINGS and _REQUEST_MARK.search(seen.task) is not None
     return evident > 0 and speaks_to_reader(last)
-
-
-def _asks_several(clauses: Sequence[str]) -> bool:
-    """Return whether a text ends with questions to the reader about the task."""
-    asked = clauses[-_LEAST_ASKED:]
-    return len(asked) == _LEAST_ASKED and all(
-        _QUESTION.search(each) and not speaks_of_oneself(each) for each in asked
-    )
 
 
 def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
@@ -631,6 +625,8 @@ def _repeats(text: str, task: str, tools: Iterable[_Tool]) -> bool:
     """
     given = _GIVEN_TEXT.search(task)
     if given is None or _NUMBERED.search(text) or not _may_repeat(text, task, tools):
+        return False
+    if not _LETTER.search(text) or (_OPEN_END.search(text) and not _OPEN_END.search(given[0])):
         return False
     is_list = _LISTED.search(given[0]) or _ENUMERATED.search(given[0].strip(_MARKS))
     return not is_list or len(begins_words(given[0]) & begins_words(text)) > 1

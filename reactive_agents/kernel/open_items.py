@@ -126,7 +126,7 @@ def _beside(parts: list[str], item: str, known: str) -> Iterator[str]:
             yield " ".join(given)
         elif len(given) == size or (len(given) > size and is_edge and (named or len(parts) > 2)):
             chosen = given[-size:] if number == 0 else given[:size]
-            is_unit = chosen[0].islower() and not chosen[0][1:]  # "per 100 g, pears or figs"
+            is_unit = words[0][1:] and chosen[0].islower() and not chosen[0][1:]  # "per 100 g, pears or figs"
             if not is_unit and _alike(words, chosen):
                 yield " ".join(chosen)
 

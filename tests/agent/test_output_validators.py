@@ -178,7 +178,7 @@ async def test_every_strategy_is_validated(strategy: str) -> None:
 
     builder = ReactiveAgents.create().with_output_type(City).with_llm(RuledLLM(turn)).with_tools(look)
     built = builder.with_output_validator(rome).with_reasoning(strategy).build()
-    result = await built.run("Which city is the largest?")
+    result = await built.run("Which city is the largest? Rome has 2800000 people, Oslo 700000.")
     assert (result.output, result.status) == (City(**ROME), "completed")
     assert given[:2] == ["Oslo", "Rome"]
 
