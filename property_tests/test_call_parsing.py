@@ -266,6 +266,7 @@ UNITS = [
 ]
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("unit", UNITS)
 def test_the_work_grows_with_the_length_alone(unit: str) -> None:
     assert_linear(lambda size: parse_calls((unit * (size // len(unit) + 1))[:size], KNOWN), 2_000)

@@ -58,7 +58,7 @@ def trace_headers() -> dict[str, str]:
 
 @contextmanager
 def joined_to_trace(traceparent: str) -> Iterator[None]:
-    """Join what is done in the block to the trace of a caller; a wrong or empty header joins nothing."""
+    """Join what is done in the block to a caller's trace, if the header names one."""
     if not traceparent or "opentelemetry.trace" not in sys.modules:
         yield
         return

@@ -83,6 +83,7 @@ async def test_nor_when_it_is_the_answer(quotation: str) -> None:
     assert (desk.saved, result.output) == ([], "The page greets." if is_bare else quotation)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("quotation", QUOTATIONS)
 @pytest.mark.parametrize("strategy", STRATEGIES)
 async def test_nor_in_any_strategy(strategy: Any, quotation: str) -> None:

@@ -139,6 +139,7 @@ def test_a_server_that_is_down_leaves_every_row_unknown_with_the_reason(tmp_path
     assert all("cannot be reached" in each.detail for each in profile.findings)
 
 
+@pytest.mark.system
 def test_a_failure_makes_one_row_unknown_and_a_later_probe_keeps_what_was_known(tmp_path: Path) -> None:
     path = tmp_path / "models.db"
 

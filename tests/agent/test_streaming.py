@@ -236,6 +236,7 @@ class Talkative(ScriptedLLM):
         yield Success(StreamCompleted(ModelResponse("word " * 1500, self.model)))
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_a_slow_reader_holds_up_its_own_run_and_no_other() -> None:
     model = Talkative()

@@ -161,6 +161,7 @@ def test_folding_makes_look_alikes_equal_and_keeps_other_scripts_apart() -> None
     assert fold("a\u200bb").span(1, 2) == (2, 3)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "piece",
     [

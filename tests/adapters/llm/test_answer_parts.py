@@ -79,6 +79,7 @@ async def both_ways(model: str, reply: Raw, streamed: Raw) -> tuple[ModelRespons
     return answer, chunks
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("model", ["openai/m", "mistral/m", "openrouter/m"])
 @pytest.mark.parametrize("name", CONTENTS)
 async def test_contents_of_parts_are_read_like_texts(model: str, name: str) -> None:

@@ -210,6 +210,7 @@ ORDERS: dict[str, Callable[[str], str]] = {
 }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("disguise", DISGUISES)
 def test_a_call_is_found_in_every_form_and_disguise(disguise: str) -> None:
     def is_found(form: CallForm) -> bool:

@@ -135,6 +135,7 @@ def test_items_of_what_is_no_list_are_an_error() -> None:
     assert "there is none at 60" in ask(key="search-2", path="matches", items=[60, 61]).error
 
 
+@pytest.mark.system
 @pytest.mark.parametrize("wanted", [{"path": "[3].s"}, {"items": [0, 2]}, {"path": "[3]", "search": "y"}])
 async def test_of_json_that_is_too_large_for_paths_it_is_said_so_with_what_works(wanted: Any) -> None:
     large = "[" + ", ".join(['{"s": "yes"}'] * 150_000) + "]"
