@@ -96,6 +96,7 @@ def test_each_call_of_the_builder_is_tried() -> None:
     }
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("name", "arguments"), CALLS)
 @settings(examples(15), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())

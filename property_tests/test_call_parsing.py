@@ -210,6 +210,7 @@ def test_a_call_in_thinking_does_not_count(form: CallForm, arguments: JsonObject
     assert parsed.prose == "Done."
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "form", [form for form in FORMS if form not in ("json", "plain", "keywords", "react")]
 )

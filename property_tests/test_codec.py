@@ -87,6 +87,7 @@ def test_what_no_strategy_is_known_for_is_refused() -> None:
 # --- the laws of every type -----------------------------------------------------------------------------
 
 
+@pytest.mark.system
 def test_every_type_keeps_the_laws(subtests: pytest.Subtests) -> None:
     """One law for all, since it costs more to draw a value than to look at it from every side."""
 

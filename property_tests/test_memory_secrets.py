@@ -6,6 +6,7 @@ import tempfile
 from pathlib import Path
 
 import anyio
+import pytest
 from attrs import evolve
 from hypothesis import given
 from hypothesis import strategies as st
@@ -53,6 +54,7 @@ surroundings = (
 )
 
 
+@pytest.mark.system
 @examples(10)
 @given(surroundings, surroundings)
 def test_no_byte_of_a_known_secret_is_in_the_file(before: str, after: str) -> None:

@@ -81,6 +81,7 @@ def test_whatever_the_codec_writes_is_an_instance_of_the_schema(value: Outer) ->
     jsonschema.validate(encode(value, Outer), shape.schema)
 
 
+@pytest.mark.system
 def test_every_public_class_has_a_schema(subtests: pytest.Subtests) -> None:
     def law(kind: type) -> None:
         schema = json_schema(kind)

@@ -287,6 +287,7 @@ def test_a_file_that_another_process_is_just_making_is_not_foreign(tmp_path: Pat
     connection.close()
 
 
+@pytest.mark.system
 def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     waits: list[float] = []

@@ -186,6 +186,7 @@ async def outcome(agent: ReactiveAgent) -> tuple[str, AgentError | None, list[Ag
     return str(result.output), None, recorder.events
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(("way", "after"), [*((way, 0) for way in WAYS), ("raises", 2)])
 @pytest.mark.parametrize(
     ("place", "method"), [(place, method) for place, (_, methods) in SERVICES.items() for method in methods]

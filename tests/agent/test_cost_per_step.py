@@ -105,6 +105,7 @@ async def test_a_late_step_calls_as_many_functions_as_an_early_one(hooks: bool) 
     assert_the_same(model, 1.1)
 
 
+@pytest.mark.system
 async def test_a_late_step_copies_no_more_than_an_early_one() -> None:
     """Compares, for each turn, the most bytes that were allocated on top of those at its beginning."""
     began = 0

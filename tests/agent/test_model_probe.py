@@ -58,6 +58,7 @@ async def _probe_and_close(agent: ReactiveAgent) -> ModelProfile:
         return await agent.probe(longest_prompt=8_192)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     ("habits", "subject"),
     [

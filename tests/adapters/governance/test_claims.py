@@ -83,6 +83,7 @@ def test_rounding_counts_with_the_decimals_that_are_written() -> None:
     assert not rounds_to(Decimal("3.2"), Decimal("3"), 0)
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "piece", ["A", "a.", '"', "1,", "1-", "> ", "Ab ", "wrote a.txt ", "a/", "9", "1.", "„a "]
 )

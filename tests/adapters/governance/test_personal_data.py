@@ -58,6 +58,7 @@ def test_one_changed_digit_is_noticed_by_every_checksum() -> None:
             assert not is_valid(valid[:place] + other + valid[place + 1 :])
 
 
+@pytest.mark.system
 @pytest.mark.parametrize(
     "piece", ["a", "1", " ", "a.", "a@", "1 ", "444 ", "+49 ", "DE89 ", "0", "a@b.", "12-", "X1234567", "%"]
 )

@@ -24,7 +24,7 @@ from reactive_agents.testing import FixedApprover
 from tests.adapters.tools.mcp.servers import CLOCK, SCOPE, Log, failure, opened, program, run, value
 from tests.support.mcp_server import PICTURE
 
-pytestmark = pytest.mark.anyio
+pytestmark = [pytest.mark.anyio, pytest.mark.system]
 
 
 @pytest.fixture(scope="module", params=["asyncio", "trio"])
