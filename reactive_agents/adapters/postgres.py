@@ -281,13 +281,11 @@ class PostgresDatabase(Generic[_E]):
         try:
             connection.consume_input()
             if not lent.is_sent or connection.is_busy():
-                with anyio.CancelScope(shield=True):
-                    await _wait_for_answer(connection)
+                await _wait_for_answer(connection)
             while (part := connection.get_result()) is not None:
                 answer = part
                 if connection.is_busy():
-                    with anyio.CancelScope(shield=True):
-                        await _wait_for_answer(connection)
+                    await _wait_for_answer(connection)
         except library.OperationalError:
             self._pool.losses += 1
             lent.connection.close()
@@ -362,15 +360,16 @@ class PostgresDatabase(Generic[_E]):
 
 
 async def _wait_for_answer(connection: Any) -> None:
-    """Return when a whole answer has come, while the event loop goes on.
+    """Return when a whole answer has come; a cancellation is noticed after that.
 
     The socket is waited for here, since to hand each small write to a thread costs more than the write.
     """
-    while connection.flush():
-        await anyio.wait_writable(connection.socket)
-    while connection.is_busy():
-        await anyio.wait_readable(connection.socket)
-        connection.consume_input()
+    with anyio.CancelScope(shield=True):
+        while connection.flush():
+            await anyio.wait_writable(connection.socket)
+        while connection.is_busy():
+            await anyio.wait_readable(connection.socket)
+            connection.consume_input()
 
 
 @lru_cache(maxsize=64)

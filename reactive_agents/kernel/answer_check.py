@@ -220,7 +220,7 @@ class Seen:
 
     @cached_property
     def found(self) -> str:
-        """All results; they and what follows from them are looked at once."""
+        """The results as one text. It and what is derived from it is made once, for all checks."""
         return "\n".join(self.results)
 
     @cached_property
@@ -386,9 +386,8 @@ def has_no_tool(text: str, task: str, tools: Mapping[str, str]) -> bool:
     """
     denied = [clause for each in _clauses(text) if refuses(clause := read_clause(each))]
     told = {start for clause in denied for start in begins_acts(clause.text)}
-    known = begins_acts(" ".join(f"{name.replace('_', ' ')} {tools[name]}" for name in tools))
     act = act_of(task)
-    return act in told and act not in known and not is_reading(act)
+    return act in told and act not in _beginnings_in(tools) and not is_reading(act)
 
 
 def is_supported(answer: str, seen: Seen) -> bool:
@@ -430,8 +429,8 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
         return "announcement"
-    evident = bool(results) and ends_with_evidence(
-        clause.text, Seen(seen.task, seen.results, " ".join((seen.told, *tools)))
+    evident = bool(results) and _has_evidence(
+        clause.text, seen, " ".join((f"{seen.task}\n{seen.told}", *tools))
     )
     if not evident:
         sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
@@ -773,7 +772,12 @@ def is_composed(text: str, task: str, tools: Mapping[str, str]) -> bool:
     verb = composes(task)
     if not verb or text.strip().count("\n") < _LINES or _OPEN_END.search(text):
         return False
-    return all(act_of(verb) not in begins_acts(f"{name.replace('_', ' ')} {tools[name]}") for name in tools)
+    return act_of(verb) not in _beginnings_in(tools)
+
+
+def _beginnings_in(tools: Mapping[str, str]) -> frozenset[str]:
+    """Return the beginnings of all words of the tools' names and descriptions."""
+    return begins_acts(" ".join(f"{name.replace('_', ' ')} {tools[name]}" for name in tools))
 
 
 def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:

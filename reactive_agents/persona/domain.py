@@ -254,9 +254,7 @@ def should_engage(
         limit = policy.min_priority
         return personas.EngagementDecision(False, f"Its priority {event.priority:g} is below {limit:g}.")
     window = timedelta(seconds=policy.window_s)
-    count = sum(
-        abs(now - moment) < window for moment in recent
-    )  # a clock that was set back is not waited for
+    count = sum(abs(now - each) < window for each in recent)  # a clock that was set back is not waited for
     if count >= policy.max_events:
         return personas.EngagementDecision(
             False,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import anyio.lowlevel
 import pytest
@@ -499,27 +501,19 @@ async def test_a_plan_whose_latest_reuse_failed_serves_no_more() -> None:
     assert [each.plan.source for each in found if each.plan is not None] == ["model", "reused", "model"]
 
 
-async def test_a_plan_whose_lesson_is_in_doubt_serves_no_more() -> None:
+@pytest.mark.parametrize(
+    "changes",
+    [{"doubted": True}, {"outcomes": (True, True, False)}],
+    ids=["in doubt", "failed in another plan"],
+)
+async def test_a_plan_whose_lesson_does_not_hold_serves_no_more(changes: dict[str, Any]) -> None:
     rain = forever(say("Rain.", when="This is one step"))
     plan = planned("Look up the city.")
     llm = ScriptedLLM(plan, rain, assessed("Look it up first."), plan, assessed())
     bench = persona_bench(llm)
     await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
     ((name, learning),) = bench.store.learnings.items()
-    bench.store.learnings[name] = evolve(learning, doubted=True)
-    again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
-    assert again.plan is not None
-    assert again.plan.source == "model"
-
-
-async def test_a_plan_whose_lesson_failed_in_another_plan_serves_no_more() -> None:
-    rain = forever(say("Rain.", when="This is one step"))
-    plan = planned("Look up the city.")
-    llm = ScriptedLLM(plan, rain, assessed("Look it up first."), plan, assessed())
-    bench = persona_bench(llm)
-    await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
-    ((name, learning),) = bench.store.learnings.items()
-    bench.store.learnings[name] = evolve(learning, outcomes=(True, True, False))
+    bench.store.learnings[name] = evolve(learning, **changes)
     again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
     assert again.plan is not None
     assert again.plan.source == "model"

@@ -85,6 +85,16 @@ def watched(browser: Browser, address: str) -> Iterator[Watched]:
 expect.set_options(timeout=120_000)
 
 
+def begin_run(page: Page, task: str, agent: str | None = None) -> None:
+    """Begin a run with the form of the page."""
+    page.get_by_role("button", name="New run").click()
+    form = page.get_by_role("dialog")
+    if agent is not None:
+        form.get_by_label("Agent").select_option(agent)
+    form.get_by_label("Task").fill(task)
+    form.get_by_role("button", name="Start").click()
+
+
 def steps(page: Page) -> Any:
     return page.get_by_role("listbox", name="Steps of the run")
 
@@ -155,11 +165,7 @@ def test_a_run_has_the_tokens_of_its_sub_agents_in_the_list_and_on_its_page(
 
 def test_a_run_is_begun_watched_approved_and_forked(watched: Watched) -> None:
     page = watched.open("runs")
-    page.get_by_role("button", name="New run").click()
-    form = page.get_by_role("dialog")
-    form.get_by_label("Agent").select_option("buyer")
-    form.get_by_label("Task").fill("Order two cartons of the Kestrel.")
-    form.get_by_role("button", name="Start").click()
+    begin_run(page, "Order two cartons of the Kestrel.", "buyer")
     card = page.locator(".card")
     expect(card).to_contain_text("place_order waits for approval")
     expect(card).to_contain_text('"cartons": 2')
@@ -185,10 +191,7 @@ def test_a_pause_is_confirmed_and_a_run_begun_again(browser: Browser, tmp_path: 
     with serving(log, [buyer(log, tmp_path)]) as address:
         watched = Watched(context.new_page(), address)
         page = watched.open("runs")
-        page.get_by_role("button", name="New run").click()
-        form = page.get_by_role("dialog")
-        form.get_by_label("Task").fill("Order two cartons.")
-        form.get_by_role("button", name="Start").click()
+        begin_run(page, "Order two cartons.")
         expect(page.locator(".card")).to_contain_text("waits for approval")
         page.get_by_role("button", name="Pause").click()
         expect(page.get_by_text("It pauses before its next step.")).to_be_visible()
@@ -251,10 +254,7 @@ def test_a_page_tells_that_the_studio_is_gone_and_goes_on_when_it_is_back(
                 route.fulfill(status=401)
 
         page.route("**/stream?*", refuse_once)
-        page.get_by_role("button", name="New run").click()
-        form = page.get_by_role("dialog")
-        form.get_by_label("Task").fill("Order two cartons.")
-        form.get_by_role("button", name="Start").click()
+        begin_run(page, "Order two cartons.")
         expect(page.locator(".card")).to_contain_text("waits for approval")
         page.get_by_role("button", name="Approve").click()
         expect(page.locator(".run-head .status")).to_have_text("completed")
@@ -277,10 +277,7 @@ def test_details_follow_steps_that_come_faster_than_they_load(browser: Browser, 
     with serving(log, [agent]) as address:
         watched = Watched(context.new_page(), address)
         page = watched.open("runs")
-        page.get_by_role("button", name="New run").click()
-        form = page.get_by_role("dialog")
-        form.get_by_label("Task").fill("Look again and again.")
-        form.get_by_role("button", name="Start").click()
+        begin_run(page, "Look again and again.")
         expect(page.locator(".inspector h2")).to_have_text(re.compile("Turn [3-9]"))
         expect(page.locator(".run-head .status")).to_have_text("running")
         assert watched.problems == []
@@ -301,11 +298,7 @@ def test_characters_that_are_not_seen_are_shown_as_escapes(watched: Watched) -> 
 
 def test_a_question_is_answered_a_result_delivered_and_a_turn_forked(watched: Watched) -> None:
     page = watched.open("runs")
-    page.get_by_role("button", name="New run").click()
-    form = page.get_by_role("dialog")
-    form.get_by_label("Agent").select_option("sums")
-    form.get_by_label("Task").fill("Send it.")
-    form.get_by_role("button", name="Start").click()
+    begin_run(page, "Send it.", "sums")
     card = page.locator(".card")
     expect(card).to_contain_text("Which size?")
     card.get_by_role("button", name="L", exact=True).click()

@@ -378,13 +378,18 @@ async def test_a_cancelled_write_leaves_no_transaction_and_no_lock(
     assert (await attempt(budget.state())).unwrap().day_usd == 2.0
 
 
+async def claim(record: SqliteRunRecord, run_id: RunId) -> str:
+    """Begin or continue a run; the holder of its lease."""
+    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
+    return (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+
+
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_entries_of_a_run_are_written_whole_once_and_in_order_whatever_happens(
     place: str, server: Server
 ) -> None:
     record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
-    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
-    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    holder = await claim(record, run_id)
 
     async def append(key: str, body: str = "{}") -> None:
         entry = RunEntry(key, "model", SystemClock.now(), body)
@@ -420,8 +425,7 @@ async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
     place: str, server: Server
 ) -> None:
     record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
-    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
-    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    holder = await claim(record, run_id)
     lock = record._file._lock_of(run_id)  # type: ignore[attr-defined]
     stored = "SELECT key FROM reactive_agents.run_entries ORDER BY number"
 
@@ -452,7 +456,7 @@ async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
     await append("m4")
     await attempt(record.release(run_id, holder))  # waits for it, and so does the end of a run
     assert keys() == ["m1", "m2", "m3", "m4"]
-    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    holder = await claim(record, run_id)
     server.run(database_of(place), "UPDATE reactive_agents.runs SET holder = 'another' RETURNING id")
     assert await append("m5") == Success(None)
     assert await attempt(record.settle(run_id, holder)) == Failure(LeaseLost(run_id))
@@ -465,8 +469,7 @@ async def test_entries_on_their_way_leave_half_of_the_connections_to_others(plac
     holders: dict[RunId, str] = {}
     for number in range(MOST_CONNECTIONS // 2 + 1):
         run_id = RunId(f"r{number}")
-        run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
-        holders[run_id] = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+        holders[run_id] = await claim(record, run_id)
     async with anyio.create_task_group() as group:  # so that as many connections are idle
         for _ in range(4 * MOST_CONNECTIONS):
             group.start_soon(attempt, record.runs(RunFilter()))
@@ -487,8 +490,7 @@ async def test_entries_on_their_way_leave_half_of_the_connections_to_others(plac
 
 async def test_a_run_that_is_deleted_while_it_is_written_leaves_no_entry(place: str, server: Server) -> None:
     record, run_id = SqliteRunRecord(place, clock=SystemClock()), RunId("r")
-    run = RecordedRun(run_id, AGENT, Task(TaskId("t"), AGENT, "Do it.", SystemClock.now()))
-    holder = (await attempt(record.claim(run, lambda _: None))).unwrap().holder
+    holder = await claim(record, run_id)
     await attempt(record.append(run_id, holder, RunEntry("m1", "model", SystemClock.now(), "{}")))
     lock = record._file._lock_of(run_id)  # type: ignore[attr-defined]
     async with anyio.create_task_group() as group:
