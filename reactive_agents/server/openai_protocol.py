@@ -204,7 +204,6 @@ def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "
     return Conversation("\n\n".join(filter(str.strip, texts)), parts, tuple(said))
 
 
-_PARTS = {"input_text": "text", "output_text": "text", "text": "text", "refusal": "refusal"}
 
 
 def _messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:

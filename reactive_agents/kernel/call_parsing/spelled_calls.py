@@ -25,7 +25,6 @@ _FIRST_KEY = re.compile(r"\{\s*[\"']?(?P<key>[\w-]{1,64})[\"']?\s*:")
 _EMPTY_OBJECT = re.compile(r"[\s:=>*_`\"']{0,8}(?:```\w*\s*)?\{\s*\}")
 _LITERAL = re.compile(r"[\"'\d={\[,]|\A\s*\w{3,}\s*\Z")
 _CLOSED = re.compile(r"[^<>]{0,40}>")
-_WORD = re.compile(r"[^\W\d_]{4,}")
 _VALUE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s,;&<>]+)"
 _NEAR, _LISTED = 60, 2_000
 _LONGEST_TAG = 20_000
