@@ -220,7 +220,7 @@ class Seen:
 
     @cached_property
     def found(self) -> str:
-        """The results as one text. It and what is derived from it is made once, for all checks."""
+        """The results as one text, made once for all checks."""
         return "\n".join(self.results)
 
     @cached_property

@@ -204,8 +204,6 @@ def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "
     return Conversation("\n\n".join(filter(str.strip, texts)), parts, tuple(said))
 
 
-
-
 def _messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the input of a response as messages of chat completions."""
     if isinstance(given, str):
