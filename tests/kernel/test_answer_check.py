@@ -625,6 +625,13 @@ def test_what_comes_next_is_not_passed_over(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["I'm looking up the other one.", "Allow me to look up the other one first."]
+)
+def test_what_the_speaker_does_next_is_no_advice(text: str) -> None:
+    assert not concludes(f"SKU-1 has 400 units. {text}", STOCK_TOOLS, Seen(STOCK.task, ("400",)))
+
+
 def test_advice_may_stand_anywhere_behind_evidence_or_a_denial() -> None:
     assert concludes("SKU-2 has 90. It may not last. I'd recommend reordering it soon.", STOCK_TOOLS, STOCK)
     none = Seen("When is the next hearing?", ("[]",))
