@@ -255,7 +255,7 @@ class AgentTasks(AgentExecutor):
             await self._forget(task_id, context.call_context)
 
     async def cancel_recorded(self, task_id: str, context: ServerCallContext) -> None:
-        """Cancel the run of a task that did not begin here, of which the library knows nothing."""
+        """Cancel the run of a task that did not begin in this process."""
         if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has ended
