@@ -181,6 +181,7 @@ def test_a_cycle_is_a_path_of_dependencies_back_to_its_start(output: LLMPlanOutp
 @given(outputs, st.sampled_from(["linear", "dag"]))
 def test_a_plan_without_problems_has_a_place_for_every_step(output: LLMPlanOutput, mode: PlanMode) -> None:
     plan = hydrated(output, mode)
+    assert (plan.version, plan.status) == (1, "active")
     problems = find_problems(plan, {s.id: f"$.steps[{i}]" for i, s in enumerate(plan.steps)}, TOOLS)
     assert all(isinstance(problem, FieldProblem) and problem.path.startswith("$") for problem in problems)
     if problems:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import anyio
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -94,6 +95,30 @@ def test_escapes_that_are_written_out_leave_the_value_as_it_is(
     plain = PlainEscapes()
     shown = "".join([plain.feed(part) for part in parts_of(whole, places)]) + plain.finish()
     assert json.loads(shown) == json.loads(whole)
+
+
+def test_each_sign_that_is_escaped_without_need_is_written_out() -> None:
+    signs = [chr(code) for code in range(ord(" "), ord("~") + 1)]
+    for sign in signs:
+        plain = PlainEscapes()
+        shown = plain.feed(f'"\\u{ord(sign):04x}"') + plain.finish()
+        assert shown == (f'"{sign}"' if sign not in '"\\' else f'"\\u{ord(sign):04x}"')
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"),
+    [
+        ('{"answer": "a\\qb", "other": 1}', "a"),  # no escape of JSON
+        ('{"answer": "a\\u12g4b"}', "a"),
+        ('{"answer": 7, "answer": "b"}', ""),  # no text
+        ('{"other": , "answer": "b"}', ""),
+    ],
+)
+def test_a_mistake_ends_the_text(written: str, shown: str) -> None:
+    for size in (1, len(written)):
+        member = MemberText("answer")
+        parts = [written[at : at + size] for at in range(0, len(written), size)]
+        assert "".join(map(member.feed, parts)) + member.finish() == shown
 
 
 @examples(15)

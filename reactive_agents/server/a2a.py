@@ -1,7 +1,8 @@
 """The A2A protocol: agents that other agents give tasks to.
 
-A context of the protocol is a conversation here, and a task a run. A run that waits for an approval or an
-answer is a task that requires input, and the next message of the task continues it.
+A context of the protocol is a conversation here, and a task a run of the same id. A run that waits for an
+approval or an answer is a task that requires input, and the next message of the task continues it. The task
+of a durable run is found by its record after a restart, too.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 
+import anyio
 from a2a.auth.user import User
 from a2a.helpers.proto_helpers import get_data_parts, new_data_part, new_text_part
 from a2a.server.agent_execution import AgentExecutor, RequestContext
@@ -28,9 +30,12 @@ from a2a.types.a2a_pb2 import (
     AgentCard,
     AgentInterface,
     AgentSkill,
+    Artifact,
     CancelTaskRequest,
     HTTPAuthSecurityScheme,
+    Message,
     Part,
+    Role,
     SecurityRequirement,
     SecurityScheme,
     SendMessageRequest,
@@ -41,6 +46,7 @@ from a2a.types.a2a_pb2 import (
 )
 from a2a.utils.errors import (
     A2AError,
+    InternalError,
     InvalidParamsError,
     InvalidRequestError,
     MethodNotFoundError,
@@ -57,6 +63,8 @@ from reactive_agents.agent import ReactiveAgent
 from reactive_agents.core import events
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.errors import RunCancelled, root_cause
+from reactive_agents.core.ids import RunId
+from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line
 from reactive_agents.server.access import Principal
 from reactive_agents.server.runs import (
@@ -68,6 +76,9 @@ from reactive_agents.server.runs import (
     WaitingRuns,
     decoded_output,
     has_output_type,
+    outcome_of,
+    question_id,
+    shown_name,
 )
 from reactive_agents.server.web import EndedResponse, JsonText, Problem, json_bytes, read_json, with_body
 
@@ -79,6 +90,8 @@ _PRINCIPAL: Final = "principal"
 _ANSWER: Final = "answer"
 _MOST_TASKS: Final = 1_000
 """Ended tasks that are kept, of one agent."""
+_POLL_S: Final = 0.5
+"""Seconds until a run that goes on from its record is looked at again."""
 _STATES: Final = {
     "completed": TaskState.TASK_STATE_COMPLETED,
     "partial": TaskState.TASK_STATE_FAILED,
@@ -88,6 +101,7 @@ _STATES: Final = {
 _AT_WORK: Final = frozenset({TaskState.TASK_STATE_SUBMITTED, TaskState.TASK_STATE_WORKING})
 _STREAMED: Final = frozenset({"SendStreamingMessage", "SubscribeToTask"})
 _YES: Final = frozenset({"yes", "approve", "approved", "ok"})
+_NO_TOOL: Final = "No one executes this tool here."
 _TOLD: Final = ("phase", "plan", "tool", "handoff", "guidance")
 """Kinds of lines that are published as the status of a task at work."""
 
@@ -116,6 +130,62 @@ class _Contexts(ServerCallContextBuilder):
         return ServerCallContext(user=_Caller(principal), state=state)
 
 
+class _Tasks(InMemoryTaskStore):
+    """The tasks of this process, and those of durable runs by their record.
+
+    Attributes:
+        begun: ids of the tasks that began here, which their records do not answer for.
+    """
+
+    def __init__(self, service: AgentService, name: str) -> None:
+        super().__init__()
+        self.begun: set[str] = set()
+        self._service = service
+        self._name = name
+
+    async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
+        """Return a task of the sender."""
+        known = await super().get(task_id, context)
+        return known if known or task_id in self.begun else await self._recorded(task_id, context)
+
+    async def _recorded(self, task_id: str, context: ServerCallContext) -> Task | None:
+        principal: Principal = context.state[_PRINCIPAL]
+        try:
+            run = await self._service.find(principal, task_id)
+            if isinstance(run, LiveRun) or self._service.served_name(run) != self._name:
+                return None
+            waiting = await self._service.open_questions(run)
+        except Problem as problem:
+            if problem.status == 404:
+                return None
+            raise InternalError(message=problem.detail) from None
+        whose = _session(principal, "")
+        session = shown_name(run.task.user, run.task.session) or ""
+        if run.task.user != principal.user or not session.startswith(whose):
+            return None
+        task = Task(id=task_id, context_id=session.removeprefix(whose))
+        task.history.append(
+            Message(role=Role.ROLE_USER, message_id=task_id, parts=[new_text_part(run.task.input)])
+        )
+        state, told = TaskState.TASK_STATE_WORKING, []
+        if run.order == "cancel":  # by a request, but not carried out yet
+            state = TaskState.TASK_STATE_CANCELED
+        elif waiting:
+            state, told = TaskState.TASK_STATE_INPUT_REQUIRED, _recorded_questions(waiting)
+        elif run.status not in ("open", "queued"):
+            state, answered, reason = _end_of(run, self._service.agents[self._name])
+            told = [new_text_part(reason)] if reason else []
+            if answered:
+                task.artifacts.append(Artifact(artifact_id=_ANSWER, parts=answered))
+        task.status.state = state
+        if run.updated_at is not None:
+            task.status.timestamp.FromDatetime(run.updated_at)
+        if told:
+            message = Message(role=Role.ROLE_AGENT, message_id=f"{task_id}-{state}", parts=told)
+            task.status.message.CopyFrom(message)
+        return task
+
+
 class AgentTasks(AgentExecutor):
     """Runs the tasks that other agents give to an agent.
 
@@ -125,7 +195,7 @@ class AgentTasks(AgentExecutor):
 
     handler: DefaultRequestHandler
 
-    def __init__(self, service: AgentService, name: str, store: InMemoryTaskStore) -> None:
+    def __init__(self, service: AgentService, name: str, store: _Tasks) -> None:
         self._service = service
         self._name = name
         self._store = store
@@ -151,16 +221,17 @@ class AgentTasks(AgentExecutor):
         if waiting is not None:
             run, after, (asked, _) = waiting
             settled = await self._settle(run, asked, context)
-        elif context.current_task is not None:  # the message came while the run was under way
-            raise _not_now()
+        elif context.current_task is not None:
+            return await self._continue(principal, task_id, updater, context)
         else:
+            self._store.begun.add(task_id)
             submitted = TaskStatus(state=TaskState.TASK_STATE_SUBMITTED)
             history = [context.message] if context.message is not None else []
             await event_queue.enqueue_event(
                 Task(id=task_id, context_id=context_id, status=submitted, history=history)
             )
             try:
-                run = await self._begin(principal, context, context_id)
+                run = await self._begin(principal, context)
             except Problem as problem:
                 await updater.reject(updater.new_agent_message([new_text_part(problem.detail)]))
                 return False
@@ -183,6 +254,13 @@ class AgentTasks(AgentExecutor):
         if waiting is not None:
             await self._forget(task_id, context.call_context)
 
+    async def cancel_recorded(self, task_id: str, context: ServerCallContext) -> None:
+        """Cancel the run of a task that did not begin in this process."""
+        if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
+            principal: Principal = context.state[_PRINCIPAL]
+            with suppress(Problem):  # it has ended
+                await self._service.order(principal, await self._service.find(principal, task_id), "cancel")
+
     async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
         """Refuse a message to a task at work: it could only begin another run.
 
@@ -195,10 +273,40 @@ class AgentTasks(AgentExecutor):
 
     # --- parts ----------------------------------------------------------------------------------------------
 
-    async def _begin(self, principal: Principal, context: RequestContext, context_id: str) -> LiveRun:
+    async def _begin(self, principal: Principal, context: RequestContext) -> LiveRun:
         text, parts = _task_of(context.message.parts if context.message is not None else ())
-        asked = RunRequest(text, parts=parts, session=_session(principal, context_id))
+        session = _session(principal, str(context.context_id))
+        asked = RunRequest(text, parts=parts, session=session, run_id=RunId(str(context.task_id)))
         return await self._service.start_here(principal, self._name, asked)
+
+    async def _continue(
+        self, principal: Principal, task_id: str, updater: TaskUpdater, context: RequestContext
+    ) -> bool:
+        """Answer what a run waits for in its record, and tell how it goes on."""
+        run = await self._service.find(principal, task_id)
+        waiting = await self._service.open_questions(run)
+        if isinstance(run, LiveRun) or not waiting:  # the message came while the run was under way
+            raise _not_now()
+        for each in waiting:
+            with suppress(Problem):  # it was settled elsewhere meanwhile
+                await self._service.settle(run, run.run_id, question_id(each), _answer(each.kind, context))
+        await updater.start_work()
+        if not run.is_held:
+            await self._service.order(principal, run, "resume")
+        answered = {each.key for each in waiting}
+        while True:
+            found = await self._service.find(principal, task_id)
+            if isinstance(found, LiveRun):
+                self._runs[task_id] = found
+                return await self._follow(found, 0, set(), updater, context)
+            new = [each for each in await self._service.open_questions(found) if each.key not in answered]
+            if new:
+                await updater.requires_input(updater.new_agent_message(_recorded_questions(new)))
+                return False
+            if found.status not in ("open", "queued"):
+                await self._tell_end(found, updater)
+                return False
+            await anyio.sleep(_POLL_S)
 
     async def _follow(
         self,
@@ -231,7 +339,7 @@ class AgentTasks(AgentExecutor):
             for key, request in new:
                 if isinstance(request, events.ExternalCallRequested):
                     settled.add(key)
-                    await self._service.settle(run, *key, ("call", None, "No one executes this tool here."))
+                    await self._service.settle(run, *key, ("call", None, _NO_TOOL))
             asked = {key: request for key, request in new if key not in settled}
             if asked and after == run.last:
                 self._waiting.leave(
@@ -242,22 +350,12 @@ class AgentTasks(AgentExecutor):
         await self._tell_end(run, updater)
         return False
 
-    async def _tell_end(self, run: LiveRun, updater: TaskUpdater) -> None:
-        match run.outcome:
-            case events.TaskCompleted(result=result):
-                agent = self._service.agents[run.agent]
-                if result.output:
-                    await updater.add_artifact(_answer_parts(agent, result.output), _ANSWER, last_chunk=True)
-                reason = "" if result.status == "completed" else result.reason
-                told = updater.new_agent_message([new_text_part(reason)]) if reason else None
-                await updater.update_status(_STATES[result.status], told)
-            case events.TaskFailed(error=RunCancelled()):
-                await updater.cancel()
-            case events.TaskFailed(error=error):
-                told = updater.new_agent_message([new_text_part(root_cause(error).message)])
-                await updater.failed(told)
-            case _:
-                await updater.failed(updater.new_agent_message([new_text_part("The run was interrupted.")]))
+    async def _tell_end(self, run: LiveRun | RecordedRun, updater: TaskUpdater) -> None:
+        state, answered, reason = _end_of(run, self._service.agents[self._name])
+        if answered:
+            await updater.add_artifact(answered, _ANSWER, last_chunk=True)
+        told = updater.new_agent_message([new_text_part(reason)]) if reason else None
+        await updater.update_status(state, told)
 
     async def _settle(self, run: LiveRun, asked: frozenset[_Key], context: RequestContext) -> set[_Key]:
         """Settle by the message what its sender was asked, and nothing that came since."""
@@ -266,7 +364,7 @@ class AgentTasks(AgentExecutor):
             if key in asked:
                 settled.add(key)
                 with suppress(Problem):  # it was settled elsewhere meanwhile
-                    await self._service.settle(run, *key, _answer(request, context))
+                    await self._service.settle(run, *key, _answer(_kind(request), context))
         return settled
 
     async def _give_up(self, task_id: str, state: _Waiting) -> None:
@@ -279,6 +377,7 @@ class AgentTasks(AgentExecutor):
     async def _forget(self, task_id: str, context: ServerCallContext) -> None:
         """Keep the latest of the ended tasks alone."""
         self._runs.pop(task_id, None)
+        self._store.begun.discard(task_id)
         self._ended.append((task_id, context))
         if len(self._ended) > _MOST_TASKS:
             await self._store.delete(*self._ended.popleft())
@@ -323,17 +422,48 @@ def _questions(requests: Iterable[events.AgentEvent]) -> list[Part]:
     return parts
 
 
-def _answer(request: events.AgentEvent, context: RequestContext) -> Answer:
+def _recorded_questions(waiting: Iterable[OpenQuestion]) -> list[Part]:
+    """Return what is asked by the record of a run."""
+    parts = []
+    for each in waiting:
+        given, asks = each.request, _ANSWER if each.kind in ("question", "call") else "approved"
+        call = f"{given.get('tool_name')} {json.dumps(given.get('arguments'), ensure_ascii=False)}"
+        asked = given.get("text") if each.kind == "question" else call
+        parts += [new_text_part(one_line(str(asked))), new_data_part({"reply_with": asks})]
+    return parts
+
+
+def _kind(request: events.AgentEvent) -> str:
+    return "approval" if isinstance(request, events.ApprovalRequested) else "question"
+
+
+def _answer(kind: str, context: RequestContext) -> Answer:
+    """Return the answer of a message to a request of this kind."""
     text = context.get_user_input().strip()
     message = context.message
     given = {}
     for each in get_data_parts(message.parts) if message is not None else ():
         given.update(each if isinstance(each, dict) else {})
-    if isinstance(request, events.ApprovalRequested):
+    if kind in ("approval", "doubt"):
         approved = given.get("approved") is True or ("approved" not in given and text.lower() in _YES)
         return ("approval", approved, "" if approved else text)
+    if kind == "call":
+        return ("call", None, _NO_TOOL)
     reply = given.get(_ANSWER, text)
     return ("question", reply if isinstance(reply, str) and reply.strip() else "There is no answer.")
+
+
+def _end_of(run: LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]) -> tuple[TaskState, list[Part], str]:
+    """Return the state of an ended run's task, its answer, and why it ended so."""
+    outcome = outcome_of(run)
+    if isinstance(outcome, events.TaskFailed):
+        if isinstance(outcome.error, RunCancelled):
+            return TaskState.TASK_STATE_CANCELED, [], ""
+        return TaskState.TASK_STATE_FAILED, [], root_cause(outcome.error).message
+    if outcome is None:
+        return TaskState.TASK_STATE_FAILED, [], "The run was interrupted."
+    answered = _answer_parts(agent, outcome.output) if outcome.output else []
+    return _STATES[outcome.status], answered, "" if outcome.status == "completed" else outcome.reason
 
 
 def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
@@ -382,7 +512,7 @@ class _Peer:
         self._service = service
         self._name = name
         self._agent = service.agents[name]
-        store = InMemoryTaskStore()
+        store = _Tasks(service, name)
         self._tasks = AgentTasks(service, name, store)
         handler = self._tasks.handler = DefaultRequestHandler(
             self._tasks, store, self._card(f"/a2a/{name}"), interrupted_task_timeout=2 * ANSWER_S
@@ -422,7 +552,10 @@ class _Peer:
             except A2AError as error:
                 return JsonText(build_error_response(given.get("id"), error))
         if given["method"] not in _STREAMED:
-            return await self._dispatcher.handle_requests(known)
+            response = await self._dispatcher.handle_requests(known)
+            if isinstance(asked, CancelTaskRequest):
+                await self._tasks.cancel_recorded(asked.id, _Contexts().build(known))
+            return response
         uses = self._service.uses
         uses.begin(principal, "streams")
         try:

@@ -120,10 +120,12 @@ class Endless(ScriptedLLM):
 
     def __init__(self) -> None:
         super().__init__()
+        self.was_asked = False
         self.cut_off = threading.Event()
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        self.was_asked = True
         try:
             await anyio.sleep_forever()
         finally:
@@ -136,12 +138,15 @@ class Endless(ScriptedLLM):
 async def test_an_agent_that_is_run_without_async_ends_with_the_call_of_its_tool(
     blocking: bool, limit: str
 ) -> None:
-    endless = Endless()
+    endless, ended = Endless(), threading.Event()
     inner = ReactiveAgents.create().with_llm(endless).with_reasoning().build()
 
     def search(question: str) -> str:
         """Search for an answer."""
-        return str(inner.run_sync(question).output)
+        try:
+            return str(inner.run_sync(question).output)
+        finally:
+            ended.set()
 
     async def search_at_once(question: str) -> str:
         """Search for an answer."""
@@ -152,7 +157,8 @@ async def test_an_agent_that_is_run_without_async_ends_with_the_call_of_its_tool
     outer = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(search, search_at_once)
     result = await outer.with_timeout(**{limit: 0.2}).build().run("Find my keys.")
     assert result.status == ("partial" if limit == "run" else "completed")
-    assert await anyio.to_thread.run_sync(endless.cut_off.wait, 60)
+    assert await anyio.to_thread.run_sync(ended.wait, 60)
+    assert endless.cut_off.is_set() is endless.was_asked
 
 
 async def test_what_it_spent_counts_also_when_the_caller_is_cancelled_beside_it() -> None:

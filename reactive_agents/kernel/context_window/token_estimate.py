@@ -25,6 +25,8 @@ _LONGEST_TOKEN = 16
 
 _MOST_PER_TOKEN = 8
 """Characters a token, over a whole prompt, above which a part of it was not read."""
+_FEWEST_PER_TOKEN = 2
+"""Bytes a token, over what has come since the request before, of a text as it is usual."""
 _LEAST_COUNT = 1_024
 
 
@@ -144,7 +146,8 @@ def unread(
 
     Some servers drop the oldest part of a prompt that is longer than their window, and report nothing but the
     tokens of the rest. That is so when there are too many characters for each token, or when a request with
-    the same beginning and more at its end has no more tokens than the one before.
+    the same beginning and more at its end has no more tokens than the one before. Others count only what is
+    not in their cache, which is what has come since: a count that this explains says nothing.
 
     Args:
         estimate: as it was when the request was sent.
@@ -156,9 +159,11 @@ def unread(
     tokens = usage.input_tokens
     if not usage.reported or tokens < _LEAST_COUNT:
         return False
+    grown = size - estimate.read_bytes
+    if estimate.read_bytes and tokens * _FEWEST_PER_TOKEN <= grown:
+        return False
     if tokens * _MOST_PER_TOKEN < estimate.fixed + size and tokens * _MOST_PER_TOKEN < characters():
         return True
-    grown = size - estimate.read_bytes
     if not estimate.read or grown < _LONGEST_TOKEN:
         return False
     # guidance that is gone is a token for each byte at the most

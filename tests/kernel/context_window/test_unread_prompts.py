@@ -63,3 +63,16 @@ def test_a_server_that_reads_everything_never_counts_as_one_that_cuts(
     before = tokens(1_000 + size + earlier)
     after = tokens(1_000 + size + grown + now)
     assert not next_request(size + grown, after, before=before, before_size=size, guidance=(earlier, now))
+
+
+@given(st.integers(8_000, 200_000), st.integers(0, 60_000), st.integers(2, 7))
+def test_a_server_that_counts_only_what_has_come_since_the_last_request_cuts_nothing(
+    size: int, grown: int, characters_per_token: int
+) -> None:
+    new = -(-grown // characters_per_token)
+    before = (1_000 + size) // characters_per_token
+    assert not next_request(size + grown, new, before=before, before_size=size, guidance=(0, 0))
+
+
+def test_a_count_that_what_has_come_since_does_not_explain_is_of_a_cut_prompt() -> None:
+    assert next_request(40_000, 4_096, before=4_096, before_size=38_000, guidance=(0, 0))
