@@ -365,7 +365,7 @@ def _after_surprise(
 def _after_change(learning: LearningEntry, *, trusted: bool, tried: bool) -> LearningUpdate:
     if not tried:
         return LearningUpdate(evolve(learning, doubted=True, held=None), "doubted")
-    held = outcomes_of(learning)[-1]
+    held = all(outcomes_of(learning)[-1:])
     changed = evolve(learning, held=held if trusted else None)
     if trusted and not held:
         changed = evolve(changed, outcomes=(False,), confidence=confidence_of((False,)))
