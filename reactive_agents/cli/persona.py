@@ -105,12 +105,16 @@ def send(
         str, typer.Option("--context", metavar="C", help="The room, file or session.")
     ] = "default",
     author: Annotated[str, typer.Option("--author", metavar="A", help="The author of the event.")] = "user",
+    user: Annotated[
+        str, output.option("--user", "-u", metavar="U", help="The author's id, where the name is not.")
+    ] = "",
+    tenant: Annotated[str, output.option("--tenant", metavar="T", help="The tenant of the room.")] = "",
     as_json: output.JsonOption = False,
     quiet: QuietOption = False,
     allow_tools_from: output.AllowedModules = None,
 ) -> None:
     """Send one event to a persona and wait for the outcome."""
-    line = EventLine(content, domain, context, author)
+    line = EventLine(content, domain, context, author, user=user, tenant=tenant)
     outcomes: list[PersonaOutcome] = []
 
     async def work(agent: PersonaAgent) -> output.ExitCode:

@@ -93,7 +93,7 @@ class Submission(Value):
         item: the event's item; ``None`` when the queue is full.
         is_new: whether it was added now.
         dropped: the waiting event that was dropped for it.
-        waiting: number of events that wait.
+        waiting: number of events of the tenant that wait.
     """
 
     item: WorkItem | None

@@ -428,7 +428,8 @@ class LearningEntry(Value):
         reviewed: whether a person decided on where it is used.
         rejected: a person deleted it; it stays in the records, so that it is not learned again.
         outcomes: whether the latest tasks that created or followed it succeeded, the latest last.
-        doubted: others that were trusted like it failed one after the other, and it was not tried since.
+        doubted: others that were trusted like it failed of late, and it was not tried since.
+        held: whether its first task since that time succeeded; ``None`` without such a task.
     """
 
     id: LearningId
@@ -450,6 +451,7 @@ class LearningEntry(Value):
     rejected: bool = False
     outcomes: tuple[bool, ...] = ()
     doubted: bool = False
+    held: bool | None = None
 
 
 OutcomeStatus: TypeAlias = Literal["declined", "completed", "failed", "abstained"]
@@ -647,7 +649,7 @@ class InboxConfig(Value):
     """Limits of the inbox.
 
     Attributes:
-        capacity: maximum number of waiting events, 1 or more.
+        capacity: maximum number of waiting events of a tenant, 1 or more.
         overflow: whether a full inbox rejects a new event or drops the oldest one.
         max_contexts: maximum number of contexts that are processed at once, 1 or more.
     """

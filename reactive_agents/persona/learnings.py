@@ -3,17 +3,19 @@
 Pure functions with the figures of a policy. Confidence is the rule of succession (P.-S. Laplace, 1814) over
 weighted outcomes: one success gives two thirds, one failure a third, so that a single lucky task proves
 nothing; each later outcome makes the earlier ones count less, so that what was learned by many successes is
-unlearned by three failures when the world has changed. Where trusted patterns fail one after the other, and
-their earlier outcomes make that improbable, evidence from before counts no more, also for those that were not
-tried since. Confidence decays while a pattern is not used. Evidence counts for the
+unlearned by three failures when the world has changed. It rises above a half only as far as tasks that follow
+a pattern succeed more often than similar ones that do not. Where trusted patterns fail, and their earlier
+outcomes make that improbable, the world has changed: each one is then tried once more, and by how many hold
+it is decided whether the others are. Confidence decays while a pattern is not used. Evidence counts for the
 patterns that a plan followed, and for no others. What failed of late is shown as a warning.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
-from itertools import takewhile
+from statistics import NormalDist, median_low
 from typing import TypeAlias, TypeVar
 
 from attrs import evolve, frozen
@@ -38,8 +40,10 @@ FORGETTING = 0.7
 """The weight of an outcome beside that of the next one."""
 MOST_OUTCOMES = 12
 """Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
-SURPRISE = 0.001
-"""The probability of a run of failures, by the share of earlier ones, below which the world has changed."""
+SURPRISE = 10_000
+"""How much likelier the latest outcomes are after a change than without one, where the world has changed."""
+WORTH_A_TRY = 0.15
+"""The share of patterns that held since a change, from which on those not tried since are tried again."""
 DOUBT = 0.5
 """The factor of a confidence whose evidence is from before a change."""
 _ALIKE = 0.8
@@ -56,20 +60,36 @@ class LearningUpdate:
     change: LearningChange
 
 
-def confidence_of(outcomes: Sequence[bool]) -> float:
+def confidence_of(outcomes: Sequence[bool], without: Sequence[bool] = ()) -> float:
     """Return the confidence in a pattern, between 0 and 1.
 
     Args:
         outcomes: of the tasks that followed it, the latest last.
+        without: those of similar tasks that did not. Above a half, confidence is at most the probability that
+            a task succeeds more often with the pattern than without it.
 
     >>> round(confidence_of([]), 2), round(confidence_of([True]), 2), round(confidence_of([True] * 9), 2)
     (0.5, 0.67, 0.81)
     >>> round(confidence_of([True] * 9 + [False]), 2), round(confidence_of([True] * 9 + [False] * 2), 2)
     (0.62, 0.49)
+    >>> round(confidence_of([True] * 9, [True] * 9), 2), round(confidence_of([True] * 9, [False] * 9), 2)
+    (0.5, 0.81)
     """
+    mean, variance = _success_rate(outcomes)
+    if mean <= 0.5 or not without:
+        return mean
+    other, other_variance = _success_rate(without)
+    better = NormalDist().cdf((mean - other) / math.sqrt(variance + other_variance))
+    return min(mean, max(0.5, better))
+
+
+def _success_rate(outcomes: Sequence[bool]) -> tuple[float, float]:
+    """Return the mean and the variance of the success rate, with a uniform prior."""
     weights = [FORGETTING**age for age in range(len(outcomes))]
     worked = sum(weight for weight, success in zip(weights, reversed(outcomes), strict=True) if success)
-    return (worked + 1) / (sum(weights) + 2)
+    count = sum(weights) + 2
+    mean = (worked + 1) / count
+    return mean, mean * (1 - mean) / (count + 1)
 
 
 def present_confidence(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> float:
@@ -99,7 +119,11 @@ def select_learnings(
         similarity: compares it with a learning's topic; see :func:`topic_of`.
     """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]
-    trusted = [each for each in present if each.confidence >= policy.min_confidence and not each.doubted]
+    least = {
+        False: policy.min_confidence,
+        True: policy.min_confidence * DOUBT if is_worth_a_try(known) else 1.0,
+    }
+    trusted = [each for each in present if each.confidence >= least[each.doubted]]
 
     near = {each.id: similarity(task, topic_of(each)) for each in trusted}
     nearest = max(near.values(), default=0.0) or 1.0
@@ -115,11 +139,14 @@ def select_warnings(
 ) -> tuple[LearningEntry, ...]:
     """Return what failed of late in tasks like this one, the latest first.
 
-    These are lessons of failures, and patterns whose last task failed and that are trusted no more. They are
-    few, since what failed long ago may work by now.
+    These are lessons of failures, patterns whose last task failed and that are trusted no more, and those in
+    doubt that are not worth a try. They are few, since what failed long ago may work by now.
     """
+    retried = is_worth_a_try(known)
     failed = [
-        (similarity(task, topic_of(each)), each) for each in known if not each.pinned and _warns(each, policy)
+        (similarity(task, topic_of(each)), each)
+        for each in known
+        if not each.pinned and (not retried if each.doubted else _warns(each, policy))
     ]
     nearest = max((near for near, _ in failed), default=0.0)
     alike = [each for near, each in failed if near >= _ALIKE * nearest]
@@ -127,12 +154,17 @@ def select_warnings(
 
 
 def _warns(learning: LearningEntry, policy: LearningPolicy) -> bool:
-    outcomes = outcomes_of(learning)
-    return (
-        bool(outcomes)
-        and not (outcomes[-1] or learning.doubted)
-        and learning.confidence < policy.min_confidence
-    )
+    return not all(outcomes_of(learning)[-1:]) and learning.confidence < policy.min_confidence
+
+
+def is_worth_a_try(known: Iterable[LearningEntry]) -> bool:
+    """Return whether patterns not tried since a change are to be tried again.
+
+    By the share of the others that held (rule of succession): whether one of them still works is more
+    probable then than that a guess does.
+    """
+    held = [each.held for each in known if each.held is not None]
+    return (sum(held) + 1) / (len(held) + 2) >= WORTH_A_TRY
 
 
 def is_refuted(learning: LearningEntry) -> bool:
@@ -167,6 +199,7 @@ def learn_from(
     evaluation: Evaluation,
     known: Sequence[LearningEntry],
     *,
+    recent: Sequence[PersonaPlan] = (),
     new_id: LearningId,
     policy: LearningPolicy,
     measure: SimilarityMeasure,
@@ -178,11 +211,12 @@ def learn_from(
     A success confirms, and a failure weakens, the learnings that the plan followed. When it followed none, it
     is evidence for the learning that its own lesson restates only where the plan was reused, so that it did
     the same, or where plans are not shown that learning, so that none can follow it. A lesson that restates
-    no learning becomes a new one. After a run of failures that is a surprise, earlier
-    learnings are doubted. Learnings whose confidence is too low, by failures or by time, are dropped.
+    no learning becomes a new one. After failures that are a surprise, learnings that were not tried since are
+    doubted. Learnings whose confidence is too low, by failures or by time, are dropped.
 
     Args:
         known: all learnings of the persona in the domain.
+        recent: the latest plans of the domain, the newest first, with which the outcome is compared.
         new_id: the id of a new learning, if there is one.
         measure: decides which known pattern the lesson restates.
     """
@@ -203,13 +237,13 @@ def learn_from(
         present = present_confidence(similar, evaluation.evaluated_at, policy)
         could_follow = present >= policy.min_confidence and not similar.doubted
         affected = [similar] if plan.source == "reused" or not could_follow else []
-    after = {each.id: _after(each, plan, evaluation) for each in affected}
-    if not evaluation.meets_criteria:
+    now, success = evaluation.evaluated_at, evaluation.meets_criteria
+    after = {each.id: _with_outcome(each, plan, success, now, recent) for each in affected}
+    if not success:
         after |= _after_surprise(
             [after[each.id].learning if each.id in after else each for each in known], policy
         )
     untouched = (LearningUpdate(each, "dropped") for each in known if each.id not in after)
-    now = evaluation.evaluated_at
     updates = [
         evolve(update, change="dropped") if _should_drop(update.learning, now, policy) else update
         for update in after.values()
@@ -221,40 +255,76 @@ def learn_from(
 
 
 def after_feedback(
-    plan: PersonaPlan, good: bool, known: Sequence[LearningEntry], now: datetime, policy: LearningPolicy
+    plan: PersonaPlan,
+    good: bool,
+    known: Sequence[LearningEntry],
+    now: datetime,
+    policy: LearningPolicy,
+    *,
+    recent: Sequence[PersonaPlan] = (),
 ) -> tuple[LearningUpdate, ...]:
     """Return the changes of learnings after the users' reactions to an answer.
 
     They are evidence for the learnings that the plan followed, and for the one that was learned from it.
     """
     affected = (each for each in known if each.id in plan.follows or plan.task.id in each.learned_from)
-    updates = [_with_outcome(each, plan, good, now) for each in affected if not each.rejected]
+    updates = [_with_outcome(each, plan, good, now, recent) for each in affected if not each.rejected]
     return tuple(
         evolve(each, change="dropped") if _should_drop(each.learning, now, policy) else each
         for each in updates
     )
 
 
-def _after(learning: LearningEntry, plan: PersonaPlan, evaluation: Evaluation) -> LearningUpdate:
-    return _with_outcome(learning, plan, evaluation.meets_criteria, evaluation.evaluated_at)
-
-
-def _with_outcome(learning: LearningEntry, plan: PersonaPlan, success: bool, at: datetime) -> LearningUpdate:
-    before = () if learning.doubted else outcomes_of(learning)
+def _with_outcome(
+    learning: LearningEntry, plan: PersonaPlan, success: bool, at: datetime, recent: Sequence[PersonaPlan]
+) -> LearningUpdate:
+    before = () if learning.doubted and not success else outcomes_of(learning)
     outcomes = (*before, success)[-MOST_OUTCOMES:]
     sources = tuple(each for each in learning.learned_from if each != plan.task.id)
+    confidence = confidence_of(outcomes, outcomes_without(learning, plan, recent))
     changed = evolve(
         learning,
         success_count=learning.success_count + success,
         failure_count=learning.failure_count + (not success),
         outcomes=outcomes,
-        confidence=learning.confidence if learning.pinned else confidence_of(outcomes),
+        confidence=learning.confidence if learning.pinned else confidence,
         learned_from=(*sources, plan.task.id)[-MOST_SOURCES:],
         last_used_at=at,
         use_count=learning.use_count + 1,
         doubted=False,
+        held=success if learning.doubted else learning.held,
     )
     return LearningUpdate(changed, "confirmed" if success else "weakened")
+
+
+def outcomes_without(
+    learning: LearningEntry, plan: PersonaPlan, recent: Sequence[PersonaPlan]
+) -> tuple[bool, ...]:
+    """Return the outcomes of similar tasks that did not follow a learning.
+
+    The latest is the last. Such a task is as similar as the middle one of those that followed or taught it:
+    a lesson for one kind of task is compared within that kind, and one that is followed everywhere with all
+    tasks.
+
+    Args:
+        recent: plans, the newest first.
+    """
+    task = plan.task
+    others = [
+        (word_similarity(task.description, each.task.description), each)
+        for each in recent
+        if each.task.id != task.id and each.succeeded is not None
+    ]
+    like = [
+        near for near, each in others if learning.id in each.follows or each.task.id in learning.learned_from
+    ]
+    least = median_low(like) if like else 1.0
+    without = [
+        bool(each.succeeded)
+        for near, each in others
+        if near >= least and learning.id not in each.follows and each.task.id not in learning.learned_from
+    ]
+    return tuple(reversed(without[:MOST_OUTCOMES]))
 
 
 def _after_surprise(
@@ -262,36 +332,44 @@ def _after_surprise(
 ) -> dict[LearningId, LearningUpdate]:
     """Return the changes where the latest outcomes of trusted learnings surprise.
 
-    The latest of these failed one task after the other, and by the share of their earlier failures (rule of
-    succession) that is too improbable to be chance. They keep that failure alone; what was last tried before
-    them is doubted.
+    A cumulative sum (E. S. Page, 1954) over the latest task of each: how much likelier its outcome is where
+    every second one fails than by the share of earlier failures (rule of succession). Where it began to rise,
+    the world has changed. Learnings that were tried since have held, or keep that failure alone; the others
+    are doubted.
     """
-    trusted = [
-        each
-        for each in sorted(known, key=lambda one: one.last_used_at, reverse=True)
+    trusted = {
+        each.id: each
+        for each in sorted(known, key=lambda one: one.last_used_at)
         if not (each.pinned or each.rejected or each.doubted)
         and confidence_of(outcomes_of(each)[:-1]) >= policy.min_confidence
         and len(outcomes_of(each)) > 1
-    ]
-    run = tuple(takewhile(lambda each: not outcomes_of(each)[-1], trusted))
-    failures = sum(each.failure_count for each in trusted) - len(run)
-    tasks = sum(each.success_count + each.failure_count for each in trusted) - len(run)
+    }
+    latest = {each.learned_from[-1]: each for each in trusted.values()}
+    failures = sum(each.failure_count - (not outcomes_of(each)[-1]) for each in trusted.values())
+    tasks = sum(each.success_count + each.failure_count - 1 for each in trusted.values())
     chance = (failures + 1) / (tasks + 2)
-    if chance ** len({each.learned_from[-1] for each in run}) >= SURPRISE:
+    total, began = 0.0, None
+    for each in latest.values():
+        total += math.log(0.5 / (1 - chance if outcomes_of(each)[-1] else chance))
+        began = None if total <= 0.0 else began or each.last_used_at
+        total = max(0.0, total)
+    if began is None or total < math.log(SURPRISE):
         return {}
-    failed = {
-        each.id: LearningUpdate(
-            evolve(each, outcomes=(False,), confidence=confidence_of((False,))), "weakened"
-        )
-        for each in run
-    }
-    began = run[-1].last_used_at
-    doubted = {
-        each.id: LearningUpdate(evolve(each, doubted=True), "doubted")
+    return {
+        each.id: _after_change(each, trusted=each.id in trusted, tried=each.last_used_at >= began)
         for each in known
-        if each.last_used_at < began and not (each.doubted or each.pinned or each.rejected)
+        if not (each.pinned or each.rejected)
     }
-    return failed | doubted
+
+
+def _after_change(learning: LearningEntry, *, trusted: bool, tried: bool) -> LearningUpdate:
+    if not tried:
+        return LearningUpdate(evolve(learning, doubted=True, held=None), "doubted")
+    held = all(outcomes_of(learning)[-1:])
+    changed = evolve(learning, held=held if trusted else None)
+    if trusted and not held:
+        changed = evolve(changed, outcomes=(False,), confidence=confidence_of((False,)))
+    return LearningUpdate(changed, "confirmed" if held else "weakened")
 
 
 def _should_drop(learning: LearningEntry, now: datetime, policy: LearningPolicy) -> bool:

@@ -91,7 +91,8 @@ def origin_of(learning: personas.LearningEntry) -> str:
     if learning.pinned:
         return "set by a person"
     place = "this room" if learning.room is not None else f"{len(learning.learned_from)} task(s)"
-    return f"learned in {place}"
+    doubt = ", in doubt since others failed" if learning.doubted else ""
+    return f"learned in {place}{doubt}"
 
 
 def planning_content(
@@ -113,7 +114,7 @@ def planning_content(
         for number, each in enumerate(learnings, 1)
     )
     warned = "\n".join(f"- {each.pattern} ({origin_of(each)})" for each in warnings)
-    told = f"Tried of late, and failed; do something else:\n{fence('warnings', warned)}"
+    told = f"Failed of late, or no longer holds; do something else:\n{fence('warnings', warned)}"
     preoccupations = "; ".join(state.preoccupations) or "none"
     self_state = (
         f"Current focus: {state.focus or 'none'}\nCognitive load: {state.cognitive_load:.2f}\n"

@@ -123,11 +123,17 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
         plan,
         evaluation,
         known,
+        recent=await _recent_plans(room, cycle) if plan.follows else (),
         new_id=LearningId(services.ids.new()),
         policy=settings.learning,
         measure=measure,
     )
     await _store((*updates, *await _shared(plan, known, updates, cycle)), cycle)
+
+
+async def _recent_plans(room: personas.Room, cycle: Cycle) -> tuple[personas.PersonaPlan, ...]:
+    listed = cycle.services.store.list_plans(room.persona_id, domain=room.domain, tenant=room.tenant)
+    return await cycle.attempt_or("recall", listed, ())
 
 
 async def _store(updates: Sequence[LearningUpdate], cycle: Cycle) -> None:
@@ -269,7 +275,9 @@ class PersonaReasoningSystem:
                 listed = store.list_learnings(self.settings.id, domain=plan.domain, tenant=cycle.room.tenant)
                 known = await cycle.attempt_or("learn", listed, ())
                 known = tuple(each for each in known if each.room in (None, plan.context_id))
-                await _store(after_feedback(plan, liked, known, now, self.settings.learning), cycle)
+                recent = await _recent_plans(cycle.room, cycle)
+                policy = self.settings.learning
+                await _store(after_feedback(plan, liked, known, now, policy, recent=recent), cycle)
         return f"It was noted: the answer was {'good' if liked else 'bad'} for its users."
 
     async def update_state(

@@ -791,7 +791,8 @@ class PersonaQueue(Protocol):
         """Add an event, once by its room and id.
 
         Args:
-            capacity: maximum number of events that wait; a full queue takes none, or drops the oldest.
+            capacity: maximum number of events of the tenant that wait; a full queue takes none, or drops the
+                tenant's oldest.
         """
         ...
 
@@ -819,7 +820,7 @@ class PersonaQueue(Protocol):
         """Claim the next due item of some domains, or of one room.
 
         An item comes after the others of its kind and room that arrived before it. Among rooms, the one with
-        the highest priority is first.
+        the highest priority is first; of equal ones, each tenant has a turn.
         """
         ...
 

@@ -359,6 +359,7 @@ class InMemoryPersonaStore:
         self.work: dict[int, queue.WorkItem] = {}
         self._clock = clock or _Now()
         self._claims = 0
+        self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
 
     @fake_effect
     async def save_plan(
@@ -522,7 +523,9 @@ class InMemoryPersonaStore:
         drop_oldest: bool = False,
     ) -> Result[queue.Submission, MemoryErrors]:
         """Add an event, once, unless too many wait."""
-        waiting = self._waiting(room.persona_id, "event")
+        waiting = [
+            each for each in self._waiting(room.persona_id, "event") if each.room.tenant == room.tenant
+        ]
         for item in self.work.values():
             if (item.kind, item.room, item.key) == ("event", room, event.id):
                 return Success(queue.Submission(item, is_new=False, waiting=len(waiting)))
@@ -575,11 +578,17 @@ class InMemoryPersonaStore:
             if item.room.domain in domains if room is None else item.room == room:
                 heads.setdefault(item.room, item)
                 priorities[item.room] = max(priorities.get(item.room, 0.0), item.event.priority)
-        now = self._clock.now()
-        for head in sorted(heads.values(), key=lambda each: (-priorities[each.room], each.number)):
+        now, served = self._clock.now(), self._served.get((persona_id, kind))
+
+        def turn(head: queue.WorkItem) -> tuple[float, bool, str, int]:
+            tenant = head.room.tenant
+            return -priorities[head.room], served is not None and tenant <= served, tenant, head.number
+
+        for head in sorted(heads.values(), key=turn):
             due = head.due is None or head.due <= now
             if due and not head.holder:
                 self._claims += 1
+                self._served[persona_id, kind] = head.room.tenant
                 tried = evolve(head, holder=f"claim-{self._claims}", attempts=head.attempts + 1)
                 begins = kind == "event" and head.status == "open"  # it is tried when its task begins
                 self.work[head.number] = evolve(tried, attempts=head.attempts) if begins else tried

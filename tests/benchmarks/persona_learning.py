@@ -17,7 +17,7 @@ from tests.support.changing_rules import WORLDS, World, play
 
 PLOT = Path(__file__).parents[2] / "docs" / "persona-worlds.svg"
 SEEDS = (1, 2, 3)
-UNSEEN = range(61, 81)
+UNSEEN = range(200, 220)
 BOUNDS = (0.75, 0.45, 0.7)
 """Shares of successes before the change, in the first events after it, and at the end."""
 WINDOW = 50

@@ -115,6 +115,14 @@ def test_send_prints_one_document_with_json(file: Path) -> None:
     assert (sent.exit_code, outcome.status) == (0, "completed")
 
 
+def test_send_names_the_user_and_the_tenant_of_the_event(file: Path) -> None:
+    sent = command("persona", "send", file, "How far is the moon?", "--user", "u1", "--tenant", "acme")
+    assert sent.exit_code == 0, sent.stderr
+    listed = command("persona", "inbox", "list", "--all", "--tenant", "acme", "--json", "--persona", file)
+    (item,) = json.loads(listed.stdout)
+    assert (item["event"]["user"], item["event"]["tenant"], item["room"]["tenant"]) == ("u1", "acme", "acme")
+
+
 def test_a_declined_event_is_no_failure(file: Path) -> None:
     sent = command("persona", "send", file, "Hello", "--author", "ada")
     assert sent.exit_code == 0

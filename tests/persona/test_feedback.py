@@ -67,6 +67,27 @@ async def test_a_thumb_down_weakens_what_the_model_praised_and_ends_the_reuse_of
     assert noted.tokens == 0
 
 
+@pytest.mark.parametrize("helps", [True, False])
+async def test_a_lesson_is_credited_only_where_plans_without_it_do_worse(helps: bool) -> None:
+    without = (planned("Say it."), say("So."), assessed(met=not helps))
+    following = (planned("Say it.", follows=(1,)), say("So."), assessed())
+    llm = ScriptedLLM(*turns(), *without * 4, *following * 4)
+
+    async def deliver(event: DomainEvent, text: str) -> str:
+        return f"m{event.id}"
+
+    bench = persona_bench(llm, reuse_above=1.0, deliver=deliver)
+    for number in range(9):
+        assert (await bench.process("How far is the moon?", f"event-{number}")).status == "completed"
+    for liked in (False, True):
+        [learning] = bench.store.learnings.values()
+        assert (learning.pattern, learning.outcomes) == (LESSON, (True,) * (5 + liked))
+        assert (learning.confidence > 0.75) == helps
+        assert helps or learning.confidence < 0.6
+        if not liked:
+            assert await react(bench, "Bob", good=True, message="mevent-8") is not None
+
+
 async def test_many_reactions_to_one_answer_are_one_piece_of_evidence() -> None:
     bench = await answered()
     for number in range(5):

@@ -87,6 +87,7 @@ class SqlitePersonaStore:
         self._records = record_redactor(redactor or Redactor())
         self._clock = clock or SystemClock()
         self._leases: LeaseRenewal[None] = LeaseRenewal("persona-leases", self._renew)
+        self._served: dict[tuple[PersonaId, queue.WorkKind], str] = {}
 
     async def aclose(self) -> None:
         """Close the file or the connections, and renew no lease any more.
@@ -377,11 +378,14 @@ class SqlitePersonaStore:
             kind=kind,
             domains=domains,
             room=room,
+            served=self._served.get((persona_id, kind)),
             holder=holder,
             now=self._now,
         )
         claimed = await self._database.write_soon("claim", work, of=f"claim {holder}")
-        if claimed.value_or(None) is not None:
+        item = claimed.value_or(None)
+        if item is not None:
+            self._served[persona_id, kind] = item.room.tenant
             self._leases.hold(holder, None)
         return claimed
 
@@ -443,7 +447,7 @@ class SqlitePersonaStore:
             f"cost_usd = cost_usd + ?, {_LET_GO}",
             status,
             without_surrogates(self._records.redacted(reason)) or None,
-            message_id,
+            without_surrogates(message_id),
             cost_usd,
         )
 
@@ -678,7 +682,7 @@ def _add_event(
     now: Now,
 ) -> queue.Submission:
     known = _item_of(file, room, "event", event.id)
-    waiting = _waiting(file, persona_id=room.persona_id, kind="event")
+    waiting = _waiting(file, persona_id=room.persona_id, kind="event", tenant=room.tenant)
     if known is not None:
         return queue.Submission(known, is_new=False, waiting=waiting)
     dropped = None
@@ -688,8 +692,8 @@ def _add_event(
         oldest = file.execute(
             f"UPDATE persona_work SET status = 'dropped', reason = 'The inbox was full.', updated_at = ? "
             "WHERE number = (SELECT min(number) FROM persona_work WHERE persona_id = ? AND kind = 'event' "
-            f"AND status = 'open' AND holder = '') RETURNING {_COLUMNS}",
-            (now(), room.persona_id),
+            f"AND tenant = ? AND status = 'open' AND holder = '') RETURNING {_COLUMNS}",
+            (now(), room.persona_id, room.tenant),
         ).fetchone()
         dropped = None if oldest is None else _item(oldest)
     number = _insert(file, "event", room, event.id, event, now)
@@ -769,9 +773,11 @@ def _claim(
     kind: queue.WorkKind,
     domains: Sequence[personas.Domain],
     room: personas.Room | None,
+    served: str | None,
     holder: str,
     now: Now,
 ) -> queue.WorkItem | None:
+    """Claim an item; among rooms of one priority, that of the tenant after the last."""
     places = f"domain IN ({', '.join('?' * len(domains))})" if room is None else _ROOM
     at = now()
     heads = file.execute(
@@ -779,8 +785,8 @@ def _claim(
         "FROM persona_work AS work JOIN (SELECT min(number) AS number, max(priority) AS highest "
         f"FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} AND {places} "
         "GROUP BY tenant, domain, context_id) AS first ON work.number = first.number "
-        "ORDER BY first.highest DESC, work.number",
-        (persona_id, kind, *(domains if room is None else _place(room))),
+        "ORDER BY first.highest DESC, work.tenant <= ?, work.tenant, work.number",
+        (persona_id, kind, *(domains if room is None else _place(room)), served),
     ).fetchall()
     for head, due, held_by, lease_until, attempts, begun, status in heads:
         if held_by and lease_until >= at and not is_gone(held_by):
@@ -919,7 +925,7 @@ def _find(file: Transaction, *, chosen: queue.WorkFilter) -> tuple[queue.WorkIte
             "context_id = ?": chosen.context_id,
             '"user" = ?': chosen.user,
             "event_id = ?": chosen.event_id,
-            "message_id = ?": chosen.message_id,
+            "message_id = ?": chosen.message_id and without_surrogates(chosen.message_id),
             "created_at >= ?": None if chosen.since is None else microseconds(chosen.since),
             "created_at < ?": None if chosen.until is None else microseconds(chosen.until),
         }
@@ -953,12 +959,14 @@ def _waiting(
     persona_id: PersonaId,
     kind: queue.WorkKind,
     domains: Sequence[personas.Domain] | None = None,
+    tenant: str = "",
 ) -> int:
-    places = "" if domains is None else f" AND domain IN ({', '.join('?' * len(domains))})"
+    """Count what waits in some domains, or of a tenant."""
+    places = "tenant = ?" if domains is None else f"domain IN ({', '.join('?' * len(domains))})"
     rows = file.execute(
-        f"SELECT holder, count(*) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN}{places} "
-        "GROUP BY holder",
-        (persona_id, kind, *(domains or ())),
+        f"SELECT holder, count(*) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} "
+        f"AND {places} GROUP BY holder",
+        (persona_id, kind, *((tenant,) if domains is None else domains)),
     ).fetchall()
     return sum(count for holder, count in rows if not holder or is_gone(holder))
 

@@ -197,6 +197,35 @@ async def test_events_of_a_room_come_one_by_one_and_the_highest_priority_first(s
     assert (await attempt(store.claim(ADA, "event", domains=("code",)))).unwrap() is None
 
 
+async def test_a_tenant_with_many_waiting_events_holds_up_no_other(store: PersonaStore) -> None:
+    for tenant, rooms in (("big", 12), ("small", 2), ("", 1)):
+        for room in range(rooms):
+            await add(store, "e1", f"room-{room}", tenant=tenant)
+    await add(store, "e1", "urgent", tenant="big", priority=0.9)
+    turns = []
+    for _ in range(16):
+        item = await claimed(store)
+        assert item is not None
+        turns.append(f"{item.room.tenant or 'none'} {item.room.context_id}")
+        assert (await attempt(store.end_work(item))).unwrap()
+    assert turns[0] == "big urgent", "tenants have turns within a priority"
+    assert turns[1:6] == ["small room-0", "none room-0", "big room-0", "small room-1", "big room-1"]
+    assert turns[6:] == [f"big room-{room}" for room in range(2, 12)]
+    assert await claimed(store) is None
+
+
+@pytest.mark.parametrize("message_id", ["half \ud83d of it", "\ud83d\ude00"])
+async def test_a_message_is_found_by_the_id_of_its_platform_whatever_that_is(
+    store: PersonaStore, message_id: str
+) -> None:
+    await add(store, "e1")
+    item = await claimed(store)
+    assert item is not None
+    assert (await attempt(store.end_work(item, message_id=message_id))).unwrap()
+    (found,) = (await attempt(store.find_work(WorkFilter(ADA, message_id=message_id)))).unwrap()
+    assert found.number == item.number
+
+
 async def test_a_full_queue_takes_none_or_drops_the_oldest(store: PersonaStore) -> None:
     room, event = Room(ADA, "chat", ContextId("general")), an_event()
     assert await add(store, "e1") is not None
@@ -205,6 +234,9 @@ async def test_a_full_queue_takes_none_or_drops_the_oldest(store: PersonaStore) 
     taken = (await attempt(store.add_event(room, event, capacity=1, drop_oldest=True))).unwrap()
     assert taken.dropped is not None
     assert (taken.dropped.key, taken.is_new, taken.waiting) == ("e1", True, 1)
+    other = evolve(room, tenant="acme"), evolve(event, tenant="acme")
+    beside = (await attempt(store.add_event(*other, capacity=1, drop_oldest=True))).unwrap()
+    assert (beside.dropped, beside.is_new, beside.waiting) == (None, True, 1), "each tenant has its own place"
 
 
 async def test_what_was_given_back_is_tried_again_when_it_is_due(store: PersonaStore) -> None:

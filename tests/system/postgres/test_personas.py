@@ -1,12 +1,18 @@
 """The records and the queue of personas in Postgres keep the contract of those in a file."""
 
+import anyio
 import psycopg
 import pytest
+from psycopg import sql
 
+from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.effects import attempt
+from reactive_agents.testing import ScriptedLLM, forever, say
 from tests.adapters.memory import test_personas
 from tests.cli import test_persona_work
+from tests.support.command_line import command
+from tests.support.personas import assessed, planned
 from tests.support.postgres import contract_of
 
 FILES_ALONE = {
@@ -52,3 +58,46 @@ async def test_the_lease_of_another_machine_ends_by_the_clock_of_the_server(
     assert again is not None
     assert (await attempt(store.end_work(again))).unwrap()
     await store.aclose()
+
+
+def test_all_that_is_kept_of_a_user_is_deleted_also_what_agents_remember(place: str) -> None:
+    llm = ScriptedLLM(
+        *(
+            turn
+            for name in ("Zebra4711", "Otter12")
+            for turn in (planned(f"Refund {name}."), say(f"{name} is refunded."), assessed(f"Pay {name}."))
+        ),
+        forever(say("[]")),
+    )
+    agent = ReactiveAgents.create().with_reasoning().with_memory(place)
+    described = Personas.create("Ada").with_memory(place).with_llm(llm).with_domain("chat", agent)
+
+    async def answer_both() -> str:
+        async with described.build() as ada:
+            await ada.send("Refund Zebra4711.", context="a", author="Bob")
+            await ada.send("Refund Otter12.", context="b", author="Eve")
+            return ada.persona.settings.id
+
+    def stored(name: str) -> set[str]:
+        with psycopg.connect(place) as connection:
+            tables = connection.execute(
+                "SELECT table_name FROM information_schema.tables WHERE table_schema = 'reactive_agents'"
+            ).fetchall()
+            return {
+                table
+                for (table,) in tables
+                for (row,) in connection.execute(
+                    sql.SQL("SELECT lower(each::text) FROM reactive_agents.{} AS each").format(
+                        sql.Identifier(table)
+                    )
+                )
+                if name in row
+            }
+
+    persona = anyio.run(answer_both)
+    everywhere = {"persona_work", "persona_plans", "persona_journal", "persona_learnings", "memories"}
+    assert stored("zebra4711") >= everywhere
+    deleted = command("persona", "forget", "--user", "Bob", "--persona", persona, "--memory", place)
+    assert deleted.stdout == "deleted 1 event(s)\n", deleted.stderr
+    assert stored("zebra4711") == set()
+    assert stored("otter12") >= everywhere
