@@ -519,6 +519,11 @@ class ContextProfile(Value):
     window_tokens: int = field(default=32_768, validator=_window)
     max_answer_tokens: int | None = field(default=None, validator=optional(_positive))
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether instructions and guidance are in fewer and simpler words."""
+        return self.tier == "local"
+
 
 CONTEXT_PROFILES: Mapping[ContextTier, ContextProfile] = MappingProxyType(
     {

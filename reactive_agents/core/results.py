@@ -137,7 +137,8 @@ class ReasoningMetadata(Value):
         cost: US dollars, of the calls whose price is known.
         confidence: 0 to 1, worked out from the course of the run.
         effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks; ``None``
-            where nothing was learned.
+            where there are none.
+        earlier_runs: number of those runs; ``None`` where nothing is learned.
         selected_strategy: the strategy that did the work when another one chose it.
         terminated_by: the policy or event that ended the run.
         reason: why it ended, in a sentence; says what is missing when the status is not ``completed``.
@@ -153,6 +154,13 @@ class ReasoningMetadata(Value):
     iterations: int = 0
     terminated_by: str = ""
     reason: str = ""
+    earlier_runs: int | None = None
+
+    def effectiveness_with(self, success: bool | None) -> float | None:
+        """Return the share of successes with this run, which ``None`` leaves out."""
+        if self.earlier_runs is None or success is None:
+            return self.effectiveness
+        return ((self.effectiveness or 0.0) * self.earlier_runs + success) / (self.earlier_runs + 1)
 
 
 @frozen(eq=False, repr=False)

@@ -84,7 +84,8 @@ class TaskResultMetadata(Value):
         requests: number of approvals, questions and external calls that people were asked for, those of
             agents that work for this run included.
         confidence: 0 to 1: the verifier's figure if there was one, else by the course of the run.
-        effectiveness: 0 to 1, the share of successes of the strategy in earlier runs on such tasks.
+        effectiveness: 0 to 1, the share of successes of the strategy on such tasks until now, this run
+            included; ``None`` where outcomes are not learned from, as without a memory.
         tags: of the run, as ``run(task, tags=…)`` gave them.
         given: the data of ``run(task, metadata=…)``.
     """

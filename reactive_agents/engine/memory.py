@@ -130,6 +130,21 @@ def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSna
 # --- Learning ---
 
 
+def success_of(context: ExecutionContext, services: EngineServices) -> bool | None:
+    """Return whether the run is a success of its strategy.
+
+    ``None`` where it says nothing of that: abstentions are evidence about the task, and a budget or a user
+    may have cut the run off.
+    """
+    result = context.reasoning
+    if result is None or result.status == "abstained" or services.handle.control.stopped is not None:
+        return None
+    if services.llm.refusal is not None and result.status == "partial":
+        return None
+    verified = context.verification is None or context.verification.verified
+    return result.status == "completed" and verified
+
+
 async def learn_from(context: ExecutionContext, services: EngineServices) -> None:
     """Record the outcome of the strategy for later selections, however the run ended.
 
@@ -139,18 +154,16 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     reasoning, result = services.ports.reasoning.value_or(None), context.reasoning
     if reasoning is None or result is None or not reasoning.learns_from(result):
         return
-    if services.llm.refusal is not None and result.status == "partial":
+    success = success_of(context, services)
+    if success is None:
         return
-    if services.handle.control.stopped is not None:
-        return
-    verified = context.verification is None or context.verification.verified
     try:
         with anyio.move_on_after(services.settings.timeouts.grace_s, shield=True):
             await reasoning.learn(
                 context.task.input,
                 context.task.type,
                 result,
-                verified=verified,
+                verified=success,
                 task_id=context.task_id,
                 events=Some(services.events),
             )

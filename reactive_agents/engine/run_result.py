@@ -24,6 +24,7 @@ from reactive_agents.core.tasks import SubRun, TaskResult, TaskResultMetadata
 from reactive_agents.core.usage import RunUsage, total_usage
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.context import ExecutionContext, may_follow
+from reactive_agents.engine.memory import success_of
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.context_window.tool_results import tool_results
@@ -74,7 +75,9 @@ def run_metadata(context: ExecutionContext, services: EngineServices) -> TaskRes
         unpriced_calls=spending.unpriced_calls,
         usage=spending.usage,
         confidence=confidence if verification is None else verification.confidence,
-        effectiveness=metadata.effectiveness if metadata is not None else None,
+        effectiveness=None
+        if metadata is None
+        else metadata.effectiveness_with(success_of(context, services)),
         selected_strategy=metadata.selected_strategy if metadata is not None else None,
         models=services.llm.models,
         requests=_requests(services.handle),

@@ -43,7 +43,7 @@ from reactive_agents.kernel.kernels import (
 )
 from reactive_agents.kernel.metered_llm import MeteredLLM, RunBudget
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
-from reactive_agents.kernel.prompt import REACT_INSTRUCTIONS
+from reactive_agents.kernel.prompt import BRIEF_INSTRUCTIONS, REACT_INSTRUCTIONS
 from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,
@@ -60,6 +60,7 @@ from reactive_agents.kernel.state import (
 )
 
 __all__ = [
+    "BRIEF_INSTRUCTIONS",
     "BUILT_IN_KERNELS",
     "LEGAL_TRANSITIONS",
     "REACT_INSTRUCTIONS",

@@ -29,7 +29,7 @@ _SUBJECT = _table(
     "i i'm i'll i'd i've we we're we'll we'd we've ich wir je nous yo nosotros io noi eu nós ik wij я мы"
 )
 _OBJECT = _table("me us mich mir uns moi мне нам")
-"""They are about the speaker near the beginning only: "give me", and not "it reaches us"."""
+"""They are no sign that the speaker acts: "it reaches us"."""
 _SPEAKER = _SUBJECT | _OBJECT
 _HORTATIVE = _table(
     "let let's lass lassen laissez laissez-moi déjame déjeme dejadme permíteme permítame lasciami "
@@ -243,7 +243,7 @@ def sign_of(
     if not _OBJECT & every:
         told = told - _LET
     told = told - (_HORTATIVE - {word for words in clause.parts for word in words[:_EARLY]})
-    speaks = bool(_SUBJECT & every or _HORTATIVE & told or any(map(_has_early_object, clause.parts)))
+    speaks = bool(_SUBJECT & every or _HORTATIVE & told)
     ordered, ends_soon = bool(_FOLLOWING & told), False
     for number, words in enumerate(clause.parts):
         if number and words[0] in _AFTERWARDS and not speaks:
@@ -277,10 +277,6 @@ def sign_of(
 def _is_progressive(words: list[str]) -> bool:
     """Return whether a part has the progressive form: "I'm checking"."""
     return not _PROGRESSIVE.isdisjoint(words) and any(map(_PARTICIPLE.match, words))
-
-
-def _has_early_object(words: list[str]) -> bool:
-    return not _OBJECT.isdisjoint(words[:2])
 
 
 def denies(text: str) -> bool:

@@ -54,9 +54,8 @@ _FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
 _COUNTED = re.compile(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
 """A number that can be reckoned with, which that of an identifier cannot."""
-_SHORT_NAME = re.compile(r"[A-Za-z]{1,4}-?\d{1,2}(?:\.\d)?", re.ASCII)
 _LONG_NAME, _COMMON_DIGITS = 5, 2
-_LATIN, _DIGITS = re.compile(r"[A-Za-z]"), re.compile(r"[0-9]+")
+_LATIN = re.compile(r"[A-Za-z]")
 _QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
 _LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
 _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
@@ -956,7 +955,6 @@ class _Known:
     def __init__(self, shown: str, results: Iterable[str]) -> None:
         self._every = tuple(_read(found[0]) for found in _COUNTED.finditer(shown))
         self.numbers = dict.fromkeys(self._every)
-        self._shown = shown
         self._counts = {count for result in results for count in _counts(result)}
         self._reached: list[float] | None = None
         self._sums: list[float] = []
@@ -968,20 +966,9 @@ class _Known:
         parts = re.split(r"[:/-]", figure)
         if figure[0].isdecimal():  # "30-day", "690/month"
             parts = [part for part in parts if not part.isalpha()]
-        elif self._takes_for_common(figure):
-            return True
         if not all(map(_QUANTITY.fullmatch, parts)):
             return False
         return all((len(parts) > 1 and _is_small(part)) or self._has(part) for part in parts)
-
-    def _takes_for_common(self, figure: str) -> bool:
-        """Return whether an identifier is so short that it may be a common name.
-
-        Such as N95; not where identifiers of its form were seen.
-        """
-        if _SHORT_NAME.fullmatch(figure) is None:
-            return False
-        return all(_form(each) != _form(figure) for each in _numbers_and_names(self._shown))
 
     def _has(self, quantity: str) -> bool:
         digits = _NUMBER.match(quantity)
@@ -1037,11 +1024,6 @@ def _asks_for_total(seen: Seen) -> bool:
     shown = "\n".join((seen.task, *seen.results))
     numbers = _NUMBER.findall(shown)
     return len(numbers) <= _MOST_SUMMED and all(map(str.isdecimal, numbers)) and not _PARTIAL.search(shown)
-
-
-def _form(figure: str) -> str:
-    """Return a figure with one sign for a letter, and one for digits in a row."""
-    return _DIGITS.sub("0", _LATIN.sub("a", figure))
 
 
 def _sums_of_some(numbers: Iterable[float]) -> set[float]:

@@ -315,6 +315,10 @@ class KernelContext:
         """Return whether there is an approver for calls that need approval."""
         return self.approver is not Nothing
 
+    def worded(self, text: str, brief: str) -> str:
+        """Return a text for the model: the brief one for weaker tiers."""
+        return brief if self.profile.is_brief else text
+
 
 ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
 """One step of reasoning: the next state, from this one and the frozen context."""

@@ -7,7 +7,7 @@ stands is decided by the policies.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
 from typing import TypeAlias, assert_never
@@ -23,7 +23,7 @@ from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect
-from reactive_agents.kernel.announcements import begins_words
+from reactive_agents.kernel.announcements import begins_words, speaks_to_reader
 from reactive_agents.kernel.call_parsing.response_calls import calls_of
 from reactive_agents.kernel.context import KernelContext, ThoughtKernel
 from reactive_agents.kernel.context_window import token_estimate
@@ -216,7 +216,7 @@ BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(
 # --- Model calls with requests that fit the context window ---
 
 
-_FIGURE = re.compile(r"\d")
+_FIGURE, _QUESTION = re.compile(r"\d"), re.compile(r"[?？]")
 _LEAST_FORGOTTEN = 8_000
 """Bytes of a prompt that a server may have cut; no window is smaller than 1,024 tokens."""
 _REPETITION = re.compile(r"([\W_])\1{2,}")
@@ -272,17 +272,26 @@ async def ask(
     if not isinstance(answer, Success):
         return Failure(errors.ModelCallFailed(request.purpose, state.iteration, answer.failure()))
     response = answer.unwrap()
-    read, lost = response.usage.input_tokens, ""
+    read, lost, is_sure = response.usage.input_tokens, "", True
     if token_estimate.unread(
         estimate, size, partial(_characters, request), response.usage, guidance=guidance
     ):
         lost = f"{response.model} read only {read} tokens of a longer prompt, so its server's window is"
-    elif not response.usage.reported and _has_forgotten(request, response, estimate.fixed + size):
-        read = (estimate.fixed + size) // 2
+    elif (
+        not response.usage.reported
+        and size
+        and estimate.fixed + size >= _LEAST_FORGOTTEN
+        and _asks_for_task(request, response, context)
+    ):
+        others = [each.content for each in request.messages[1:] if not isinstance(each, AssistantMessage)]
+        read, text = (estimate.fixed + size) // 2, response.content
+        is_sure = _FIGURE.search(text) is None and _has_nothing_of(text, others, request)
         lost = f"A reply of {response.model} has nothing of its task, so its server's window may be"
     if lost:
         reason = f"{lost} smaller than presumed."
-        state, with_less = await _with_less(state, context, request, estimate, response, size, read, reason)
+        state, with_less = await _with_less(
+            state, context, request, estimate, response, size, read, reason, is_sure=is_sure
+        )
         if with_less is not None:
             return Success(with_less)
         estimate = evolve(estimate, limit=state.transcript.estimate.limit, read=0)
@@ -301,6 +310,8 @@ async def _with_less(
     size: int,
     tokens: int,
     reason: str,
+    *,
+    is_sure: bool,
 ) -> tuple[KernelState, Asked | None]:
     """Ask again with less; ``None`` where there is nothing to leave out.
 
@@ -308,38 +319,56 @@ async def _with_less(
 
     Args:
         tokens: those that the server has read, as far as is known.
+        is_sure: whether the context is lost whatever the model says with less. Else it is where that has to
+            do with the task: what comes again in the same way is meant so, and nothing was lost.
     """
+    whole = state
     limited = evolve(estimate, limit=tokens, read=0)
     state = replaced(state, transcript=evolve(state.transcript, estimate=limited, lost=reason))
-    context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
+    if is_sure:
+        context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
     # a request is fitted in bytes, of which this model takes several for a token
     bytes_per_token = max(1.0, estimate.fixed / estimate.fixed_tokens) if estimate.fixed_tokens else 1.0
     readable = Window(int(tokens * bytes_per_token), known=False)
     fitting = await fitted(state, context, request, readable, "window")
     found = fitting.value_or(None)
     if found is None or found[0] is state:
-        return state, None
-    less, shorter, after, size = found
+        return (state if is_sure else whole), None
+    less, shorter, after, sent = found
     answer = await attempt(context.llm.complete(shorter))
     if not isinstance(answer, Success):
-        return state, None
+        return (state if is_sure else whole), None
+    if not is_sure:
+        again = answer.unwrap()
+        if _asks_for_task(shorter, again, context):
+            estimate = token_estimate.answered(estimate, len(whole.messages), size, 0, cut.usage)
+            return whole, (whole, request, _after(again.spent, cut), estimate)
+        context.hooks.on_context_lost(state, estimate.fixed + size, tokens)
     response = _after(cut.spent, answer.unwrap())
-    after = token_estimate.answered(after, len(less.messages), size, 0, response.usage)
+    after = token_estimate.answered(after, len(less.messages), sent, 0, response.usage)
     return less, (less, shorter, response, after)
 
 
-def _has_forgotten(request: ModelRequest, response: ModelResponse, sent_bytes: int) -> bool:
-    """Return whether a reply to a long prompt has nothing of what it was shown.
+def _asks_for_task(request: ModelRequest, response: ModelResponse, context: KernelContext) -> bool:
+    """Return whether a reply asks the user what the task states.
 
-    That is all that shows a lost beginning where the server counts no tokens.
+    It has no word of the task, and names no tool. That is all that shows a lost beginning where the server
+    counts no tokens.
     """
     text = response.content
-    if response.tool_calls or sent_bytes < _LEAST_FORGOTTEN or not request.tools:
-        return False
-    others = [each.content for each in request.messages if not isinstance(each, AssistantMessage)]
-    known = begins_words("\n".join((*others[1:], *(tool.name.replace("-", " ") for tool in request.tools))))
-    said = begins_words(text)
-    return bool(said) and "{" not in text and said.isdisjoint(known) and not _FIGURE.search(text)
+    asks = _QUESTION.search(text) is not None and speaks_to_reader(text)
+    return (
+        asks
+        and not response.tool_calls
+        and bool(request.tools)
+        and _has_nothing_of(text, [context.input.asked], request)
+    )
+
+
+def _has_nothing_of(text: str, shown: Iterable[str], request: ModelRequest) -> bool:
+    """Return whether a text has no word of what was shown, or of the names of tools."""
+    known = begins_words("\n".join((*shown, *(tool.name.replace("-", " ") for tool in request.tools))))
+    return bool(known) and "{" not in text and begins_words(text).isdisjoint(known)
 
 
 def _characters(request: ModelRequest) -> int:

@@ -146,7 +146,10 @@ def assemble_context(
         hooks=build_kernel_hooks(services.events.value_or(None), kernel_pass=options.kernel_pass),
         clock=services.clock,
         prefix=stable_prefix(
-            kernel_input, has_tools=bool(toolset.offered), answers_by_tool=toolset.permits(FINAL_ANSWER)
+            kernel_input,
+            has_tools=bool(toolset.offered),
+            answers_by_tool=toolset.permits(FINAL_ANSWER),
+            is_brief=profile.is_brief,
         ),
         policies=services.policies
         + (STANDARD_POLICIES if options.policies is None else with_backstops(options.policies)),

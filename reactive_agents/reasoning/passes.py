@@ -24,6 +24,7 @@ from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
+    BRIEF_INSTRUCTIONS,
     REACT_INSTRUCTIONS,
     KernelInput,
     KernelRunOptions,
@@ -235,7 +236,10 @@ async def run_pass(
     turns = min(each.max_iterations, strategy_input.max_iterations or each.max_iterations)
     allowed = _allowed(each.allowed_tools, left, strategy_input)
     in_turns = not each.kernel and has_tools(services, allowed)
-    instructions = loop_instructions(turns, each.instructions) if in_turns else each.instructions
+    instructions = each.instructions
+    if in_turns:
+        is_brief = profile_of(strategy_input, services).is_brief
+        instructions = loop_instructions(turns, instructions, is_brief=is_brief)
     if not each.leads:
         instructions = "\n\n".join(filter(None, (instructions, instructions_of_user(strategy_input))))
     given = kernel_input(strategy_input, instructions=instructions, temperature=each.temperature)
@@ -387,13 +391,14 @@ def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None)
     return any(definition.name in allowed for definition in definitions)
 
 
-def loop_instructions(turns: int, besides: str = "") -> str:
+def loop_instructions(turns: int, besides: str = "", *, is_brief: bool = False) -> str:
     """Return how to work in turns with tools, and how many turns there are.
 
     A model that does not know their number may answer too late.
     """
     number = f"You have {turns} turns." if turns > 1 else ""
-    return " ".join([part for part in (REACT_INSTRUCTIONS, number, besides) if part])
+    how = BRIEF_INSTRUCTIONS if is_brief else REACT_INSTRUCTIONS
+    return " ".join([part for part in (how, number, besides) if part])
 
 
 def _allowed(

@@ -18,7 +18,7 @@ from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEven
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
 from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
-from reactive_agents.reasoning.selection.history import learn, success_rate_of, tracker_of
+from reactive_agents.reasoning.selection.history import learn, record_of, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.strategies import reactive
 from reactive_agents.reasoning.strategy import (
@@ -184,13 +184,14 @@ class ReasoningService:
     async def _with_effectiveness(
         self, result: ReasoningResult, strategy_input: StrategyInput
     ) -> ReasoningResult:
-        """Return the result with the success rate of its strategy, where it is learned."""
+        """Return the result with the record of its strategy, where it is learned."""
         tracker = tracker_of(result.strategy, self.config, self._effectiveness)
         if tracker is None:
             return result
         task = strategy_input.task_description
-        rate = await success_rate_of(tracker, result.strategy, task, strategy_input.task_type)
-        return evolve(result, metadata=evolve(result.metadata, effectiveness=rate))
+        known = await record_of(tracker, result.strategy, task, strategy_input.task_type)
+        rate, runs = (None, 0) if known is None else (known.success_rate, known.executions)
+        return evolve(result, metadata=evolve(result.metadata, effectiveness=rate, earlier_runs=runs))
 
     def _routed(self, result: ReasoningResult) -> ReasoningResult:
         """Return the result with the selected strategy, where each task is routed."""

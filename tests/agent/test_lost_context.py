@@ -9,13 +9,18 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 from reactive_agents import ReactiveAgents
 from reactive_agents.agent.agent import AgentResult
 from reactive_agents.core.events import AgentEvent, ContextLost
 from reactive_agents.testing import EventRecorder
+from tests.lab.laboratory import ModelServer, run_tasks
+from tests.lab.slips import BY_TEXT, CAPABLE, WEAK, Profile
+from tests.lab.tasks import FAMILIES
 from tests.support.openai_server import Answer, Call, OpenAIServer, Received, Reply
 
+HELLO = "Hello! What can I do for you?"
 TASK = "Read the pages 1 to 24 one after the other, and say how many there are."
 
 
@@ -30,10 +35,11 @@ class CuttingServer(OpenAIServer):
     Its model works as long as it sees its task, and asks what it is to do otherwise.
     """
 
-    def __init__(self, window: int | None, *, counts: bool = True) -> None:
+    def __init__(self, window: int | None, *, counts: bool = True, asks: str = HELLO) -> None:
         super().__init__()
         self._window = window
         self._counts = counts
+        self._asks = asks
         self.forgot = 0
 
     def _next(self, received: Received) -> Reply:
@@ -50,7 +56,7 @@ class CuttingServer(OpenAIServer):
     def _answer(self, prompt: str, messages: list[Mapping[str, Any]]) -> Answer:
         if TASK not in prompt:
             self.forgot += 1
-            return Answer("Hello! What can I do for you?")
+            return Answer(self._asks)
         read = max(map(int, re.findall(r"Page (\d+)\.", prompt)), default=0)
         if read < 24:
             return Answer(None, (Call("page", {"number": read + 1}, f"call-{len(self.requests)}"),))
@@ -101,8 +107,16 @@ def test_a_server_that_reads_everything_loses_nothing() -> None:
     assert "read only" not in result.reason
 
 
-def test_a_forgotten_task_is_noticed_where_the_server_counts_no_tokens() -> None:
-    server = CuttingServer(window=3_500, counts=False)
+@pytest.mark.parametrize(
+    "asks",
+    [
+        HELLO,
+        "Nothing of note is said here. What would you like me to do with this text?",
+        "Das Dokument enthält nichts von Belang. Was soll ich für Sie damit tun?",
+    ],
+)
+def test_a_forgotten_task_is_noticed_where_the_server_counts_no_tokens(asks: str) -> None:
+    server = CuttingServer(window=3_500, counts=False, asks=asks)
     result, events = run(server)
     lost = [event for event in events if isinstance(event, ContextLost)]
     assert server.forgot >= 1
@@ -116,3 +130,40 @@ def test_without_counts_nothing_is_lost_where_the_task_is_known() -> None:
     result, events = run(CuttingServer(window=None, counts=False))
     assert (result.status, result.output) == ("completed", "There are 24 pages.")
     assert not [event for event in events if isinstance(event, ContextLost)]
+
+
+class AskingServer(CuttingServer):
+    """Its model asks the user something after a while, whatever it is shown."""
+
+    def _answer(self, prompt: str, messages: list[Mapping[str, Any]]) -> Answer:
+        if len(self.requests) > 10:
+            return Answer("Nothing of note so far. Would you rather hear a summary?")
+        return super()._answer(prompt, messages)
+
+
+def test_a_question_that_comes_again_with_less_of_the_prompt_is_meant_so() -> None:
+    server = AskingServer(window=None, counts=False)
+    result, events = run(server)
+    assert not [event for event in events if isinstance(event, ContextLost)]
+    assert "smaller than presumed" not in result.reason
+    assert result.output == "Nothing of note so far. Would you rather hear a summary?"
+    assert result.metadata.model_calls == len(server.requests)
+
+
+@pytest.mark.system
+@pytest.mark.parametrize("profile", [CAPABLE, BY_TEXT, WEAK], ids=lambda profile: profile.name)
+def test_the_laboratory_has_no_false_alarm(profile: Profile, caplog: pytest.LogCaptureFixture) -> None:
+    class Uncounting(ModelServer):
+        def _next(self, received: Received) -> Reply:
+            reply = super()._next(received)
+            return evolve(reply, usage=None) if isinstance(reply, Answer) else reply
+
+    def told_at_length(builder: ReactiveAgents) -> ReactiveAgents:
+        return builder.with_system_prompt("Answer in short sentences. " * 400).with_context_profile(
+            window_tokens=200_000
+        )
+
+    tasks = [(family, family.task(number)) for family in FAMILIES for number in range(3)]
+    with caplog.at_level(logging.WARNING, "reactive_agents"):
+        run_tasks(tasks, profile, build=told_at_length, serve=Uncounting)
+    assert "was lost" not in caplog.text

@@ -142,7 +142,10 @@ def test_what_is_no_mcp_server_is_refused_without_being_shown(wrong: str) -> Non
         ("foo/bar", "There is no provider 'foo', as the model 'foo/bar' names it."),
         ("nonsense", "There is no provider for the model 'nonsense': name it as provider/model."),
         ("antropic/claude-sonnet-5", "Did you mean anthropic/claude-sonnet-5?"),
-        ("bedrock/xyz", "There is no model 'bedrock/xyz', as far as the list of known models says."),
+        (
+            "bedrock/invoke/xyz",
+            "There is no model 'bedrock/invoke/xyz', as far as the list of known models says.",
+        ),
     ],
 )
 def test_an_unknown_model_is_a_clear_error(model: str, message: str) -> None:

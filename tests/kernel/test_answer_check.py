@@ -625,6 +625,13 @@ def test_what_comes_next_is_not_passed_over(text: str) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    "text", ["I'm looking up the other one.", "Allow me to look up the other one first."]
+)
+def test_what_the_speaker_does_next_is_no_advice(text: str) -> None:
+    assert not concludes(f"SKU-1 has 400 units. {text}", STOCK_TOOLS, Seen(STOCK.task, ("400",)))
+
+
 def test_advice_may_stand_anywhere_behind_evidence_or_a_denial() -> None:
     assert concludes("SKU-2 has 90. It may not last. I'd recommend reordering it soon.", STOCK_TOOLS, STOCK)
     none = Seen("When is the next hearing?", ("[]",))
@@ -641,7 +648,7 @@ def test_advice_may_stand_anywhere_behind_evidence_or_a_denial() -> None:
         ("Revenue was $291.7B.", "281700000000", ("291.7B",)),
         ("The 30-day window at 690/month has closed.", "30 days, 690", ()),
         ("The 4711-day window has closed.", "30 days", ("4711-day",)),
-        ("Wear an N95 mask.", "aqi 287", ()),
+        ("Wear an N95 mask.", "aqi 287", ("N95",)),
     ],
 )
 def test_a_figure_may_be_scaled_and_have_a_unit(
@@ -664,8 +671,10 @@ def test_a_time_that_something_takes_is_no_waiting() -> None:
     assert not concludes("Terminating it will take a minute.", tools, Seen("Which is idle?", ("i-03: 0 %",)))
 
 
-def test_a_short_identifier_is_no_common_name_where_such_were_seen() -> None:
-    assert unsupported_figures("It is gate C7.", Seen("Which gate?", ("gate B42",))) == ("C7",)
+@pytest.mark.parametrize("results", [(), ("gate B42",), ("gate B42", "A1")])
+def test_a_short_identifier_is_supported_only_where_it_was_seen(results: tuple[str, ...]) -> None:
+    assert unsupported_figures("It is gate C7.", Seen("Which gate?", results)) == ("C7",)
+    assert unsupported_figures("It is gate C7.", Seen("Which gate?", (*results, "C7"))) == ()
 
 
 def test_a_total_of_a_table_follows_from_its_rows() -> None:

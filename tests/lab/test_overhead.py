@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents import ReactiveAgents, Tool, tool
+from reactive_agents.core.config import ContextTier
 from tests.lab.simulated_model import size_of
 from tests.support.openai_server import Answer, Call, OpenAIServer
 
@@ -39,8 +40,13 @@ def search_orders(customer: str, status: str = "open", limit: int = 10) -> list[
     ]
 
 
-@pytest.mark.parametrize(("offered", "cost", "most"), [(search_orders, "49.90", 1.3), (price, "12.50", 1.62)])
-def test_one_tool_and_four_turns_take_little_more_than_by_hand(offered: Tool, cost: str, most: float) -> None:
+@pytest.mark.parametrize(
+    ("offered", "cost", "tier", "most"),
+    [(search_orders, "49.90", "mid", 1.3), (price, "12.50", "mid", 1.62), (price, "12.50", "local", 1.57)],
+)
+def test_one_tool_and_four_turns_take_little_more_than_by_hand(
+    offered: Tool, cost: str, tier: ContextTier, most: float
+) -> None:
     name = offered.definition.name
     argument = next(iter(offered.definition.parameters["required"]))
     calls = (Answer(None, (Call(name, {argument: f"number {n}"}, f"call-{n}"),)) for n in range(3))
@@ -52,6 +58,7 @@ def test_one_tool_and_four_turns_take_little_more_than_by_hand(offered: Tool, co
             .with_reasoning()
             .with_tools(offered)
             .with_system_prompt(ROLE)
+            .with_context_profile(tier=tier)
             .build()
         )
         agent.run_sync("What did the customers number 0, number 1 and number 2 order, and what does it cost?")

@@ -163,10 +163,25 @@ async def test_every_outcome_is_recorded_under_the_kind_of_task() -> None:
     assert (known.executions, known.success_rate) == (1, 1.0)
 
 
-async def test_a_result_has_the_success_rate_of_its_strategy_before_this_run() -> None:
-    built = agent(say("4"), say("5"), reasoning="reactive", tracker=InMemoryEffectivenessTracker())
-    rates = [(await built.run("What's 2+2?")).metadata.effectiveness for _ in range(2)]
-    assert rates == [None, 1.0]
+async def test_a_result_has_the_success_rate_of_its_strategy_with_this_run() -> None:
+    tracker, task = InMemoryEffectivenessTracker(), "What's 2+2?"
+    turns = (say("4"), say("fo", finish_reason="content_filter"), say("4"))
+    built = agent(*turns, reasoning="reactive", tracker=tracker)
+    ended = [await built.run(task) for _ in turns]
+    assert [each.status for each in ended] == ["completed", "partial", "completed"]
+    assert [each.metadata.effectiveness for each in ended] == [1.0, 0.5, pytest.approx(2 / 3)]
+    known = (await attempt(tracker.get_effectiveness("reactive", "question"))).unwrap().unwrap()
+    assert ended[-1].metadata.effectiveness == pytest.approx(known.success_rate)
+
+
+async def test_what_says_nothing_of_the_strategy_leaves_its_rate_as_it_was() -> None:
+    built = agent(tracker=InMemoryEffectivenessTracker(), reasoning="reflexion", reflexion="abstained")
+    assert (await built.run("What's 2+2?")).metadata.effectiveness is None
+
+
+async def test_without_learning_nothing_is_said_of_the_success_rate() -> None:
+    built = ReactiveAgents.create().with_llm(ScriptedLLM(say("4"))).build()
+    assert (await built.run("What's 2+2?")).metadata.effectiveness is None
 
 
 async def test_a_type_of_the_users_own_is_recorded_as_it_is() -> None:
@@ -188,7 +203,7 @@ async def test_partial_and_unverified_answers_are_no_success() -> None:
     await agent(tracker=tracker, tree_of_thought="partial").run(TREE)
     built = agent(say("4"), reasoning="reactive", tracker=tracker)
     built.container.governance.verifier.override(providers.Object(Some(FixedVerifier(0.1, threshold=0.5))))
-    await built.run("What's 2+2?")
+    assert (await built.run("What's 2+2?")).metadata.effectiveness == 0.0
     assert [known.success_rate for known in tracker.known.values()] == [0.0, 0.0]
 
 

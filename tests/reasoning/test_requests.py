@@ -109,6 +109,27 @@ def planning(*steps: Mapping[str, Any]) -> Callable[[ModelRequest], Said]:
     return rule
 
 
+def slips(request: ModelRequest) -> Said:
+    """A model that slips in a new way in each turn."""
+    turns = sum(isinstance(message, AssistantMessage) for message in request.messages)
+    taken: list[Said] = [
+        ("web-search", {"query": "tin"}),
+        ("web-search", {"query": "tin"}),
+        'search_pages: {"query": "zinc"}',
+        "Now I will look up zinc.",
+        ("file-write", {"path": "prices.md", "content": "Tin"}),
+        (FINAL_ANSWER, {"answer": "It is all done."}),
+        (FINAL_ANSWER, {"answer": "Zinc costs 7,123 dollars."}),
+        (FINAL_ANSWER, {"answer": "Tin costs 9,800 dollars."}),
+    ]
+    return taken[min(turns, len(taken) - 1)]
+
+
+SLIPPING: Mapping[str, Any] = {
+    "web-search": "9,800 dollars",
+    "file-write": ToolFailed("file-write", "no such folder"),
+}
+LOCAL = {"context_profile": ContextProfileOverrides(tier="local")}
 COMPOSITE = {"type": "composite", "tool_hints": ["web-search"]}
 WRITING = {"type": "analysis", "instruction": "Compare: {{from_step:s1}}"}
 LOOKING = {"type": "tool_call", "tool_name": "web-search", "tool_args": {"query": "price of copper"}}
@@ -187,6 +208,12 @@ SCENES: Mapping[str, Scene] = {
     "reactive": Scene(reactive, fields=GUIDED),
     "reactive-last-turn": Scene(
         reactive, lambda _: ("web-search", {"query": "tin"}), fields={"max_iterations": 3}
+    ),
+    "reactive-slips": Scene(reactive, slips, tools=SLIPPING),
+    "reactive-in-brief": Scene(reactive, fields={**GUIDED, **LOCAL}),
+    "reactive-slips-in-brief": Scene(reactive, slips, tools=SLIPPING, fields=LOCAL),
+    "reactive-last-turn-in-brief": Scene(
+        reactive, lambda _: ("web-search", {"query": "tin"}), fields={"max_iterations": 3, **LOCAL}
     ),
     "reactive-required-tools": Scene(
         reactive,
@@ -336,6 +363,17 @@ def _message(message: Message) -> str:
         made = [f"calls {call.name} {json.dumps(call.arguments)}" for call in message.tool_calls]
         text = "\n".join(part for part in (text, *made) if part)
     return f"-------- {kind} --------\n{text}"
+
+
+@pytest.mark.parametrize("name", ["reactive", "reactive-slips", "reactive-last-turn"])
+async def test_local_models_are_told_the_same_in_fewer_words(name: str) -> None:
+    usual, brief = [await requests_of(SCENES[each]) for each in (name, f"{name}-in-brief")]
+    for one, other in zip(usual, brief, strict=True):
+        assert len(one.messages) == len(other.messages)
+        for longer, shorter in zip(one.messages, other.messages, strict=True):
+            assert len(shorter.content) <= len(longer.content)
+        assert len(other.messages[0].content.split("\n\n")) < len(one.messages[0].content.split("\n\n"))
+    assert len(written(brief)) < len(written(usual))
 
 
 @pytest.mark.parametrize("name", SCENES)

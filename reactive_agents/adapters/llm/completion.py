@@ -28,7 +28,13 @@ from reactive_agents.adapters.llm.catalog import (
     unsupported_content,
     usage_in,
 )
-from reactive_agents.adapters.llm.error_mapping import EXPECTED, diagnose, never_sent, unread_document
+from reactive_agents.adapters.llm.error_mapping import (
+    EXPECTED,
+    diagnose,
+    ended_in_order,
+    never_sent,
+    unread_document,
+)
 from reactive_agents.adapters.llm.litellm_loader import clients_in_use, used_by_litellm
 from reactive_agents.adapters.llm.parameters import Omission, for_provider, omission_of
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
@@ -130,6 +136,8 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
             except StopAsyncIteration:
                 break
             except EXPECTED as error:
+                if ended_in_order(error):  # whether the answer is complete is for us to say
+                    break
                 yield _broken(error, stream, prepared)
                 return
             for delta in assembly.absorb(chunk):
@@ -265,27 +273,24 @@ def failed_attempt_of(
 class _ScopedClientCache(LLMClientCache):
     """litellm's cache of clients, with separate clients for each adapter's calls."""
 
-    def get_cache(self, key: str, **kwargs: Any) -> Any:
+    def get_cache(self, key: str, *args: Any, **kwargs: Any) -> Any:
         clients = clients_in_use()
-        if clients is not None:
-            return clients.get(key)
-        return super().get_cache(key, **kwargs)  # type: ignore[no-untyped-call]
+        shared: Any = super()
+        return shared.get_cache(key, *args, **kwargs) if clients is None else clients.get(key)
 
-    def set_cache(self, key: str, value: object, litellm_owned_client: bool = False, **kwargs: Any) -> None:
+    def set_cache(self, key: str, value: object, *args: Any, **kwargs: Any) -> None:
         clients = clients_in_use()
         if clients is None:
-            super().set_cache(key, value, litellm_owned_client, **kwargs)
+            super().set_cache(key, value, *args, **kwargs)
         else:
             clients[key] = value
             _read_listed_contents(value)
 
-    async def async_get_cache(self, key: str, **kwargs: Any) -> Any:
-        return self.get_cache(key, **kwargs)
+    async def async_get_cache(self, key: str, *args: Any, **kwargs: Any) -> Any:
+        return self.get_cache(key, *args, **kwargs)
 
-    async def async_set_cache(
-        self, key: str, value: object, litellm_owned_client: bool = False, **kwargs: Any
-    ) -> None:
-        self.set_cache(key, value, litellm_owned_client, **kwargs)
+    async def async_set_cache(self, key: str, value: object, *args: Any, **kwargs: Any) -> None:
+        self.set_cache(key, value, *args, **kwargs)
 
 
 def _read_listed_contents(client: Any) -> None:

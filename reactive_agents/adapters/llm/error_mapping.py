@@ -18,6 +18,7 @@ from litellm.exceptions import (
     BudgetExceededError,
     ContentPolicyViolationError,
     ContextWindowExceededError,
+    MidStreamFallbackError,
 )
 
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
@@ -57,13 +58,7 @@ _OVERFLOWS: Final = (
     "exceeds the context window",
     "input token count exceeds",
 )
-_NOT_THE_PROTOCOL: Final = (
-    "Empty or invalid response from LLM endpoint",
-    "provider returned 'choices'",
-    "Unable to get json response",
-    "Invalid response object",
-    "Error parsing chunk",
-)
+_POLICY_CODES: Final = ("content_policy_violation", "content_filter", "cyber_policy")
 _BAD_REQUEST: Final = (400, 422)
 _NO_PROVIDER: Final = "LLM Provider NOT provided"
 _RETRY_DELAY: Final = re.compile(r"""['"]retryDelay['"]:\s*['"](\d+(?:\.\d+)?)s""")
@@ -82,16 +77,18 @@ def diagnose(
         now: the time of day in UTC, for a ``retry-after`` that is a date.
     """
     chain = tuple(_chain(error))
-    status, headers = _status(chain), _headers(chain)
-    detail = without_surrogates(_detail(redactor.redact(" ".join(str(error).split()))))
-    text = " ".join(str(link) for link in chain)
+    status, headers, body = _status(chain), _headers(chain), _body(chain)
+    words = _words(chain, body)
+    detail = without_surrogates(_detail(redactor.redact(" ".join(words.split()))))
+    text = f"{' '.join(str(link) for link in chain)} {body}"
     later_s = _retry_after(headers, text, now)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
         return timed_out(model, timeout_s, retry_after_s=later_s)
     if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
         return FailedAttempt(ContextOverflow(message, model, _limit(text)))
-    if _is_any(chain, ContentPolicyViolationError):
+    coded = any(getattr(link, "code", None) in _POLICY_CODES for link in chain)
+    if coded or _is_any(chain, ContentPolicyViolationError):
         message = f"The content policy of {model} refused the request: {detail}"
         return FailedAttempt(RequestRejected(message, model, status), elsewhere=False)
     if status in (401, 403) or _is_any(chain, AuthenticationError):
@@ -116,8 +113,7 @@ def diagnose(
         if headers is None:  # it was not asked: these are litellm's words about its own routes
             message = f"There is no model {model!r}, as far as the list of known models says."
         return FailedAttempt(RequestRejected(message + _suggestion(model), model, status))
-    refused = headers is not None and status is not None and status >= 400
-    if any(sign in text for sign in _NOT_THE_PROTOCOL) or (not refused and _reading_failed(chain)):
+    if _reading_failed(chain):
         message = f"The answer of {model} cannot be read: {detail}"
         excerpt = without_surrogates(redactor.redact(unread_document(error))[:200])
         return FailedAttempt(MalformedResponse(message, model, excerpt), retry=True, retry_after_s=later_s)
@@ -133,6 +129,11 @@ def diagnose(
 def _suggestion(model: str) -> str:
     similar = similar_models(model)
     return f" Did you mean {' or '.join(similar)}?" if similar else ""
+
+
+def ended_in_order(error: BaseException) -> bool:
+    """Whether the server closed a stream in order, before litellm expected it."""
+    return _is_any(tuple(_chain(error)), StopAsyncIteration)
 
 
 def never_sent(error: BaseException) -> bool:
@@ -160,8 +161,14 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
 
 def _reading_failed(chain: tuple[BaseException, ...]) -> bool:
     """Whether litellm stumbled over an answer, rather than over the connection."""
-    unforeseen = _is_any(chain, ValueError, TypeError, LookupError, AttributeError)
-    return unforeseen and not _is_any(chain, httpx.TransportError, OSError)
+    if _is_any(chain, httpx.HTTPStatusError, httpx.TransportError, OSError):
+        return False
+    if _is_any(chain, ValueError, TypeError, LookupError, AttributeError):
+        return True
+    # an answer without choices is to litellm a failure of the server, which no exception but its own tells;
+    # within a stream the server may have told of one
+    own = all(type(link).__module__.startswith("litellm.") for link in chain)
+    return own and _status(chain) == 500 and not _is_any(chain, MidStreamFallbackError)
 
 
 def _is_any(chain: Iterable[BaseException], *kinds: type[BaseException]) -> bool:
@@ -183,6 +190,20 @@ def _status(chain: Iterable[BaseException]) -> int | None:
     return next((code for code in codes if isinstance(code, int)), None)
 
 
+def _body(chain: Iterable[BaseException]) -> object:
+    """The provider's error document; ``None`` when it sent none."""
+    bodies = (getattr(link, "body", None) for link in chain)
+    return next((body for body in bodies if body), None)
+
+
+def _words(chain: tuple[BaseException, ...], body: object) -> str:
+    """The words of the provider, else those of the connection, else those of litellm."""
+    if body is not None:
+        return _message_in(body) or str(body)
+    transport = (str(link) for link in chain if isinstance(link, httpx.TransportError))
+    return next(transport, "") or str(chain[0])
+
+
 def _detail(text: str) -> str:
     """The provider's own words, without litellm's prefixes, as the end of a sentence."""
     previous = ""
@@ -197,10 +218,14 @@ def _detail(text: str) -> str:
 def _own_words(text: str) -> str:
     """Return the message in an error body that an exception contains as JSON."""
     try:
-        body, _ = json.JSONDecoder().raw_decode(text)
+        return _message_in(json.JSONDecoder().raw_decode(text)[0])
     except (ValueError, RecursionError):
         return ""
-    error = body.get("error", body)
+
+
+def _message_in(body: object) -> str:
+    """Return the message of an error document; a text is its own."""
+    error = body.get("error", body) if isinstance(body, dict) else body
     message = (error.get("message") or error.get("detail")) if isinstance(error, dict) else error
     return message if isinstance(message, str) else ""
 

@@ -135,10 +135,12 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
         )
     tools = ", ".join(_names(state, context))
     unknown = f"There is no tool {name!r}. " if name and not context.toolset.permits(name) else ""
-    advice = f"{unknown}The tools are: {tools}. Make the call with the tool call, if you mean it."
+    advice = f"{unknown}The tools are: {tools}."
+    advice += context.worded(" Make the call with the tool call, if you mean it.", " Make the call.")
     if is_nameless:
-        advice = f"{advice} If this is your answer, deliver it with {FINAL_ANSWER}."
-    return Redirect(WRITTEN_CALL, f"No tool was called: your reply holds a call as text. {advice}")
+        advice += f" If this is your answer, deliver it with {FINAL_ANSWER}."
+    problem = "No tool was called: your reply holds a call as text."
+    return Redirect(WRITTEN_CALL, f"{context.worded(problem, 'That was text, no call.')} {advice}")
 
 
 @_where_tools_answer
@@ -225,11 +227,12 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
             return None
         reason = f"No call worked, and the answer has nothing of what {tool} said. Missing: what it looks up."
         return Stop(FAILED_CALL, "partial", proposal.text, reason)
-    return Redirect(
-        FAILED_CALL,
+    told = (
         f"The last call of {tool} failed. Call it again, with other arguments if they were wrong, or use "
-        "another tool. If it cannot be done, say in the answer what failed and what is missing.",
+        "another tool. If it cannot be done, say in the answer what failed and what is missing."
     )
+    brief = f"{tool} failed. Call it again, or another tool. If nothing works, say what failed."
+    return Redirect(FAILED_CALL, context.worded(told, brief))
 
 
 def _last_failure(state: KernelState) -> ReasoningStep | None:
@@ -269,10 +272,9 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     if is_last:
         reason = f"The last turn came before everything was looked up. Missing: {named}."
         return Stop(LEFT_OUT, "partial", proposal.text, reason)
-    return Redirect(
-        LEFT_OUT,
-        f"The task also names: {named}. Make the calls for it first; if none are needed, answer again.",
-    )
+    advice = "Make the calls for it first; if none are needed, answer again."
+    advice = context.worded(advice, "Look it up, or answer again.")
+    return Redirect(LEFT_OUT, f"The task also names: {named}. {advice}")
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
@@ -405,8 +407,11 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     objection = ""
     if figures:
         named = ", ".join(figures[:_MOST_NAMED])
-        objection = f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out "
-        objection += f"and say so; what you are sure of, deliver with {FINAL_ANSWER}."
+        objection = context.worded(
+            f"Nothing that you have seen supports: {named}. Look it up, correct it, or leave it out and say "
+            f"so; what you are sure of, deliver with {FINAL_ANSWER}.",
+            f"Not found: {named}. Look it up, or leave it out. Then call {FINAL_ANSWER}.",
+        )
     elif not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."

@@ -30,6 +30,8 @@ IDLE_TURNS = 3
 _GO_ON = "Use other arguments or another tool, or answer with what there is and say what is missing."
 REPEATED_CALLS = f"The last calls were made before, with these results. {_GO_ON}"
 NOTHING_NEW = f"The last turns brought nothing new. {_GO_ON}"
+BRIEF_REPEATED_CALLS = "You made these calls before. Try others, or answer with what there is."
+BRIEF_NOTHING_NEW = "Nothing new came. Try other calls, or answer with what there is."
 
 
 @between_turns
@@ -51,8 +53,9 @@ def loop_detection(state: KernelState, context: KernelContext) -> Verdict | None
     if proposal is not None:
         return None
     if ledger.idle_turns > 1:
-        return Redirect(LOOP_DETECTION, NOTHING_NEW)
-    return Redirect(LOOP_DETECTION, REPEATED_CALLS) if ledger.repeated else None
+        return Redirect(LOOP_DETECTION, context.worded(NOTHING_NEW, BRIEF_NOTHING_NEW))
+    told = context.worded(REPEATED_CALLS, BRIEF_REPEATED_CALLS)
+    return Redirect(LOOP_DETECTION, told) if ledger.repeated else None
 
 
 # --- Diminishing returns: when results bring little that is new, the model is told to deliver ---
@@ -82,9 +85,8 @@ def diminishing_returns(state: KernelState, context: KernelContext) -> Verdict |
         return Redirect(
             DIMINISHING_RETURNS, f"Little of what came last was new ({figure}). {advice} {deliver}"
         )
-    return Redirect(
-        DIMINISHING_RETURNS, f"What has been gathered is sufficient ({figure}). Do not gather more. {deliver}"
-    )
+    enough = f"What has been gathered is sufficient ({figure}). Do not gather more. {deliver}"
+    return Redirect(DIMINISHING_RETURNS, context.worded(enough, f"You have enough. {deliver}"))
 
 
 # --- Budgets: limits of tokens and dollars of a run ------------------------------------------------------

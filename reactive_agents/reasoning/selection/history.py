@@ -187,17 +187,17 @@ def tracker_of(
     return effectiveness.value_or(None)
 
 
-async def success_rate_of(
+async def record_of(
     tracker: EffectivenessTracker, strategy: ReasoningStrategy, task_description: str, task_type: str
-) -> float | None:
-    """Return the share of successes of a strategy on such tasks.
+) -> StrategyEffectiveness | None:
+    """Return the record of a strategy on such tasks.
 
-    ``None`` where it is not known, also because the records cannot be read.
+    ``None`` where there is none, also because the records cannot be read.
     """
     kind = learned_type(task_description, task_type)
     read = await call_service("effectiveness.history", tracker.history, tuple, kind)
     known = read.unwrap() if isinstance(read, Success) else ()
-    return next((each.success_rate for each in known if each.strategy == strategy), None)
+    return next((each for each in known if each.strategy == strategy), None)
 
 
 async def learn(

@@ -13,7 +13,13 @@ from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import KernelRunOptions
 from reactive_agents.reasoning.passes import has_tools, loop_instructions, run_once
-from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, compaction_of, kernel_input
+from reactive_agents.reasoning.strategy import (
+    StrategyInput,
+    StrategyServices,
+    compaction_of,
+    kernel_input,
+    profile_of,
+)
 
 REACTIVE = "reactive"
 
@@ -27,9 +33,10 @@ def reactive(
     """
     config = strategy_input.config.strategies.reactive
     turns = strategy_input.max_iterations or config.max_iterations
+    is_brief = profile_of(strategy_input, services).is_brief
     task = kernel_input(
         strategy_input,
-        instructions=loop_instructions(turns) if has_tools(services) else "",
+        instructions=loop_instructions(turns, is_brief=is_brief) if has_tools(services) else "",
         temperature=config.temperature,
         compaction=compaction_of(strategy_input.config, REACTIVE, services),
     )

@@ -9,6 +9,7 @@ from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.ids import CallId
+from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, SystemMessage, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
@@ -71,8 +72,12 @@ def test_a_request_of_megabytes_is_not_counted() -> None:
 
 
 def test_a_schema_that_cannot_be_read_is_not_counted() -> None:
-    odd = ToolDefinition("odd", "Odd.", {"type": "object", "properties": {"a": "no schema"}})
-    assert service("openai/gpt-4o").count(ModelRequest((UserMessage("hi"),), (odd,))) is None
+    schema: JsonObject = {"type": "object"}
+    for _ in range(2000):
+        schema = {"type": "object", "properties": {"a": schema}}
+    deep = ToolDefinition("deep", "Deep.", schema)
+    counted = service("openai/gpt-4o").count(ModelRequest((UserMessage("hi"),), (deep,)))
+    assert counted is None
 
 
 def test_windows_are_those_of_the_list() -> None:

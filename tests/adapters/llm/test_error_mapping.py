@@ -68,14 +68,28 @@ async def failure_of(reply: Reply, *, base_url: str = "", key: str = "abc-secret
             ),
         ),
         (
+            Raw(503, '{"error": "too busy"}'),
+            ModelUnavailable(
+                "The provider of openai/gpt-4o-mini failed with status 503: too busy", MODEL, 503
+            ),
+        ),
+        (
+            Raw(400, '{"error": {"code": "odd"}}'),
+            RequestRejected("The request to openai/gpt-4o-mini was refused: {'code': 'odd'}", MODEL, 400),
+        ),
+        (
             refusal(401, "Incorrect key"),
             AuthenticationFailed("The provider of openai/gpt-4o-mini refused the key: Incorrect key", MODEL),
         ),
         (
-            refusal(400, TOO_LONG, code="context_length_exceeded"),
+            refusal(400, TOO_LONG),
             ContextOverflow(
                 f"The request is longer than openai/gpt-4o-mini can read: {TOO_LONG}", MODEL, 8192
             ),
+        ),
+        (
+            refusal(400, "too long", code="context_length_exceeded"),
+            ContextOverflow("The request is longer than openai/gpt-4o-mini can read: too long", MODEL),
         ),
         (
             refusal(400, "temperature is too high"),
@@ -147,6 +161,9 @@ async def test_a_server_that_is_not_there_is_unavailable() -> None:
     assert isinstance(error, ModelUnavailable)
     assert error.status is None
     assert error.message.startswith(f"{MODEL} cannot be reached: ")
+    assert not error.message.endswith(
+        "Connection error."
+    )  # which would be the client's words for every cause
 
 
 async def test_an_unknown_provider_is_rejected() -> None:

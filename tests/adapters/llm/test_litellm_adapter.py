@@ -172,6 +172,13 @@ async def test_a_rate_limit_longer_than_the_timeout_is_not_waited_for() -> None:
     assert (error.retry_after_s, len(server.requests)) == (60.0, 1)
 
 
+async def test_a_spent_quota_is_not_asked_again() -> None:
+    with OpenAIServer(refusal(429, "no credit", code="insufficient_quota"), Answer("Never asked.")) as server:
+        answer = await ask(configured(server))
+    assert isinstance(answer.failure(), RateLimited)
+    assert len(server.requests) == 1
+
+
 async def test_a_provider_that_is_down_says_how_long_to_wait(waits: list[float]) -> None:
     with OpenAIServer(refusal(503, headers={"retry-after": "0.01"}), Answer("At last.")) as server:
         assert (await ask(configured(server))).unwrap().content == "At last."
@@ -233,8 +240,9 @@ async def test_when_all_models_fail_the_first_error_comes_back_and_names_the_oth
     assert "openai/gpt-4o refused the key" in error.message
 
 
-async def test_a_content_policy_refusal_ends_the_matter() -> None:
-    unsafe = refusal(400, "rejected as a result of our safety system", code="content_policy_violation")
+@pytest.mark.parametrize("code", ["content_policy_violation", "content_filter"])
+async def test_a_content_policy_refusal_ends_the_matter(code: str) -> None:
+    unsafe = refusal(400, "rejected as a result of our safety system", code=code)
     with OpenAIServer(unsafe, Answer("Never asked.")) as server:
         error = (await ask(configured(server, fallbacks=("openai/gpt-4o",)))).failure()
     assert isinstance(error, RequestRejected)

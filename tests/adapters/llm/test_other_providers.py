@@ -187,6 +187,7 @@ async def test_a_wait_that_is_asked_for_in_the_body_is_understood() -> None:
         assert (error.retry_after_s, error.message.rpartition(": ")[2]) == (34.0, "quota")
 
 
-async def test_a_page_instead_of_an_answer_is_malformed() -> None:
-    for error in await failures(CLAUDE, Raw(200, "<html>")):
+@pytest.mark.parametrize("model", [CLAUDE, GEMINI, OLLAMA])
+async def test_a_page_instead_of_an_answer_is_malformed(model: str) -> None:
+    for error in await failures(model, Raw(200, "<html>")):
         assert isinstance(error, MalformedResponse)

@@ -571,6 +571,19 @@ def test_nothing_is_asked_about_items_that_a_tool_with_effects_was_not_called_fo
     assert agent.build().run_sync("Book a seat for Ann and Bob.").metadata.model_calls == 2
 
 
+def test_an_announcement_that_comes_again_is_not_the_answer() -> None:
+    model = ScriptedLLM(call("count", depot="Harlow"), forever(say("I will write the report now.")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    result = agent.build().run_sync("Report on the crates of Harlow.")
+    assert result.status == "partial"
+
+
+def test_an_amount_that_was_never_looked_up_is_questioned_in_any_language() -> None:
+    model = ScriptedLLM(answer("Sie kostet 12,50 Euro."), answer("Das weiß ich nicht."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    assert agent.build().run_sync("Was kostet die Lampe von Harlow?").output == "Das weiß ich nicht."
+
+
 @pytest.mark.parametrize(
     ("task", "reply", "calls"),
     [
