@@ -209,6 +209,14 @@ async def test_the_work_of_personas_is_read_and_goes_on(tmp_path: Path) -> None:
     await store.aclose()
 
 
+async def test_learnings_are_read_with_what_held_since_the_rules_changed(tmp_path: Path) -> None:
+    store = SqlitePersonaStore(sample("memory_8.db", tmp_path), clock=FakeClock())
+    known = (await attempt(store.list_learnings(PersonaId("ada"), tenant="acme"))).unwrap()
+    (held,) = [each for each in known if each.held is not None]
+    assert (held.pattern, held.held, held.outcomes) == ("Look it up first.", True, (True, True, False, True))
+    await store.aclose()
+
+
 async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path) -> None:
     path = sample(f"memory_{MEMORY.newest}.db", tmp_path)
     before = path.read_bytes()

@@ -345,6 +345,9 @@ _ROOMS = (
 Reading the latest costs the same however many there are.
 """
 
+_DOMAINS = ("CREATE INDEX persona_plans_by_domain ON persona_plans (persona_id, tenant, domain, created_at)",)
+"""The latest plans of a domain, in all rooms of a tenant."""
+
 _IN_POSTGRES = (
     """
     CREATE TABLE memories (
@@ -500,8 +503,8 @@ _PERSONAS_IN_POSTGRES = (
 
 MEMORY = Store(
     "memory",
-    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS),
-    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS),
+    (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS, _DOMAINS),
+    postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 

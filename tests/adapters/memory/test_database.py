@@ -270,7 +270,7 @@ async def test_a_file_of_a_newer_version_is_left_alone(database: MemoryDatabase,
     newer.execute("UPDATE reactive_agents_stores SET version = 99")
     newer.close()
     before = bytes_of(path)
-    assert "found version 99 of its memory, of a newer reactive_agents, expected at most 7" in why(
+    assert "found version 99 of its memory, of a newer reactive_agents, expected at most 8" in why(
         await attempt(database.open())
     )
     assert bytes_of(path) == before

@@ -44,6 +44,8 @@ pytestmark = pytest.mark.anyio
 
 ADA = PersonaId("ada")
 GENERAL = Room(ADA, "chat", ContextId("general"))
+OF_DOMAIN = "persona_id = 'ada' AND tenant = '' AND domain = 'chat'"
+OF_ROOM = f"{OF_DOMAIN} AND context_id = 'general'"
 
 
 @pytest.fixture(params=["file", "memory"])
@@ -504,19 +506,19 @@ async def test_half_of_a_character_in_an_answer_keeps_nobody_from_it(store: Pers
 @pytest.mark.parametrize(
     ("table", "index", "order"),
     [
-        ("persona_work", "persona_work_by_room", "kind = 'event' AND number < 9 ORDER BY number DESC"),
-        ("persona_plans", "persona_plans_by_room", "created_at >= 5 ORDER BY created_at DESC, seq DESC"),
-        ("persona_work", "persona_work_by_day_of_room", "updated_at >= 5"),
+        ("persona_work", "persona_work_by_room", f"{OF_ROOM} AND kind = 'event' ORDER BY number DESC"),
+        ("persona_plans", "persona_plans_by_room", f"{OF_ROOM} ORDER BY created_at DESC, seq DESC"),
+        ("persona_plans", "persona_plans_by_domain", f"{OF_DOMAIN} ORDER BY created_at DESC, seq DESC"),
+        ("persona_work", "persona_work_by_day_of_room", f"{OF_ROOM} AND updated_at >= 5"),
     ],
 )
-async def test_the_latest_of_a_room_are_found_without_reading_all_of_it(
+async def test_the_latest_of_a_room_or_domain_are_found_without_reading_all_of_it(
     tmp_path: Path, table: str, index: str, order: str
 ) -> None:
     store = SqlitePersonaStore(tmp_path / "memory.db")
     await add(store, "e1")
     await store.aclose()
-    room = "persona_id = 'ada' AND tenant = '' AND domain = 'chat' AND context_id = 'general'"
-    query = f"SELECT * FROM {table} WHERE {room} AND {order} LIMIT 50"
+    query = f"SELECT * FROM {table} WHERE {order} LIMIT 50"
     with closing(sqlite3.connect(tmp_path / "memory.db")) as file:
         ways = [way for *_, way in file.execute(f"EXPLAIN QUERY PLAN {query}")]
     assert [way for way in ways if index not in way] == [], "nothing is sorted"

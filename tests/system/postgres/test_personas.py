@@ -16,7 +16,7 @@ from tests.support.personas import assessed, planned
 from tests.support.postgres import contract_of
 
 FILES_ALONE = {
-    "test_the_latest_of_a_room_are_found_without_reading_all_of_it",
+    "test_the_latest_of_a_room_or_domain_are_found_without_reading_all_of_it",
     "test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room",
     "test_work_of_a_process_that_is_gone_or_silent_is_taken_over",
     "test_a_clock_that_is_set_back_makes_no_try_wait_for_it",  # the server has its own
