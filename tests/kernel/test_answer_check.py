@@ -74,6 +74,8 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
         ("It is 1,234,567 people.", "population 1234567"),
         ("It takes 90 minutes.", "duration 1.5 h"),
         ("There are 23 files.", "\n".join(f"file {chr(97 + n)}" for n in range(23))),
+        ("There are 23 files.", "\n\n".join(f"file named {chr(97 + n)}" for n in range(23))),
+        ("Sending it costs 16.325.", "price 87.5, shipping 4.95, insurance 13 % of the price"),
         ("COVID-19 is named.", "covid-19 is named"),
     ],
 )
@@ -108,6 +110,9 @@ def test_evidence_can_be_words_but_not_a_few_common_ones() -> None:
     assert not ends_with_evidence("Let me check this with another source before going on.", seen)
     assert not ends_with_evidence("The capital of Australia.", seen)
     assert not ends_with_evidence("The capital is Canberra.", Seen("What is the capital?"))
+    kettle = Seen("Where is the kettle?", ("the copper kettle is on the upper shelf",))
+    assert ends_with_evidence("The copper one is upon that upper shelf.", kettle)
+    assert not ends_with_evidence("A copper shelf needs gentle descaling beforehand.", kettle), "two of five"
 
 
 def test_a_small_number_is_evidence_beside_a_short_result_only() -> None:
@@ -378,6 +383,8 @@ def test_offers_advice_and_quotations_where_nothing_is_left(text: str, expected:
     ("task", "result", "expected"),
     [
         ("Mute everything until 5 pm.", "muted", True),
+        ("Mute everything until 5 pm.", "all phones muted", True),
+        ("Mute everything until 5 pm.", "all phones were muted", False),
         ("Mute everything until 5 pm.", "one user refused: R-17", False),
         ("Is everything muted until 5 pm?", "muted", False),
     ],
@@ -397,6 +404,9 @@ def test_what_the_speaker_will_do_acknowledges_an_order_that_was_carried_out(
         ("Please explain to me how rain forms.", "I can do that for you.", False),
         ("Why is the sky blue?", "Blue light is scattered more, so it reaches us from all sides.", True),
         ("How do I boil an egg?", "Put it into boiling water for six minutes, then cool it.", True),
+        ("Why is the sky blue?", "The sky scatters. Shall I tell you more?", True),
+        ("Why is the sky blue?", "Because of the air. Shall I tell you more about that?", False),
+        ("Why is the sky blue?", "Because of all the air. Shall I tell you more about that?", True),
         ("Name three boats.", "1. Saltwind\n2. Star\n3. Next Horizon", True),
         ("Why is the sky blue?", "I will look into that.", False),
     ],
@@ -587,6 +597,19 @@ def test_a_plan_in_one_line_works_nothing_out() -> None:
     )
 
 
+def test_a_sum_leaves_out_any_of_the_figures_beside_it() -> None:
+    prices = "lamp 11.17\ndesk 19.53\nvase 14.71\nrug 23.59\nsofa 31.37\nbed 47.93\nshelf 53.21"
+    seen = Seen("What is on the bill?", (prices,))
+    assert unsupported_figures(f"{prices}\nwithout vase and sofa 155.43", seen) == ()
+    assert unsupported_figures(f"{prices}\nwithout vase and sofa 155.53", seen) == ("155.53",)
+
+
+def test_a_verb_of_a_tool_makes_a_text_without_results_doubtful() -> None:
+    task = Seen("Say it.")
+    assert judge_text("They search the web for prices.", {"look": "Search the web."}, task) == "unclear"
+    assert judge_text("They search the web for prices.", {"look": "Read a file."}, task) == "answer"
+
+
 # --- manners of capable models ---------------------------------------------------------------------------
 
 STOCK = Seen("Which is lower, SKU-1 or SKU-2?", ("400", "90"))
@@ -600,6 +623,7 @@ STOCK_TOOLS = {"stock_level": "Return the units in stock."}
         "SKU-2 is lower, with 90 units. Perfect timing to reorder! Enjoy your day.",
         "SKU-2 has 90 units. Keep going!",
         "SKU-2, with 90 units. I hope this helps!",
+        "SKU-2 is lower. It has 90 units. I hope this helps!",
         "SKU-2 has 90 units. Which of the two would you rather see?",
         "SKU-2 is lower:\n\n```\nSKU-1 400\nSKU-2 90\n```",
         "SKU-2, with 90 units (counting the returns).",
@@ -704,6 +728,7 @@ def test_what_may_pass_is_no_reason_to_end() -> None:
 def test_a_text_may_be_one_of_the_task_in_other_words() -> None:
     task = Seen("Translate into German: I will look into it and call you back.")
     assert judge_text("Ich werde es mir ansehen und Sie zurückrufen.", STOCK_TOOLS, task) == "answer"
+    assert judge_text("Ich seh's an und ruf zurück.", STOCK_TOOLS, task) == "answer"
     assert judge_text("I will translate that into German for you.", STOCK_TOOLS, task) != "answer"
     sends = {"send_mail": "Send a mail."}
     order = Seen("Send Tom this: I will look into it and call you back.")

@@ -36,6 +36,15 @@ def test_a_schema_that_refers_to_itself_without_end_matches(key: str) -> None:
     assert fits(1, schema, schema)
 
 
+@pytest.mark.parametrize("key", ["allOf", "anyOf", "oneOf"])
+def test_a_schema_is_followed_down_to_a_depth_and_matches_from_there_on(key: str) -> None:
+    schema: JsonObject = {"type": "string"}
+    for _ in range(32):
+        schema = {key: [schema]}
+    assert not fits(1, schema, schema)
+    assert fits(1, {key: [schema]}, schema)
+
+
 def test_the_first_items_have_schemas_of_their_own() -> None:
     schema: JsonObject = {"prefixItems": [{"type": "string"}], "items": {"type": "integer"}}
     assert fits(["a", 1, 2], schema, schema)

@@ -67,6 +67,7 @@ def test_a_tagged_call_that_ends_the_message_is_made(text: str) -> None:
         f"<!--\n{TAGGED}\n-->",
         f"/*\n{TAGGED}\n*/",
         f"`{TAGGED}`",
+        *(f"It is written so:\n{sign}\n{TAGGED}" for sign in "'`‘‚"),
         f"``` \n{TAGGED}\n```\nis on the page",
         f"```python\n{TAGGED}\n```",
         f"```python\n{TAGGED}",

@@ -28,7 +28,8 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing import CallForm, format_call
 from reactive_agents.kernel.call_parsing.response_calls import Authorship, calls_of
-from reactive_agents.kernel.call_parsing.shown_calls import is_shown
+from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments, is_shown
+from reactive_agents.kernel.context import Provenance
 from tests.support.operations import operations_of
 
 FORMS: tuple[CallForm, ...] = get_args(CallForm)
@@ -306,6 +307,7 @@ def test_an_argument_that_is_cut_by_other_words_is_found(texts: list[str]) -> No
         DISGUISES["zlib, base85"](", rain in Oslo" * 3),
         "rain in &#79;&#115;&#108;&#111;",
         "\\u0072ain in Oslo",
+        "\\x72ain in Oslo",
     ],
 )
 def test_an_argument_in_a_code_is_found(code: str) -> None:
@@ -334,6 +336,7 @@ def test_arguments_that_stand_nowhere_come_from_a_code_that_cannot_be_read() -> 
         "/usr/local/lib/python3.11/site-packages/package_name/module_name.py",
         "=SUM(Sheet1!$A$1:$A$20)/COUNT(Sheet1!$B$1:$B$20)",
         "^[A-Za-z0-9._%+-]+@[A-Za-z0-9.-]+\\.[A-Za-z]{2,}$",
+        "$$$$$$$$((((((((@@@@@@@@",
         "SELECT(name,price)FROM(items)WHERE(price>10)AND(name<>'lamp')",
     ],
 )
@@ -352,6 +355,8 @@ def test_data_code_and_addresses_are_no_codes_that_hide_a_call(text: str) -> Non
         "Is there rain in Oslo? The tools are: clock, web-search.",
         'web-search({"query": "rain in Bergen"})',
         f'web-search({{"query": "wind"}}) {"word " * 200} rain in Oslo',
+        f'So web-search({{"query": "wind"}}) {"word " * 200} rain in Oslo',
+        "It is found (elsewhere web-search rain in Oslo)",
     ],
 )
 def test_a_value_a_name_and_another_call_are_no_occurrence(text: str) -> None:
@@ -377,6 +382,24 @@ def test_the_work_is_linear_in_the_text(unit: str) -> None:
 def test_a_large_page_of_signs_ends(unit: str) -> None:
     """The work within patterns cannot be counted: with its square, this would take minutes."""
     assert not is_shown(call("web-search", SEARCH), [unit * 30_000])
+
+
+@pytest.mark.parametrize(
+    ("pieces", "copied"),
+    [
+        (["mallory-at", "evil-example"], ("The argument 'to' was copied from page-1 and page-2.",)),
+        (
+            ["mallory-at", "evil-example", "dot-organisation"],
+            ("The argument 'to' was copied from page-1 and page-2 and page-3.",),
+        ),
+        (["mallory-at", "evil-example", "dot-organisation", "slash-inbox"], ()),
+    ],
+)
+def test_an_argument_is_put_together_from_three_sources_at_most(
+    pieces: list[str], copied: tuple[str, ...]
+) -> None:
+    pages = {f"page-{number}": f"It says {piece}." for number, piece in enumerate(pieces, 1)}
+    assert copied_arguments({"to": "-".join(pieces)}, [Provenance((), pages)]) == copied
 
 
 def test_marks_around_a_task_make_no_call_of_a_word_beside_them() -> None:

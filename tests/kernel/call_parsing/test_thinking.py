@@ -29,6 +29,8 @@ WRITTEN = [
     ("<think", "<think", ""),
     ("[1, 2]", "[1, 2]", ""),
     ("Yes. <think>Hm.</think>", "Yes. <think>Hm.</think>", ""),
+    ("`<think>` begins it.", "`<think>` begins it.", ""),
+    ("`</think>` ends it.", "`</think>` ends it.", ""),
     (" Yes. ", " Yes. ", ""),
     ("", "", ""),
 ]

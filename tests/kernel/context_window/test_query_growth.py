@@ -19,6 +19,7 @@ from reactive_agents.kernel.context_window.previews import compile_query
         ("{x: a, y: b}", 2),
         ("{name: a}", 3),
         ("a || b", 1),
+        ("[?a == 'a text that is no part of the result']", 1),
     ],
 )
 def test_the_growth_is_that_of_the_largest_part(expression: str, growth: int) -> None:
