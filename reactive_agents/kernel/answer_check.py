@@ -996,7 +996,7 @@ class _Known:
                 return True
         if self._reached is None:
             self._reached = sorted({*_operations(numbers), *_column_sums(numbers)})
-        if _has_between(self._reached, low, high) or _has_between(self._reached, -high, -low):
+        if _has_between(self._reached, low, high):
             return True
         return any(
             _has_between(self._reached, *sorted(ends))

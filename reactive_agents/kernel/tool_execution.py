@@ -193,9 +193,6 @@ async def run_calls(
     Those that the gate lets through run concurrently.
     """
     screened = screen_calls(state, context, calls)
-    if len(screened) == 1:
-        answer = screened[0]
-        return (await _run_call(state, context, calls, 0) if answer is None else answer,)
     ran = await gather(
         [_run_beside(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
     )

@@ -217,7 +217,6 @@ class Toolset:
     with_recall: tuple[ToolDefinition, ...]
     _by_name: Mapping[str, ToolDefinition] = field(
         init=False,
-        repr=False,
         eq=False,
         default=Factory(lambda self: {each.name: each for each in self.offered}, takes_self=True),
     )

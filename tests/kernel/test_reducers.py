@@ -12,6 +12,7 @@ from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessag
 from reactive_agents.core.models import ModelResponse, Usage
 from reactive_agents.core.results import StepMetadata
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.usage import RunUsage
 from reactive_agents.kernel import Guidance, Proposal
 from reactive_agents.kernel.reducers import (
     absorb_response,
@@ -126,6 +127,14 @@ def test_results_become_observations_messages_and_stored_texts() -> None:
     assert (good.success, good.result_key, good.duration) == (True, "add-1", 2.0)
     assert (bad.success, bad.result_key) == (False, None)
     assert state.scratchpad == {}
+
+
+def test_an_observation_has_the_cost_of_the_models_that_its_tool_asked() -> None:
+    asked = (RunUsage("m", cost_usd=0.25), RunUsage("n", cost_usd=0.5))
+    results = (ToolResult(CallId("c1"), "add", 3, usage=asked), ToolResult(CallId("c2"), "add", 4))
+    state = evolve(new_state(), status="observing", results=results)
+    after, _ = absorb_results(state, kernel_bench().context(), START)
+    assert [step.metadata.cost for step in after.steps if step.metadata] == [0.75, None]
 
 
 def test_the_full_text_is_kept_and_a_view_of_it_shown() -> None:

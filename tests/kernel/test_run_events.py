@@ -6,6 +6,8 @@ from collections.abc import Callable
 from datetime import timedelta
 from typing import Any
 
+import pytest
+
 from reactive_agents.core.events import AgentEvent, GuidanceGiven
 from reactive_agents.core.ids import RunId
 from reactive_agents.kernel import RunEvents
@@ -62,6 +64,21 @@ def test_a_bus_that_cannot_say_who_listens_gets_every_event() -> None:
     events = RunEvents(SimpleBus(), FakeClock(), RUN, TASK)
     events.publish(GuidanceGiven, "p", "one")
     assert recorder.tags() == ["GuidanceGiven"]
+
+
+@pytest.mark.anyio
+async def test_the_buses_of_the_package_alone_are_waited_for() -> None:
+    class OwnBus:
+        def publish(self, event: AgentEvent) -> None:
+            raise NotImplementedError
+
+        def subscribe(self, handler: EventHandler, *, run_id: RunId | None = None) -> Callable[[], None]:
+            raise NotImplementedError
+
+        def flush(self) -> None:
+            raise AssertionError("it has a meaning of its own")
+
+    await RunEvents(OwnBus(), FakeClock(), RUN, TASK).flush()
 
 
 def test_two_runs_on_one_bus_count_for_themselves() -> None:

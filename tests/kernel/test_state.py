@@ -195,6 +195,9 @@ def test_a_refused_value_is_named_with_its_place_and_what_is_expected(
 
 def test_only_the_new_part_of_what_grows_is_checked() -> None:
     never_checked = UserMessage(5)  # type: ignore[arg-type]
+    wrong: Any = None
+    right = transition_state(replaced(new_state(), guidance=wrong), guidance=(Guidance("p", "Look."),))
+    assert right.unwrap().guidance == (Guidance("p", "Look."),)
     state = replaced(new_state(), messages=(never_checked,))
     assert len(transition_state(state, messages=(never_checked, UserMessage("new"))).unwrap().messages) == 2
     assert transition_state(state, messages=(UserMessage("new"), never_checked)).failure().field == "messages"

@@ -10,9 +10,9 @@ from attrs import evolve
 
 from reactive_agents.core.errors import ToolNotApproved
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.messages import SystemMessage, ToolCall, UserMessage
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE, run_calls
+from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE, run_calls, texts_from_outside
 from reactive_agents.testing import FakeClock, FakeTools, answer, call
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
 from tests.support.virtual_time import Backend, virtual_time
@@ -146,6 +146,15 @@ async def test_a_tool_services_own_tool_cannot_take_the_answers_place() -> None:
     (result,) = await run(bench, made("final-answer"))
     assert "must be a text" in result.error
     assert tools.calls == []
+
+
+def test_the_instructions_and_the_task_are_not_from_outside() -> None:
+    bench = kernel_bench(tools={"look": "x"})
+    context = bench.context()
+    assert list(map(type, context.prefix)) == [SystemMessage, UserMessage]
+    assert texts_from_outside(new_state(), context) == ()
+    recalled = evolve(context, prefix=(*context.prefix, UserMessage("Recalled: Ada likes tea.")))
+    assert texts_from_outside(new_state(), recalled) == ("Recalled: Ada likes tea.",)
 
 
 async def test_a_tool_service_that_raises_is_named_in_the_result_of_the_call() -> None:

@@ -807,7 +807,21 @@ async def test_a_required_tool_that_does_not_exist_ends_partial_at_once() -> Non
     result = await run.result()
     assert (result.status, result.metadata.terminated_by) == ("partial", "required_tools")
     assert "the required tool fly (there is no such tool here)" in result.metadata.reason
+    assert run.purposes.count("reflect") == 1
     assert run.bench.recorder.of(PlanRevised) == []
+
+
+async def test_a_reached_goal_says_how_many_steps_were_completed() -> None:
+    run = Run(
+        plan(tool_step("add", a=1, b=1), tool_step("search", query="broken")),
+        patch(tool_step("search", query="broken")),
+        satisfied(),
+        answer("It is 2."),
+        step_retries=0,
+    )
+    result = await run.result()
+    assert result.metadata.terminated_by == "reflection"
+    assert "1 of 2 steps of the plan were completed" in result.metadata.reason
 
 
 # --- limits, and models that fail -----------------------------------------------------------------------

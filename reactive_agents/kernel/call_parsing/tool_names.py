@@ -161,7 +161,7 @@ def _is_slip(word: str, meant: str) -> bool:
 
 
 def _ratio(one: str, other: str) -> float:
-    return SequenceMatcher(None, one, other, autojunk=False).ratio()
+    return SequenceMatcher(None, one, other).ratio()
 
 
 def _digits(name: str) -> str:

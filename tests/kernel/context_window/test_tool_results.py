@@ -132,6 +132,14 @@ def test_where_there_is_little_room_there_is_at_least_the_shape() -> None:
     assert preview(FOUND, "a-1", 200).startswith('{"matches": [… 60 items], "total": 60}\n[… ')
 
 
+@pytest.mark.parametrize(("length", "lines"), [(100, 1), (101, 6)])
+def test_a_line_holds_a_hundred_characters_where_it_holds_several_things(length: int, lines: int) -> None:
+    shape = '"matches": [… 60 items], "a": "", "b": "", "c": ""'
+    told = {"a": "x" * 16, "b": "x" * 16, "c": "x" * (length - len(shape) - 32)}
+    shown = preview(json.dumps({"matches": MATCHES["matches"], **told}), "a-1", 260)
+    assert len(shown.partition("\n[… ")[0].splitlines()) == lines
+
+
 def test_a_long_text_within_an_object_is_cut_and_says_by_how_much() -> None:
     shown = preview(json.dumps({"path": "a.md", "text": LINES}), "file-read-1", 400)
     assert '"path": "a.md"' in shown

@@ -216,6 +216,16 @@ def test_a_last_answer_of_a_megabyte_is_shown_in_part() -> None:
     assert kept.cost <= 3_000
 
 
+def test_large_arguments_are_put_aside_before_the_text_beside_them_is_cut() -> None:
+    made = ToolCall("c", "write", {"path": "a.txt", "content": "w" * 1_500})
+    messages = (AssistantMessage("said " * 300, (made,)), ToolMessage("c", "write", "written"))
+    kept = compact(messages, 2_200, message_size).messages[0]
+    assert isinstance(kept, AssistantMessage)
+    assert kept.content == messages[0].content
+    assert kept.tool_calls[0].arguments["path"] == "a.txt"
+    assert str(kept.tool_calls[0].arguments["content"]).startswith("[compacted: 1500 characters")
+
+
 def test_the_newest_message_is_clamped_last() -> None:
     messages = (*turn(1, "a" * 200), *turn(2, "b" * 5_000), ToolMessage("x", "read", "c" * 900))
     kept = compact(messages[2:], 3_000, message_size)

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import pytest
+from attrs import evolve
 
+from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.kernel import Redirect, Stop
-from reactive_agents.kernel.policies import out_of_reach, progress, required_tools, synthesis
+from reactive_agents.core.results import ReasoningStep, StepMetadata
+from reactive_agents.kernel import Proposal, Redirect, Stop
+from reactive_agents.kernel.policies import abstention, out_of_reach, progress, required_tools, synthesis
 from reactive_agents.kernel.policies.requirements import PATIENCE
+from reactive_agents.testing.core import START
 from tests.support.moments import around, moment
 
 LOOK = around({"look": 1})
@@ -119,6 +123,19 @@ def test_hints_are_given_once_and_not_about_an_answer(policy: object) -> None:
     assert isinstance(policy(moment(), context), Redirect)
     for quiet in (moment("So."), moment(status="acting"), moment(said="synthesis")):
         assert policy(quiet, context) is None
+
+
+def test_a_call_that_was_refused_is_a_try() -> None:
+    gives_up = evolve(moment(), proposal=Proposal("I cannot.", could_not="There is nothing to look at."))
+    untried = abstention(gives_up, LOOK)
+    assert untried == Redirect(
+        "abstention", "Not tried: look (0 of 1 calls done). Call these tools first; then say what is missing."
+    )
+    refused = StepMetadata("look", CallId("c1"), success=False, origin="refused")
+    steps = (ReasoningStep(StepId("k-1"), "observation", "Not run.", START, refused),)
+    tried = abstention(evolve(gives_up, steps=steps), LOOK)
+    assert isinstance(tried, Stop)
+    assert tried.outcome == "abstained"
 
 
 def test_the_first_turn_states_what_is_required_in_one_line() -> None:
