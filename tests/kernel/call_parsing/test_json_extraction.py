@@ -43,6 +43,11 @@ def test_a_repair_does_not_nest_without_bound() -> None:
     assert read("[" * 40 + "1,]" + "]" * 39) is None
 
 
+def test_a_value_nests_a_hundred_levels_at_most() -> None:
+    assert read("[" * 100 + "]" * 100) == json.loads("[" * 100 + "]" * 100)
+    assert read("[" * 101 + "]" * 101) is None
+
+
 @pytest.mark.parametrize("text", ["", "null", "None", "{}", " \n"])
 def test_nothing_is_an_empty_object(text: str) -> None:
     assert read_object(text) == {}

@@ -336,6 +336,20 @@ async def test_a_function_gets_the_material_and_gives_the_text() -> None:
     assert list(material.keys.values()) == ["page-1", "page-2", "page-3"]
 
 
+async def test_a_summary_has_sixteen_thousand_characters_at_most() -> None:
+    budgets: list[int] = []
+
+    def condensed(material: CompactionMaterial) -> str:
+        budgets.append(material.budget)
+        return "Pages were read."
+
+    bench = kernel_bench(*reading(30, say("Read.")), tools={"page": lambda at: f"page {at} " * 1_000})
+    profile = ContextProfileOverrides(window_tokens=500_000, tool_result_chars=10_000)
+    settings = CompactionSettings("custom", function=condensed)
+    await bench.run(react_kernel, max_iterations=50, context_profile=profile, compaction=settings)
+    assert set(budgets) == {16_000}
+
+
 async def test_it_may_be_async_and_sees_its_earlier_records() -> None:
     seen: list[tuple[str, ...]] = []
 
