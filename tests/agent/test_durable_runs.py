@@ -164,7 +164,7 @@ async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_th
         for kind in ("model", "intent", "result"):
             if f"'{kind}'" in statement:
                 waited[kind] = level == "FULL"
-    assert waited == {"model": False, "intent": not idempotent, "result": False}
+    assert waited == {"model": True, "intent": not idempotent, "result": False}  # the last answer, at the end
 
 
 @pytest.mark.parametrize(
@@ -601,3 +601,31 @@ async def test_nothing_outside_is_called_before_what_came_before_is_recorded(
     assert {each.key for each in (await attempt(record.entries(RunId("order-1")))).unwrap()} >= {
         key for key, _ in record.written
     }
+
+
+async def test_a_step_is_two_transactions(tmp_path: Path) -> None:
+    """An answer is written with the intent of its call, the last one with the end of the run."""
+    batches: list[list[str]] = []
+
+    class Record(SqliteRunRecord):
+        async def _append(self, run_id: RunId, holder: str, entries: Any, **options: bool) -> Any:
+            batches.append([each.key for each in entries])
+            return await super()._append(run_id, holder, entries, **options)
+
+    @tool
+    async def pay(number: int) -> str:
+        """Make a payment."""
+        return f"paid {number}"
+
+    together = [call("pay", number=number) for number in range(3, 23)]
+    llm = ScriptedLLM(call("pay", number=1), call("pay", number=2), calls(*together), answer("All is paid."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+    built = described.with_durability(tmp_path / "runs.db", recover=False).build()
+    built.container.memory.record.override(Object(Record(tmp_path / "runs.db", clock=SystemClock())))
+    assert (await built.run("Pay all.", run_id="order-1")).status == "completed"
+    assert batches[:4] == [["m1", "t1"], ["t1="], ["m2", "t2"], ["t2="]]
+    assert batches[4][0] == "m3"
+    intents = [batch for batch in batches[4:] if any(key.endswith("/t1") for key in batch)]
+    assert len(intents) == 2  # those of nineteen calls while the first one was written
+    assert len(await built.runs.steps("order-1")) == 4 + 22
+    await built.aclose()
