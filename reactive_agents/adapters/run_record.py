@@ -273,6 +273,7 @@ class _Held:
         waiting: entries that are to be written with the next one.
         is_durable: whether one of these is to be on the disk when it is written.
         is_watched: whether they are written as soon as the run waits for something.
+        is_unsure: whether some of them, or of the recent ones, may have been written.
         begun: the write of entries that are on their way to the server.
         writing: held while entries are written.
     """
@@ -283,6 +284,7 @@ class _Held:
     waiting: list[RunEntry] = field(factory=list)
     is_durable: bool = False
     is_watched: bool = False
+    is_unsure: bool = False
     begun: Any = None
     writing: anyio.Lock = field(factory=partial(anyio.Lock, fast_acquire=True))
     recent: deque[tuple[float, RunEntry]] = field(factory=deque)
@@ -397,7 +399,7 @@ class SqliteRunRecord:
     def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
         """Send what waits to a server, and go on; ``False`` where that cannot be done."""
         losses, waiting = self._file.losses, held.waiting
-        if held.begun is not None or held.writing.locked() or held.losses != losses:
+        if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
             return False
         held.begun = self._file.begin(*_on_server(holder, waiting), of=run_id)
         if held.begun is None:
@@ -433,7 +435,7 @@ class SqliteRunRecord:
                 if isinstance(settled, Failure):
                     return settled
             losses = self._file.losses
-            again = self._is_on_server and held.losses != losses
+            again = held.is_unsure or (self._is_on_server and held.losses != losses)
             batch, durable = held.waiting, held.is_durable or again
             if not batch and not again:
                 return settled
@@ -449,12 +451,13 @@ class SqliteRunRecord:
             if isinstance(written, Success):
                 if self._is_on_server:
                     held.keep(batch, losses, durable=durable)
-                batch = []
+                batch, held.is_unsure = [], False
             return written
         finally:
-            if batch:  # it was not written, which the other calls have to find out by themselves
+            if batch:  # it may not have been written, which the other calls have to find out by themselves
                 held.waiting[:0] = batch
                 held.is_durable |= durable
+                held.is_unsure = True
             held.writing.release()
 
     async def _append(
@@ -482,7 +485,7 @@ class SqliteRunRecord:
         finally:
             held.begun = None
         if isinstance(answered, Failure):
-            held.losses = -1
+            held.is_unsure = True
             return Success(None)
         row = answered.unwrap()
         return Failure(LeaseLost(run_id)) if row is None or row[0] is None else Success(row[0])
