@@ -61,8 +61,8 @@ and calls as text were checked, the same tasks ended like this:
 OVERHEAD = """\
 The same loop written by hand has no `final-answer`, and says nothing of turns. With a tool of everyday size
 and four turns, `reactive` takes 1.26 times its tokens; with the smallest tool possible 1.61 times (1.57
-for a `local` model, which is told less), of which the bare definition of `final-answer` makes 1.30. Of the
-characters of each request these are the ones beyond the loop by hand:
+for a `local` model, with its shorter texts), of which the bare definition of `final-answer` makes 1.30.
+Of the characters of each request these are the ones beyond the loop by hand:
 
 | part | characters | what for |
 | --- | ---: | --- |

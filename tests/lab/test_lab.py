@@ -7,7 +7,8 @@ import random
 import pytest
 from attrs import evolve
 
-from tests.lab.laboratory import run_tasks
+from reactive_agents.core.config import ContextProfile
+from tests.lab.laboratory import Figures, run_tasks
 from tests.lab.slips import BY_TEXT, CAPABLE, SLIPS, WEAK, of_one_kind
 from tests.lab.tasks import FAMILIES, Family, LabTask
 
@@ -43,6 +44,19 @@ def test_a_capable_model_that_answers_by_text_is_not_asked_again() -> None:
     more = [text.task_id for tool, text in pairs if text.calls > tool.calls]
     assert more == []
     assert by_text.count("right") == len(pairs)
+
+
+@pytest.mark.system
+def test_the_shorter_texts_of_local_models_cost_no_right_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    def run() -> Figures:
+        return run_tasks(some(3), WEAK, build=lambda builder: builder.with_context_profile(tier="local"))
+
+    brief = run()
+    monkeypatch.setattr(ContextProfile, "is_brief", False)
+    usual = run()
+    assert brief.count("right") >= usual.count("right")
+    assert brief.count("false success") <= usual.count("false success")
+    assert brief.prompt_tokens < 0.98 * usual.prompt_tokens
 
 
 @pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
