@@ -22,13 +22,12 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
 from pathlib import Path
-from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
@@ -80,7 +79,7 @@ _LEGACY_TABLES: dict[str, str] = {
 """Tables, with their columns, of cost files and audit logs from before files carried an application id."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_IDLE_S = 5.0
+_MOST_THREADS = 64
 _PAUSE_S = 0.005
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -482,46 +481,18 @@ class SqliteFile(Generic[_E]):
             self._process = os.getpid()
 
 
-class _Threads:
-    """Daemon threads, each of which does the work of one file at a time.
+def _threads() -> ThreadPoolExecutor:
+    """Return the threads for files; those of a parent are not in its child.
 
-    An idle one ends after a while. The way to one and back takes 60 to 100 µs of processor time less than
-    that to a thread of anyio, which waits for the event loop three times.
+    The way to one and back takes 60 to 100 µs of processor time less than that to a thread of anyio, which
+    waits for the event loop three times.
     """
-
-    def __init__(self) -> None:
-        self._process = os.getpid()
-        self._changing = threading.Lock()
-        self._works: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        self._idle = 0  # threads that wait, less the works that they have not taken
-
-    def start(self, work: Callable[[], None]) -> None:
-        """Call the work in a thread."""
-        if self._process != os.getpid():  # the threads are those of the parent
-            _Threads.__init__(self)
-        with self._changing:
-            if self._idle:
-                self._idle -= 1
-                self._works.put(work)
-                return
-        threading.Thread(target=self._run, args=(work,), name="sqlite", daemon=True).start()
-
-    def _run(self, work: Callable[[], None]) -> None:
-        while True:
-            work()
-            with self._changing:
-                self._idle += 1
-            try:
-                work = self._works.get(timeout=_IDLE_S)
-            except Empty:
-                with self._changing:
-                    if self._idle:
-                        self._idle -= 1
-                        return
-                work = self._works.get()
+    known = _THREADS.get(os.getpid())
+    return known or _THREADS.setdefault(os.getpid(), ThreadPoolExecutor(_MOST_THREADS, "sqlite"))
 
 
-_THREADS = _Threads()
+_THREADS: dict[int, ThreadPoolExecutor] = {}
+"""By process."""
 
 
 class _Works:
@@ -550,7 +521,7 @@ class _Works:
             self._asked.append(do)
             is_first, self._is_under_way = not self._is_under_way, True
         if is_first:
-            _THREADS.start(self._do_all)
+            _threads().submit(self._do_all)
         with anyio.CancelScope(shield=True):
             await ended.wait()
         return done.result()

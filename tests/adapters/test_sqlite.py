@@ -15,7 +15,6 @@ import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
@@ -38,7 +37,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import START, FakeClock
 from tests.support.memories import an_entry
-from tests.support.waiting import until, until_blocking
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -383,13 +382,3 @@ async def test_what_has_begun_in_a_file_is_done_although_its_task_is_cancelled(t
         may_end.set()
     assert await file.rows("notes", str, "SELECT note FROM notes") == Success(("a",))
     await file.aclose()
-
-
-def test_threads_that_wait_for_a_while_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sqlite, "_IDLE_S", 0.01)
-    threads, ran = sqlite._Threads(), list[threading.Thread]()
-    for _ in range(3):
-        threads.start(lambda: ran.append(threading.current_thread()))
-        until_blocking(lambda: ran)
-        ran.pop().join()
-    assert threads._idle == 0
