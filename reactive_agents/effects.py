@@ -465,6 +465,15 @@ def _clock_of_this_loop() -> Callable[[], float]:
     return asyncio.get_running_loop().time
 
 
+def call_soon_on_this_loop(function: Callable[[], object]) -> None:
+    """Call a function when the running task has waited for something."""
+    trio = sys.modules.get("trio")
+    if trio is not None and trio.lowlevel.in_trio_run():
+        trio.lowlevel.current_trio_token().run_sync_soon(function)
+    else:
+        asyncio.get_running_loop().call_soon(function)
+
+
 _spawned: set[asyncio.Task[None]] = set()
 
 

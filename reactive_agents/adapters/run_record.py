@@ -8,7 +8,9 @@ is held by a lease, which a thread renews as long as the process lives. The leas
 that is gone is void at once, that of another machine when it has run out.
 
 What comes before a side effect is on the disk when the write ends. Everything else outlives the process, and
-reaches the disk with the next of those.
+reaches the disk with the next of those. An answer is written with the next entry, which is mostly the intent
+of the call that it asks for, and at the latest when its run waits for something; so are the entries of calls
+made at the same time while another one is written.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ import os
 import time
 from base64 import b64decode, b64encode, urlsafe_b64decode
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, TypeAlias, TypeVar
@@ -45,7 +47,7 @@ from reactive_agents.core.run_record import (
     RunStatus,
 )
 from reactive_agents.core.tasks import Task
-from reactive_agents.effects import attempt, effect
+from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spawn_on_this_loop
 from reactive_agents.ports import Clock, OrderHandler
 
 _FLUSHED_S = 5.0
@@ -149,6 +151,26 @@ RUNS = sqlite.Store(
             " RETURN OLD; END $$",
             "CREATE TRIGGER run_deleted BEFORE DELETE ON runs FOR EACH ROW EXECUTE FUNCTION delete_entries()",
         ),
+        (
+            "DROP FUNCTION append_entry (bigint, text, text, text, bigint, text, text)",
+            # four texts an entry, in one transaction
+            "CREATE FUNCTION append_entries"
+            " (of_lock bigint, waits_for_disk text, by_holder text, texts text[])"
+            " RETURNS text LANGUAGE plpgsql AS $$"
+            " DECLARE held_run bigint; latest bigint; orders text; BEGIN"
+            " PERFORM set_config('lock_timeout', '500', true),"
+            " set_config('synchronous_commit', waits_for_disk, true);"
+            " PERFORM pg_advisory_xact_lock(of_lock);"
+            " SELECT id, origin_entries, wanted INTO held_run, latest, orders FROM reactive_agents.runs"
+            " WHERE holder = by_holder AND holder <> '';"
+            " IF NOT FOUND THEN RETURN NULL; END IF;"
+            " SELECT coalesce(max(number), latest) INTO latest FROM reactive_agents.run_entries"
+            " WHERE run = held_run;"
+            " FOR place IN 1 .. cardinality(texts) BY 4 LOOP latest := latest + 1;"
+            " INSERT INTO reactive_agents.run_entries (run, number, key, kind, at_us, body) VALUES (held_run,"
+            " latest, texts[place], texts[place + 1], CAST(texts[place + 2] AS bigint), texts[place + 3]);"
+            " END LOOP; RETURN orders; END $$",
+        ),
     ),
 )
 """Runs, their entries by number, and schedules. ``begun_us`` is when a worker began a run of a queue.
@@ -248,14 +270,23 @@ class _Held:
         recent: entries that a server may lose when it crashes, with their times.
         losses: how often the server's connections were lost when the latest entry was written.
         alive_at: when the server answered, and no connection was lost since the latest entry.
-        begun: the write of an entry that is on its way to the server.
+        waiting: entries that are to be written with the next one.
+        is_durable: whether one of these is to be on the disk when it is written.
+        is_watched: whether they are written as soon as the run waits for something.
+        is_unsure: whether some of them, or of the recent ones, may have been written.
+        begun: the write of entries that are on their way to the server.
+        writing: held while entries are written.
     """
 
     run_id: RunId
     on_order: OrderHandler
     losses: int = 0
+    waiting: list[RunEntry] = field(factory=list)
+    is_durable: bool = False
+    is_watched: bool = False
+    is_unsure: bool = False
     begun: Any = None
-    settling: anyio.Lock = field(factory=partial(anyio.Lock, fast_acquire=True))
+    writing: anyio.Lock = field(factory=partial(anyio.Lock, fast_acquire=True))
     recent: deque[tuple[float, RunEntry]] = field(factory=deque)
     alive_at: float = field(factory=time.monotonic)
 
@@ -342,79 +373,146 @@ class SqliteRunRecord:
     ) -> Result[RunOrder | None, RecordErrors]:
         """Add entries; return the order of another process to the run."""
         sealed, held = self._seal.entries(entries), self._leases.get(holder)
-        if held is not None and held.begun is not None:
-            settled = await self._settled(run_id, held)
-            if isinstance(settled, Failure):
-                return settled
-        losses = self._file.losses
-        lost = held.recent_entries if held is not None and held.losses != losses else ()
-        if len(sealed) == 1 and not lost:
-            values = _values(sealed[0], holder)
-            if later and held is not None:
-                held.begun = self._file.begin(_APPEND_ON_SERVER, *values, of=run_id)
-                if held.begun is not None:
-                    held.keep(sealed, losses, durable=False)  # written again where the server loses it
-                    return Success(None)
-            statement = _APPEND_ON_SERVER if self._is_on_server else _APPEND
-            row = await self._file.returning("append", statement, *values, of=run_id, soon=not durable)
-            appended = row.map(lambda found: None if found is None else found[0])
-        else:
-            appended, durable = await self._append_again(run_id, holder, (*lost, *sealed)), True
-        until = anyio.current_time() + LEASE_S / 2
-        while isinstance(appended, Failure) and self._is_on_server and anyio.current_time() < until:
-            await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
-            lost = () if held is None else held.recent_entries
-            appended, durable = await self._append_again(run_id, holder, (*lost, *sealed)), True
-        if held is not None and self._is_on_server and isinstance(appended, Success):
-            held.keep(sealed, losses, durable=durable)
-        return _lease(run_id, appended)
+        if held is None:  # of a run that this process gave up
+            appended = await self._append(run_id, holder, sealed, durable=durable, again=False)
+            return _lease(run_id, appended)
+        held.waiting += sealed
+        is_answer = entries[-1:] and entries[-1].kind == "model"
+        if later and (is_answer or self._is_on_server):
+            # an answer waits for the intent of the call that it asks for; a server writes meanwhile
+            if (is_answer or not self._begin(run_id, holder, held)) and not held.is_watched:
+                held.is_watched = True
+                call_soon_on_this_loop(partial(self._write_waiting, run_id, holder, held))
+            return Success(None)
+        held.is_durable |= durable
+        try:
+            return await self._write(run_id, holder, held)
+        finally:
+            held.waiting = [each for each in held.waiting if not any(each is own for own in sealed)]
 
     @effect
-    async def settle(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
-        """Wait until what was added is there."""
+    async def settle(self, run_id: RunId, holder: str) -> Result[RunOrder | None, RecordErrors]:
+        """Write what was added; return the order to the run, if it is known."""
         held = self._leases.get(holder)
-        if held is None or held.begun is None:
-            return Success(None)
-        settled = await self._settled(run_id, held)
-        if isinstance(settled, Failure) or held.losses == self._file.losses:
-            return settled
-        return (await attempt(self.append(run_id, holder))).map(_nothing)
+        return Success(None) if held is None else await self._write(run_id, holder, held)
 
-    async def _settled(self, run_id: RunId, held: _Held) -> Result[None, RecordErrors]:
-        """Wait for the entry on its way; if it may be missing, the next write adds it."""
-        async with held.settling:
-            begun = held.begun
-            if begun is None:
-                return Success(None)
-            try:
-                answered = await self._file.finish("append", begun)
-            finally:
-                held.begun = None
+    def _begin(self, run_id: RunId, holder: str, held: _Held) -> bool:
+        """Send what waits to a server, and go on; ``False`` where that cannot be done."""
+        losses, waiting = self._file.losses, held.waiting
+        if held.begun is not None or held.is_unsure or held.writing.locked() or held.losses != losses:
+            return False
+        held.begun = self._file.begin(*_on_server(holder, waiting), of=run_id)
+        if held.begun is None:
+            return False
+        held.keep(waiting, losses, durable=False)  # written again where the server loses them
+        held.waiting = []
+        return True
+
+    def _write_waiting(self, run_id: RunId, holder: str, held: _Held) -> None:
+        """Write what waits as soon as the run waits for something itself."""
+        held.is_watched = False
+        if held.waiting and not self._begin(run_id, holder, held):
+
+            async def write() -> None:
+                written = await self._write(run_id, holder, held)  # where it fails, the next write tells
+                order = written.value_or(None)
+                if order is not None:
+                    held.on_order(order)
+
+            spawn_on_this_loop(write)
+
+    async def _write(self, run_id: RunId, holder: str, held: _Held) -> Result[RunOrder | None, RecordErrors]:
+        """Write all that waits, that of concurrent calls too, as one transaction."""
+        if held.writing.locked():
+            await held.writing.acquire()
+        else:
+            held.writing.acquire_nowait()
+        batch, durable = list[RunEntry](), False
+        try:
+            settled: Result[RunOrder | None, RecordErrors] = Success(None)
+            if held.begun is not None:
+                settled = await self._settled(run_id, held)
+                if isinstance(settled, Failure):
+                    return settled
+            losses = self._file.losses
+            again = held.is_unsure or (self._is_on_server and held.losses != losses)
+            batch, durable = held.waiting, held.is_durable or again
+            if not batch and not again:
+                return settled
+            held.waiting, held.is_durable = [], False
+            entries = (*held.recent_entries, *batch) if again else batch
+            appended = await self._append(run_id, holder, entries, durable=durable, again=again)
+            until = time.monotonic() + LEASE_S / 2
+            while isinstance(appended, Failure) and self._is_on_server and time.monotonic() < until:
+                await anyio.sleep(BEAT_S)  # the server is being restarted; the run stays that of this process
+                entries, durable = (*held.recent_entries, *batch), True
+                appended = await self._append(run_id, holder, entries, durable=True, again=True)
+            written = _lease(run_id, appended)
+            if isinstance(written, Success):
+                if self._is_on_server:
+                    held.keep(batch, losses, durable=durable)
+                batch, held.is_unsure = [], False
+            return written
+        finally:
+            if batch:  # it may not have been written, which the other calls have to find out by themselves
+                held.waiting[:0] = batch
+                held.is_durable |= durable
+                held.is_unsure = True
+            held.writing.release()
+
+    async def _append(
+        self, run_id: RunId, holder: str, entries: Sequence[RunEntry], *, durable: bool, again: bool
+    ) -> Result[RunOrder | None, RecordFailed]:
+        """Add entries in a transaction.
+
+        Args:
+            again: some of them may be there.
+        """
+        if again:
+            work = partial(_append_again, holder=holder, entries=entries)
+            return await self._file.write("append", work, of=run_id)
+        if self._is_on_server:
+            called = _on_server(holder, entries)
+            row = await self._file.returning("append", *called, of=run_id, soon=not durable)
+            return row.map(lambda found: None if found is None else found[0])
+        write = self._file.write if durable else self._file.write_soon
+        return await write("append", partial(_append, holder=holder, entries=entries), of=run_id)
+
+    async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
+        """Wait for the entries on their way; the next write adds those that are missing."""
+        try:
+            answered = await self._file.finish("append", held.begun)
+        finally:
+            held.begun = None
         if isinstance(answered, Failure):
-            held.losses = -1
+            held.is_unsure = True
             return Success(None)
         row = answered.unwrap()
-        return Failure(LeaseLost(run_id)) if row is None or row[0] is None else Success(None)
-
-    async def _append_again(
-        self, run_id: RunId, holder: str, entries: tuple[RunEntry, ...]
-    ) -> Result[RunOrder | None, RecordFailed]:
-        """Add entries, of which some may be there."""
-        return await self._file.write("append", partial(_append, holder=holder, entries=entries), of=run_id)
+        return Failure(LeaseLost(run_id)) if row is None or row[0] is None else Success(row[0])
 
     @effect
     async def end(
         self, run_id: RunId, holder: str, status: RunStatus, result: str
     ) -> Result[None, RecordErrors]:
         """Store the outcome of a run, and give up its lease."""
-        held = self._leases.get(holder)
-        if held is not None and held.begun is not None:
-            await self._settled(run_id, held)  # where it is missing, it is added below
-        self._leases.let_go(holder)
-        recent = () if held is None else held.recent_entries
-        sealed, now = self._seal.close(result), self._now()
-        work = partial(_end, holder=holder, status=status, result=sealed, now=now, recent=recent)
-        return _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
+        held = self._leases.get(holder) or _Held(run_id, _nothing)
+        async with held.writing:
+            if held.begun is not None:
+                await self._settled(run_id, held)  # where it is missing, it is added below
+            self._leases.let_go(holder)
+            work = partial(
+                _end,
+                holder=holder,
+                status=status,
+                result=self._seal.close(result),
+                now=self._now(),
+                recent=held.recent_entries,
+                waiting=tuple(held.waiting),
+            )
+            ended = _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
+            if isinstance(ended, Success):
+                held.waiting.clear()
+            return ended
 
     @effect
     async def release(self, run_id: RunId, holder: str) -> Result[None, RecordErrors]:
@@ -744,15 +842,34 @@ _APPEND = (
     " RETURNING (SELECT wanted FROM runs WHERE id = run)"
 )
 """Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
-_APPEND_ON_SERVER = "SELECT reactive_agents.append_entry(?, ?, ?, ?, ?, ?, ?)"
-"""The same as a function, whose plan the server keeps; nothing where the run is not held."""
 
 
-def _values(entry: RunEntry, holder: str) -> tuple[object, ...]:
-    return entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body, holder
+def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
+    """Return a statement, with its values, that calls a function which does the same.
+
+    The server keeps its plan.
+    """
+    texts = ", ".join("?" * 4 * len(entries))
+    given = [str(value) for entry in entries for value in _values(entry)]
+    return f"SELECT reactive_agents.append_entries(?, ?, ?, ARRAY[{texts}])", holder, *given
+
+
+def _values(entry: RunEntry) -> tuple[object, ...]:
+    return entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body
 
 
 def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
+    """Add entries to the run that is held."""
+    order: RunOrder | None = None
+    for entry in entries:
+        row = file.execute(_APPEND, (*_values(entry), holder)).fetchone()
+        if row is None:
+            return None
+        (order,) = row
+    return order
+
+
+def _append_again(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     """Add the entries that are not there, to the run that is held."""
     held = file.execute("SELECT id, wanted FROM runs WHERE holder = ? AND holder <> ''", (holder,)).fetchone()
     if held is None:
@@ -760,7 +877,7 @@ def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) 
     for entry in entries:
         there = file.execute("SELECT 1 FROM run_entries WHERE run = ? AND key = ?", (held[0], entry.key))
         if there.fetchone() is None:
-            file.execute(_APPEND, _values(entry, holder))
+            file.execute(_APPEND, (*_values(entry), holder))
     return held[1]  # type: ignore[no-any-return]
 
 
@@ -772,11 +889,16 @@ def _end(
     result: str,
     now: int,
     recent: tuple[RunEntry, ...] = (),
+    waiting: tuple[RunEntry, ...] = (),
 ) -> RunOrder | None:
-    """Store the outcome, and earlier entries that a crash of the server has lost."""
+    """Store the outcome and the last entries.
+
+    Earlier entries that a crash of the server has lost are stored again.
+    """
     latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
-        _append(file, holder=holder, entries=recent)
+        _append_again(file, holder=holder, entries=recent)
+    _append(file, holder=holder, entries=waiting)
     ended = file.execute(
         "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
         " WHERE holder = ? AND holder <> ''",

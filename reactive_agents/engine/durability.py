@@ -54,6 +54,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, TaskResultMetadata
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
+from reactive_agents.core.values import replaced
 from reactive_agents.effects import BRANCH, Branch, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
@@ -271,6 +272,9 @@ class RunJournal:
         if not isinstance(settled, Success):
             raise RunStopped(errors.RunInterrupted(self.run_id, settled.failure().message))
         self._settled_writes = max(begun, self._settled_writes)
+        order = settled.unwrap()
+        if order is not None:
+            self.follow(order)
 
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
@@ -407,7 +411,7 @@ class RunJournal:
         own = None if caller is None else evolve(caller, sub_runs=[], recorded={})
         token, above = BRANCH.set(branch.fork(key)), CALLER.set(own)
         try:
-            return await made.execute(evolve(made.scope, call_key=self.call_key(key)), approver)
+            return await made.execute(replaced(made.scope, call_key=self.call_key(key)), approver)
         finally:
             CALLER.reset(above)
             BRANCH.reset(token)

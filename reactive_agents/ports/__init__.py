@@ -571,12 +571,13 @@ class RunRecord(Protocol):
         They outlive the process when the effect ends; with ``durable`` also a loss of power.
 
         Args:
-            later: it is enough that they are on their way, until :meth:`settle` or the next write of the run.
+            later: they are written with the next entries or by :meth:`settle`, and at the latest when the run
+                waits for something.
         """
         ...
 
-    def settle(self, run_id: RunId, holder: str) -> Effect[None, RecordErrors]:
-        """Wait until what was added is there."""
+    def settle(self, run_id: RunId, holder: str) -> Effect[RunOrder | None, RecordErrors]:
+        """Write what was added; return the order to the run, if it is known."""
         ...
 
     def end(self, run_id: RunId, holder: str, status: RunStatus, result: str) -> Effect[None, RecordErrors]:

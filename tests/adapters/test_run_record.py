@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
+import anyio
 import pytest
+from returns.result import Failure, Success
 
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
 from reactive_agents.core.errors import LeaseLost
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
+    EntryKind,
     QueueLimits,
     RecordedRun,
     RunClaim,
@@ -23,6 +27,7 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
 from reactive_agents.testing import FakeClock
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -155,6 +160,136 @@ async def test_each_time_of_a_schedule_has_one_run(opened: Open) -> None:
     assert not (await attempt(one.unschedule(AGENT, "nightly"))).unwrap()
     for record in (one, two):
         await record.aclose()
+
+
+def batches_of(record: SqliteRunRecord, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
+    """Return the keys of the entries that each transaction adds from now on."""
+    batches: list[list[str]] = []
+    append, begin = record._append, record._begin
+
+    async def noted(*args: Any, **options: Any) -> Any:
+        batches.append([each.key for each in args[2]])
+        return await append(*args, **options)
+
+    def sent(run_id: RunId, holder: str, held: Any) -> bool:
+        keys = [each.key for each in held.waiting]
+        has_begun = begin(run_id, holder, held)
+        batches.extend([keys] * has_begun)
+        return has_begun
+
+    monkeypatch.setattr(record, "_append", noted)
+    monkeypatch.setattr(record, "_begin", sent)
+    return batches
+
+
+async def test_an_answer_is_written_with_the_next_entry_or_when_the_run_waits(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("a"))
+    holder, run_id = (await claim(record, "a")).holder, RunId("a")
+    batches = batches_of(record, monkeypatch)
+
+    async def append(key: str, kind: EntryKind, **when: bool) -> None:
+        entry = RunEntry(key, kind, datetime(2026, 1, 1, tzinfo=UTC), f'{{"of": "{key}"}}')
+        (await attempt(record.append(run_id, holder, entry, **when))).unwrap()
+
+    await append("m1", "model", later=True)
+    await append("t1", "intent", durable=True)
+    await append("t1=", "result", later=True)
+    await attempt(record.settle(run_id, holder))
+    await append("m2", "model", later=True)
+    await until(lambda: len(batches) == 3)
+    await append("m3", "model", later=True)
+    async with anyio.create_task_group() as group:
+        for number in range(30):
+            group.start_soon(lambda key: append(key, "intent", durable=True), f"g1.{number}/t1")
+    assert batches[:4] == [["m1", "t1"], ["t1="], ["m2"], ["m3", "g1.0/t1"]]
+    assert len(batches) == 5  # what came while the first of them was written
+    await append("m4", "model", later=True)
+    assert await attempt(record.end(run_id, holder, "completed", "{}")) == Success(None)
+    found = (await attempt(record.entries(run_id))).unwrap()
+    assert [each.key for each in found] == [key for batch in batches for key in batch] + ["m4"]
+    assert [each.number for each in found] == [*range(1, 37)]
+    assert all(each.body == f'{{"of": "{each.key}"}}' for each in found)
+    await record.aclose()
+
+
+async def test_an_entry_whose_writer_is_cancelled_is_not_written_by_another(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record = opened(FakeClock())
+    await add(record, queued("a"))
+    holder, run_id = (await claim(record, "a")).holder, RunId("a")
+    held = record._leases.get(holder)
+    assert held is not None
+
+    async def append(key: str) -> None:
+        entry = RunEntry(key, "intent", datetime(2026, 1, 1, tzinfo=UTC), "{}")
+        (await attempt(record.append(run_id, holder, entry, durable=True))).unwrap()
+
+    async with anyio.create_task_group() as group, anyio.create_task_group() as cancelled, held.writing:
+        cancelled.start_soon(append, "cut off")
+        group.start_soon(append, "t1")
+        await until(lambda: len(held.waiting) == 2)
+        cancelled.cancel_scope.cancel()
+        await until(lambda: len(held.waiting) == 1)
+    found = (await attempt(record.entries(run_id))).unwrap()
+    assert [each.key for each in found] == ["t1"]
+    await record.aclose()
+
+
+async def test_a_run_that_was_taken_over_begins_no_call_that_another_one_would_have_recorded(
+    opened: Open,
+) -> None:
+    clock = FakeClock()
+    one, two, run_id = opened(clock), opened(clock), RunId("a")
+    await add(one, queued("a"))
+    holder = (await claim(one, "a")).holder
+    clock.advance(LEASE_S + 1)
+    assert (await claim(two, "a")).state == "taken"
+    ended: list[Any] = []
+
+    async def append(key: str) -> None:
+        entry = RunEntry(key, "intent", datetime(2026, 1, 1, tzinfo=UTC), "{}")
+        ended.append(await attempt(one.append(run_id, holder, entry, durable=True)))
+
+    async with anyio.create_task_group() as group:
+        for number in range(3):
+            group.start_soon(append, f"g1.{number}/t1")
+    assert ended == [Failure(LeaseLost(run_id))] * 3
+    assert (await attempt(two.entries(run_id))).unwrap() == ()
+    for record in (one, two):
+        await record.aclose()
+
+
+async def test_what_is_to_be_on_the_disk_stays_so_when_the_write_of_another_call_fails(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record, run_id = opened(FakeClock()), RunId("a")
+    await add(record, queued("a"))
+    holder = (await claim(record, "a")).holder
+    append, writes = record._append, list[tuple[list[str], bool]]()
+
+    async def failing_first(*args: Any, **options: Any) -> Any:
+        writes.append(([each.key for each in args[2]], options["durable"]))
+        if len(writes) == 2:
+            group.cancel_scope.cancel()
+            await anyio.sleep_forever()
+        return await append(*args, **options)
+
+    monkeypatch.setattr(record, "_append", failing_first)
+
+    async def add_entry(key: str, durable: bool) -> None:
+        entry = RunEntry(key, "intent", datetime(2026, 1, 1, tzinfo=UTC), "{}")
+        (await attempt(record.append(run_id, holder, entry, durable=durable))).unwrap()
+
+    async with anyio.create_task_group() as others, anyio.create_task_group() as group:
+        group.start_soon(add_entry, "t1", True)
+        group.start_soon(add_entry, "t2", False)
+        others.start_soon(add_entry, "t3", True)
+    assert writes == [(["t1"], True), (["t2", "t3"], True), (["t3"], True)]
+    await record.aclose()
 
 
 async def test_what_names_no_holder_changes_no_run(opened: Open) -> None:

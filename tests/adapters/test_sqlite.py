@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
@@ -36,6 +37,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import START, FakeClock
 from tests.support.memories import an_entry
+from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
 
@@ -335,3 +337,48 @@ def test_a_path_may_begin_with_the_users_home(tmp_path: Path, monkeypatch: pytes
     assert {each.name for each in (tmp_path / "home" / "data").iterdir()} == {"notes.db", "notes.db-notes"}
     count = look_into("~/data/notes.db", NOTES, lambda each: each.execute("SELECT * FROM notes").fetchall())
     assert count == Success([("a",), ("a",)])
+
+
+async def test_what_a_file_is_asked_for_is_done_one_after_the_other_in_threads_that_files_share(
+    tmp_path: Path,
+) -> None:
+    files = [SqliteFile(tmp_path / f"{name}.db", NOTES, MemoryUnavailable) for name in "ab"]
+    under_way: dict[int, int] = {}
+    done: list[tuple[int, int]] = []
+    threads: set[int] = set()
+
+    async def note(file: int, number: int) -> None:
+        def work(connection: sqlite3.Connection) -> None:
+            assert under_way.setdefault(file, number) == number
+            threads.add(threading.get_ident())
+            connection.execute("INSERT INTO notes VALUES (?)", (str(number),))
+            done.append((file, number))
+            del under_way[file]
+
+        assert await files[file].write("note", work) == Success(None)
+
+    async with anyio.create_task_group() as group:
+        for number in range(40):
+            group.start_soon(note, number % 2, number)
+    assert [number for file, number in done if file == 0] == [*range(0, 40, 2)]
+    assert len(threads) <= 3
+    for file in files:
+        await file.aclose()
+
+
+async def test_what_has_begun_in_a_file_is_done_although_its_task_is_cancelled(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    begun, may_end = threading.Event(), threading.Event()
+
+    def work(connection: sqlite3.Connection) -> None:
+        connection.execute("INSERT INTO notes VALUES ('a')")
+        begun.set()
+        may_end.wait()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(file.write, "note", work)
+        await until(begun.is_set)
+        group.cancel_scope.cancel()
+        may_end.set()
+    assert await file.rows("notes", str, "SELECT note FROM notes") == Success(("a",))
+    await file.aclose()

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 import subprocess
 import sys
 from collections import Counter
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -29,9 +30,10 @@ from reactive_agents.core.events import (
     TaskCompleted,
     ToolCallInDoubt,
 )
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.run_record import RunEntry, RunStatus
+from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
+from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
 from tests.support.waiting import until
@@ -164,7 +166,7 @@ async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_th
         for kind in ("model", "intent", "result"):
             if f"'{kind}'" in statement:
                 waited[kind] = level == "FULL"
-    assert waited == {"model": False, "intent": not idempotent, "result": False}
+    assert waited == {"model": True, "intent": not idempotent, "result": False}  # the last answer, at the end
 
 
 @pytest.mark.parametrize(
@@ -601,3 +603,62 @@ async def test_nothing_outside_is_called_before_what_came_before_is_recorded(
     assert {each.key for each in (await attempt(record.entries(RunId("order-1")))).unwrap()} >= {
         key for key, _ in record.written
     }
+
+
+async def test_a_task_that_is_cut_off_while_it_writes_leaves_each_entry_once(
+    tmp_path: Path, anyio_backend_name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A task of asyncio is cancelled at once, whatever shields it; the thread goes on."""
+    if anyio_backend_name != "asyncio":
+        return
+    record, run_id = SqliteRunRecord(tmp_path / "runs.db", clock=SystemClock()), RunId("r")
+    task = Task(TaskId("t"), AgentId("a"), "Do it.", SystemClock.now())
+    claimed = await attempt(record.claim(RecordedRun(run_id, AgentId("a"), task), lambda _: None))
+    holder = claimed.unwrap().holder
+
+    async def add(key: str, kind: EntryKind, **when: bool) -> None:
+        await attempt(record.append(run_id, holder, RunEntry(key, kind, SystemClock.now(), "{}"), **when))
+
+    async def append() -> None:
+        await add("m1", "model", later=True)
+        await add("t1", "intent", durable=True)
+
+    with record._file._one_at_a_time:  # type: ignore[attr-defined]
+        cut_off = asyncio.create_task(append())
+        await anyio.sleep(0.05)
+        cut_off.cancel()
+        with suppress(asyncio.CancelledError):
+            await cut_off
+    await attempt(record.release(run_id, holder))
+    found = (await attempt(record.entries(run_id))).unwrap()
+    assert [each.key for each in found] == ["m1", "t1"]
+    assert caplog.text == ""
+    await record.aclose()
+
+
+async def test_a_step_is_two_transactions(tmp_path: Path) -> None:
+    """An answer is written with the intent of its call, the last one with the end of the run."""
+    batches: list[list[str]] = []
+
+    class Record(SqliteRunRecord):
+        async def _append(self, run_id: RunId, holder: str, entries: Any, **options: bool) -> Any:
+            batches.append([each.key for each in entries])
+            return await super()._append(run_id, holder, entries, **options)
+
+    @tool
+    async def pay(number: int) -> str:
+        """Make a payment."""
+        return f"paid {number}"
+
+    together = [call("pay", number=number) for number in range(3, 23)]
+    llm = ScriptedLLM(call("pay", number=1), call("pay", number=2), calls(*together), answer("All is paid."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(pay)
+    built = described.with_durability(tmp_path / "runs.db", recover=False).build()
+    built.container.memory.record.override(Object(Record(tmp_path / "runs.db", clock=SystemClock())))
+    assert (await built.run("Pay all.", run_id="order-1")).status == "completed"
+    assert batches[:4] == [["m1", "t1"], ["t1="], ["m2", "t2"], ["t2="]]
+    assert batches[4][0] == "m3"
+    intents = [batch for batch in batches[4:] if any(key.endswith("/t1") for key in batch)]
+    assert len(intents) == 2  # those of nineteen calls while the first one was written
+    assert len(await built.runs.steps("order-1")) == 4 + 22
+    await built.aclose()

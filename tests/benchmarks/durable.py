@@ -1,9 +1,10 @@
 """The cost of a durable step beside the same number of bare commits to the same database.
 
-``python -m tests.benchmarks.durable [FOLDER]``: rounds in pairs, one after the other, since a machine that
-others use is slower at one time than at another. For each round the record's time is compared with that of
-the bare commits right after it; the smallest and the median ratio are printed, and the commits and write
-calls that were counted, which no load changes.
+``python -m tests.benchmarks.durable [FOLDER]``: rounds of a run without a record, one with it, and the bare
+commits, one right after the other, since a machine that others use is slower at one time than at another.
+What the record adds to a step, and the whole step, are compared with the commits of the same round; the
+smallest and the median ratio are printed, and the commits and write calls that were counted, which no load
+changes.
 """
 
 from __future__ import annotations
@@ -25,8 +26,10 @@ from attrs import define
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.testing import ScriptedLLM, answer, call
 
-STEPS, ROUNDS = 200, 7
+STEPS, ROUNDS = 200, 9
 BODY = "x" * 300
+COMMITS = ((True, 2), (False, 1))
+"""Of a step: the answer with the intent of its call, on the disk before the call; and the result."""
 
 
 @define
@@ -38,9 +41,14 @@ class Round:
     bare: float
 
     @property
-    def ratio(self) -> float:
+    def added(self) -> float:
         """How many times the commits the record took."""
         return (self.durable - self.plain) / self.bare
+
+    @property
+    def whole(self) -> float:
+        """How many times the commits the step took."""
+        return self.durable / self.bare
 
 
 @tool
@@ -50,7 +58,7 @@ async def note(number: int) -> str:
 
 
 def bare_commits(path: str, steps: int) -> float:
-    """Return the seconds of the commits of so many steps: two that may be lost with the power, one not."""
+    """Return the seconds of the commits of so many steps: one on the disk, one that power may lose."""
     if path.startswith("postgresql:"):
         return bare_postgres_commits(path, steps)
     file = sqlite3.connect(path, isolation_level=None)
@@ -58,10 +66,11 @@ def bare_commits(path: str, steps: int) -> float:
     file.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT)")
     began = time.perf_counter()
     for _ in range(steps):
-        for synchronous in ("NORMAL", "FULL", "NORMAL"):
-            file.execute(f"PRAGMA synchronous = {synchronous}")
+        for waits, rows in COMMITS:
+            file.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
             file.execute("BEGIN IMMEDIATE")
-            file.execute("INSERT INTO entries (body) VALUES (?)", (BODY,))
+            for _ in range(rows):
+                file.execute("INSERT INTO entries (body) VALUES (?)", (BODY,))
             file.execute("COMMIT")
     took = time.perf_counter() - began
     file.close()
@@ -74,10 +83,11 @@ def bare_postgres_commits(url: str, steps: int) -> float:
         connection.execute("CREATE TABLE IF NOT EXISTS bare (number BIGSERIAL PRIMARY KEY, body TEXT)")
         began = time.perf_counter()
         for _ in range(steps):
-            for synchronous in ("off", "on", "off"):
+            for waits, rows in COMMITS:
                 with connection.transaction():
-                    connection.execute(f"SET LOCAL synchronous_commit = {synchronous}")
-                    connection.execute("INSERT INTO bare (body) VALUES (%s)", (BODY,))
+                    connection.execute(f"SET LOCAL synchronous_commit = {'on' if waits else 'off'}")
+                    for _ in range(rows):
+                        connection.execute("INSERT INTO bare (body) VALUES (%s)", (BODY,))
         return time.perf_counter() - began
 
 
@@ -122,15 +132,16 @@ def measured(places: Callable[[int], tuple[str, str]]) -> list[Round]:
 
 def report(name: str, rounds: list[Round]) -> None:
     """Print the figures of a database."""
-    ratios = sorted(each.ratio for each in rounds)
+    added, whole = sorted(each.added for each in rounds), sorted(each.whole for each in rounds)
     middle = {
         field: statistics.median(getattr(each, field) for each in rounds)
         for field in ("plain", "durable", "bare")
     }
     print(
         f"{name}: a step without record {middle['plain']:.0f} us, with it {middle['durable']:.0f} us;"
-        f" its commits alone {middle['bare']:.0f} us; the record takes {ratios[0]:.2f} times these at least,"
-        f" {statistics.median(ratios):.2f} in the median"
+        f" its commits alone {middle['bare']:.0f} us; the record adds {added[0]:.2f} times these at least,"
+        f" {statistics.median(added):.2f} in the median; the whole step takes {whole[0]:.2f} times these at"
+        f" least, {statistics.median(whole):.2f} in the median"
     )
 
 
@@ -156,7 +167,7 @@ def counted(folder: Path) -> None:
     bare_commits(str(folder / "counted-bare.db"), STEPS)
     bare = write_calls() - before
     print(
-        f"counted in SQLite: {len(commits) / STEPS:.2f} commits a step (bare: 3),"
+        f"counted in SQLite: {len(commits) / STEPS:.2f} commits a step (bare: {len(COMMITS)}),"
         f" {durable / STEPS:.1f} write calls"
         f" (bare: {bare / STEPS:.1f})"
     )

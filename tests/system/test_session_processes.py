@@ -6,6 +6,7 @@ import signal
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import anyio
@@ -63,6 +64,20 @@ def read_until(process: subprocess.Popen[str], word: str, times: int = 1) -> Non
         times -= line.strip() == word
 
 
+def stand_still(process: subprocess.Popen[str], path: Path) -> None:
+    """Stop a process outside of its transactions, whose lock it would keep."""
+    while True:
+        process.send_signal(signal.SIGSTOP)
+        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
+            try:
+                file.execute("BEGIN IMMEDIATE")
+            except sqlite3.OperationalError:
+                process.send_signal(signal.SIGCONT)
+            else:
+                file.execute("ROLLBACK")
+                return
+
+
 def conversation(path: Path) -> tuple[Message, ...]:
     async def read() -> tuple[Message, ...]:
         store = SqliteSessions(path, clock=FakeClock())
@@ -110,7 +125,7 @@ def test_a_process_that_stood_still_adds_its_run_where_it_began(tmp_path: Path) 
     path = tmp_path / "sessions.db"
     stopped = start("s", path, 1, "wait")
     read_until(stopped, "looks")
-    stopped.send_signal(signal.SIGSTOP)
+    stand_still(stopped, path)
     other = start("o", path, 2)
     other.communicate()
     stopped.send_signal(signal.SIGCONT)

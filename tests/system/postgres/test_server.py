@@ -430,7 +430,7 @@ async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
     stored = "SELECT key FROM reactive_agents.run_entries ORDER BY number"
 
     async def append(key: str) -> object:
-        entry = RunEntry(key, "model", SystemClock.now(), "{}")
+        entry = RunEntry(key, "result", SystemClock.now(), "{}")
         return await attempt(record.append(run_id, holder, entry, later=True))
 
     def keys() -> list[str]:
@@ -440,17 +440,17 @@ async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
         other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
         assert await append("m1") == Success(None)  # the lock is held, so nobody can have written it
         assert keys() == []
-    assert await attempt(record.settle(run_id, holder)) == Success(None)
+    assert await attempt(record.settle(run_id, holder)) == Success("")
     assert keys() == ["m1"]
     with psycopg.connect(place) as other:
         other.execute("SELECT pg_advisory_xact_lock(%s)", (lock,))
         assert await append("m2") == Success(None)
         ends = (
             "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity"
-            " WHERE datname = %s AND query LIKE '%%append_entry%%' AND pid <> pg_backend_pid()"
+            " WHERE datname = %s AND query LIKE '%%append_entries%%' AND pid <> pg_backend_pid()"
         )
         assert server.run("postgres", ends, database_of(place)) == [(1,)]
-    assert await attempt(record.settle(run_id, holder)) == Success(None)
+    assert await attempt(record.settle(run_id, holder)) == Success("")
     assert keys() == ["m1", "m2"]
     await append("m3")
     await append("m4")
@@ -464,7 +464,9 @@ async def test_an_entry_that_may_come_later_is_not_waited_for_and_is_never_lost(
     await record.aclose()
 
 
-async def test_entries_on_their_way_leave_half_of_the_connections_to_others(place: str) -> None:
+async def test_entries_on_their_way_leave_half_of_the_connections_to_others(
+    place: str, server: Server
+) -> None:
     record = SqliteRunRecord(place, clock=SystemClock())
     holders: dict[RunId, str] = {}
     for number in range(MOST_CONNECTIONS // 2 + 1):
@@ -475,16 +477,23 @@ async def test_entries_on_their_way_leave_half_of_the_connections_to_others(plac
             group.start_soon(attempt, record.runs(RunFilter()))
 
     async def append(run_id: RunId, key: str) -> object:
-        entry = RunEntry(key, "model", SystemClock.now(), "{}")
+        entry = RunEntry(key, "result", SystemClock.now(), "{}")
         return (await attempt(record.append(run_id, holders[run_id], entry, later=True))).unwrap()
 
+    pool = record._file._pool  # type: ignore[attr-defined]
     orders = [await append(run_id, "m1") for run_id in holders]
-    assert orders == [None] * (MOST_CONNECTIONS // 2) + [""]  # the last one waited, and so was told
+    assert orders == [None] * len(holders)
+    assert pool._lent_for_longer == MOST_CONNECTIONS // 2
     record.abandon(holders[RunId("r0")])
     assert await append(RunId("r4"), "m2") is None
     for run_id, holder in holders.items():
         await attempt(record.release(run_id, holder))
-    assert record._file._pool._lent_for_longer == 0  # type: ignore[attr-defined]
+    assert pool._lent_for_longer == 0
+    counted = (  # that of the run which was abandoned was not waited for
+        "SELECT count(*) FROM reactive_agents.run_entries JOIN reactive_agents.runs ON run = id"
+        " WHERE run_id <> 'r0'"
+    )
+    assert server.run(database_of(place), counted) == [(len(holders),)]
     await record.aclose()
 
 
@@ -495,7 +504,7 @@ async def test_a_run_that_is_deleted_while_it_is_written_leaves_no_entry(place: 
     lock = record._file._lock_of(run_id)  # type: ignore[attr-defined]
     async with anyio.create_task_group() as group:
         with psycopg.connect(place) as writer:  # its entry is seen by nobody until it commits
-            append = "SELECT reactive_agents.append_entry(%s, 'off', 'm2', 'model', 0, '{}', %s)"
+            append = "SELECT reactive_agents.append_entries(%s, 'off', %s, ARRAY['m2', 'model', '0', '{}'])"
             assert writer.execute(append, (lock, holder)).fetchone() == ("",)
             group.start_soon(attempt, record.delete(run_id=run_id))
             waiting = "SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted"
