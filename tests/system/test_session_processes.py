@@ -6,10 +6,12 @@ import signal
 import sqlite3
 import subprocess
 import sys
+import time
 from contextlib import closing
 from pathlib import Path
 
 import anyio
+import psycopg
 from returns.result import Success
 
 from reactive_agents.adapters.memory.sessions import SqliteSessions
@@ -66,16 +68,28 @@ def read_until(process: subprocess.Popen[str], word: str, times: int = 1) -> Non
 
 def stand_still(process: subprocess.Popen[str], path: Path) -> None:
     """Stop a process outside of its transactions, whose lock it would keep."""
-    while True:
+    process.send_signal(signal.SIGSTOP)
+    while is_locked(path):
+        process.send_signal(signal.SIGCONT)
+        time.sleep(0.01)
         process.send_signal(signal.SIGSTOP)
-        with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
-            try:
-                file.execute("BEGIN IMMEDIATE")
-            except sqlite3.OperationalError:
-                process.send_signal(signal.SIGCONT)
-            else:
-                file.execute("ROLLBACK")
-                return
+
+
+def is_locked(path: Path) -> bool:
+    """Whether a transaction is open in the file, or in the database that the address names."""
+    if str(path).startswith("postgresql:"):
+        with psycopg.connect(str(path)) as server:
+            found = server.execute(
+                "SELECT 1 FROM pg_stat_activity WHERE datname = current_database()"
+                " AND pid <> pg_backend_pid() AND state <> 'idle'"
+            )
+            return found.fetchone() is not None
+    with closing(sqlite3.connect(path, timeout=0, isolation_level=None)) as file:
+        try:
+            file.execute("BEGIN IMMEDIATE")
+        except sqlite3.OperationalError:
+            return True
+    return False
 
 
 def conversation(path: Path) -> tuple[Message, ...]:
