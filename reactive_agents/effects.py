@@ -446,29 +446,36 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
 """Have a function called on an event loop, from any thread; ``False`` when the loop has ended."""
 
 
+def _trio_here() -> Any:
+    """Return trio where it runs this task, else ``None``; another thread may be importing it."""
+    trio = sys.modules.get("trio")
+    is_running = getattr(getattr(trio, "lowlevel", None), "in_trio_run", None)
+    return trio if is_running is not None and is_running() else None
+
+
 def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     """Return a function that schedules a call on this loop, from any thread or signal.
 
     It raises ``RuntimeError`` when the loop has ended.
     """
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
+    trio = _trio_here()
+    if trio is not None:
         return trio.lowlevel.current_trio_token().run_sync_soon  # type: ignore[no-any-return]
     return asyncio.get_running_loop().call_soon_threadsafe
 
 
 def _clock_of_this_loop() -> Callable[[], float]:
     """Return a function that returns the loop's time, also outside of its tasks."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
+    trio = _trio_here()
+    if trio is not None:
         return trio.current_time  # type: ignore[no-any-return]
     return asyncio.get_running_loop().time
 
 
 def call_soon_on_this_loop(function: Callable[[], object]) -> None:
     """Call a function when the running task has waited for something."""
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
+    trio = _trio_here()
+    if trio is not None:
         trio.lowlevel.current_trio_token().run_sync_soon(function)
     else:
         asyncio.get_running_loop().call_soon(function)
@@ -482,8 +489,8 @@ def spawn_on_this_loop(body: Callable[[], Coroutine[Any, Any, None]]) -> None:
 
     Its body must not raise.
     """
-    trio = sys.modules.get("trio")
-    if trio is not None and trio.lowlevel.in_trio_run():
+    trio = _trio_here()
+    if trio is not None:
         trio.lowlevel.spawn_system_task(body, context=contextvars.copy_context())
         return
     spawned = asyncio.get_running_loop().create_task(body())

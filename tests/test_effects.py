@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import inspect
+import sys
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import anyio
@@ -14,7 +17,16 @@ import pytest
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.effects import Effect, attempt, effect, gather
+from reactive_agents.effects import (
+    Effect,
+    Timeout,
+    attempt,
+    call_soon_on_this_loop,
+    effect,
+    gather,
+    schedule_on_this_loop,
+    spawn_on_this_loop,
+)
 from tests.support.virtual_time import Backend, virtual_time
 
 pytestmark = pytest.mark.anyio
@@ -337,3 +349,24 @@ async def test_an_exit_out_of_an_effect_is_raised_by_gather_and_leaves_the_event
     with pytest.raises(kind):
         await gather([leave(), leave()])
     await anyio.lowlevel.checkpoint()
+
+
+@pytest.mark.parametrize("half", [ModuleType("trio"), SimpleNamespace(lowlevel=ModuleType("trio.lowlevel"))])
+def test_another_thread_may_be_importing_trio(half: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def use() -> list[str]:
+        called: list[str] = []
+        ended = anyio.Event()
+
+        async def spawned() -> None:
+            called.append("spawned")
+            ended.set()
+
+        call_soon_on_this_loop(lambda: called.append("called"))
+        schedule_on_this_loop()(lambda: called.append("scheduled"))
+        spawn_on_this_loop(spawned)
+        Timeout()  # which takes the time of the loop
+        await ended.wait()
+        return called
+
+    monkeypatch.setitem(sys.modules, "trio", half)
+    assert asyncio.run(use()) == ["called", "scheduled", "spawned"]
