@@ -447,7 +447,7 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
 
 
 def _trio_here() -> Any:
-    """Return trio where it runs this task, else ``None``; another thread may be importing it."""
+    """Return trio where it runs this task; another thread may be importing it."""
     trio = sys.modules.get("trio")
     is_running = getattr(getattr(trio, "lowlevel", None), "in_trio_run", None)
     return trio if is_running is not None and is_running() else None
