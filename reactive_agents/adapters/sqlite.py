@@ -22,12 +22,13 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from os import PathLike
 from pathlib import Path
+from queue import Empty, SimpleQueue
 from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
@@ -79,7 +80,7 @@ _LEGACY_TABLES: dict[str, str] = {
 """Tables, with their columns, of cost files and audit logs from before files carried an application id."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-_MOST_THREADS = 64
+_IDLE_S = 5.0
 _PAUSE_S = 0.005
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -481,18 +482,47 @@ class SqliteFile(Generic[_E]):
             self._process = os.getpid()
 
 
-def _threads() -> ThreadPoolExecutor:
-    """Return the threads for files; those of a parent are not in its child.
+class _Threads:
+    """Daemon threads, each of which does the work of one file at a time.
 
-    The way to one and back takes 60 to 100 µs of processor time less than that to a thread of anyio, which
-    waits for the event loop three times.
+    An idle one ends after a while. The way to one and back takes 60 to 100 µs of processor time less than
+    that to a thread of anyio, which waits for the event loop three times. A pool of the standard library takes
+    no work once the main thread has ended, while another one may still have a run under way.
     """
-    known = _THREADS.get(os.getpid())
-    return known or _THREADS.setdefault(os.getpid(), ThreadPoolExecutor(_MOST_THREADS, "sqlite"))
+
+    def __init__(self) -> None:
+        self._process = os.getpid()
+        self._changing = threading.Lock()
+        self._works: SimpleQueue[Callable[[], None]] = SimpleQueue()
+        self._idle = 0  # threads that wait, less the works that they have not taken
+
+    def start(self, work: Callable[[], None]) -> None:
+        """Call the work in a thread."""
+        if self._process != os.getpid():  # the threads are those of the parent
+            _Threads.__init__(self)
+        with self._changing:
+            if self._idle:
+                self._idle -= 1
+                self._works.put(work)
+                return
+        threading.Thread(target=self._run, args=(work,), name="sqlite", daemon=True).start()
+
+    def _run(self, work: Callable[[], None]) -> None:
+        while True:
+            work()
+            with self._changing:
+                self._idle += 1
+            try:
+                work = self._works.get(timeout=_IDLE_S)
+            except Empty:
+                with self._changing:
+                    if self._idle:
+                        self._idle -= 1
+                        return
+                work = self._works.get()
 
 
-_THREADS: dict[int, ThreadPoolExecutor] = {}
-"""By process."""
+_THREADS = _Threads()
 
 
 class _Works:
@@ -521,7 +551,7 @@ class _Works:
             self._asked.append(do)
             is_first, self._is_under_way = not self._is_under_way, True
         if is_first:
-            _threads().submit(self._do_all)
+            _THREADS.start(self._do_all)
         with anyio.CancelScope(shield=True):
             await ended.wait()
         return done.result()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import logging
 import sqlite3
+import subprocess
+import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
@@ -15,6 +17,7 @@ import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
@@ -37,7 +40,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import START, FakeClock
 from tests.support.memories import an_entry
-from tests.support.waiting import until
+from tests.support.waiting import until, until_blocking
 
 pytestmark = pytest.mark.anyio
 
@@ -382,3 +385,35 @@ async def test_what_has_begun_in_a_file_is_done_although_its_task_is_cancelled(t
         may_end.set()
     assert await file.rows("notes", str, "SELECT note FROM notes") == Success(("a",))
     await file.aclose()
+
+
+def test_threads_that_wait_for_a_while_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sqlite, "_IDLE_S", 0.01)
+    threads, ran = sqlite._Threads(), list[threading.Thread]()
+    for _ in range(3):
+        threads.start(lambda: ran.append(threading.current_thread()))
+        until_blocking(lambda: ran)
+        ran.pop().join()
+    assert threads._idle == 0
+
+
+AFTER_MAIN = """
+import sys, threading
+from reactive_agents import ReactiveAgents
+from reactive_agents.testing import ScriptedLLM, answer
+
+agent = ReactiveAgents.create().with_llm(ScriptedLLM(*[answer("Hello there.")] * 2)).with_reasoning()
+durable = agent.with_durability(sys.argv[1]).build()
+
+def work():
+    threading.main_thread().join()
+    print(durable.run_sync("Greet me.", run_id="r1").output)
+
+threading.Thread(target=work).start()
+"""
+
+
+def test_a_thread_uses_a_file_after_the_main_thread_has_ended(tmp_path: Path) -> None:
+    program = [sys.executable, "-c", AFTER_MAIN, str(tmp_path / "runs.db")]
+    ended = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert (ended.returncode, ended.stdout) == (0, "Hello there.\n"), ended.stderr
