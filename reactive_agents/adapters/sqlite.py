@@ -486,8 +486,8 @@ class _Threads:
     """Daemon threads, each of which does the work of one file at a time.
 
     An idle one ends after a while. The way to one and back takes 60 to 100 µs of processor time less than
-    that to a thread of anyio, which waits for the event loop three times. A pool of the standard library takes
-    no work once the main thread has ended, while another one may still have a run under way.
+    that to a thread of anyio, which waits for the event loop three times. A pool of the standard library
+    takes no work once the main thread has ended, while another one may still have a run under way.
     """
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import asynccontextmanager, suppress
 from typing import Any, Final, TypeAlias
 
@@ -32,6 +32,7 @@ from a2a.types.a2a_pb2 import (
     AgentSkill,
     Artifact,
     CancelTaskRequest,
+    GetTaskRequest,
     HTTPAuthSecurityScheme,
     Message,
     Part,
@@ -201,6 +202,7 @@ class AgentTasks(AgentExecutor):
         self._store = store
         self._waiting: WaitingRuns[_Waiting] = WaitingRuns(service, ANSWER_S, self._give_up)
         self._runs: dict[str, LiveRun] = {}
+        self._shown: dict[str, frozenset[str]] = {}
         self._ended: deque[tuple[str, ServerCallContext]] = deque()
 
     async def execute(self, context: RequestContext, event_queue: EventQueue) -> None:
@@ -260,6 +262,19 @@ class AgentTasks(AgentExecutor):
             principal: Principal = context.state[_PRINCIPAL]
             with suppress(Problem):  # it has ended
                 await self._service.order(principal, await self._service.find(principal, task_id), "cancel")
+            self._shown.pop(task_id, None)
+
+    async def note_shown(self, task_id: str, context: ServerCallContext) -> None:
+        """Remember what a request is shown that waits in a record.
+
+        A message settles that alone.
+        """
+        if task_id not in self._store.begun and await self._store.get(task_id, context) is not None:
+            principal: Principal = context.state[_PRINCIPAL]
+            with suppress(Problem):  # it has no record
+                waiting = await self._service.open_questions(await self._service.find(principal, task_id))
+                if waiting:
+                    self._shown[task_id] = frozenset(each.key for each in waiting)
 
     async def refuse_message(self, task_id: str, context: ServerCallContext) -> None:
         """Refuse a message to a task at work: it could only begin another run.
@@ -284,9 +299,13 @@ class AgentTasks(AgentExecutor):
     ) -> bool:
         """Answer what a run waits for in its record, and tell how it goes on."""
         run = await self._service.find(principal, task_id)
-        waiting = await self._service.open_questions(run)
-        if isinstance(run, LiveRun) or not waiting:  # the message came while the run was under way
+        open_ones = await self._service.open_questions(run)
+        if isinstance(run, LiveRun) or not open_ones:  # the message came while the run was under way
             raise _not_now()
+        shown = self._shown.pop(task_id, frozenset())
+        waiting = [each for each in open_ones if each.key in shown]
+        if not waiting:  # its sender may mean something else: it is shown what there is
+            return await self._ask(task_id, open_ones, updater)
         for each in waiting:
             with suppress(Problem):  # it was settled elsewhere meanwhile
                 await self._service.settle(run, run.run_id, question_id(each), _answer(each.kind, context))
@@ -301,12 +320,17 @@ class AgentTasks(AgentExecutor):
                 return await self._follow(found, 0, set(), updater, context)
             new = [each for each in await self._service.open_questions(found) if each.key not in answered]
             if new:
-                await updater.requires_input(updater.new_agent_message(_recorded_questions(new)))
-                return False
+                return await self._ask(task_id, new, updater)
             if found.status not in ("open", "queued"):
                 await self._tell_end(found, updater)
                 return False
             await anyio.sleep(_POLL_S)
+
+    async def _ask(self, task_id: str, waiting: Sequence[OpenQuestion], updater: TaskUpdater) -> bool:
+        """Show what waits in a record; ``False``, since no live run waits here."""
+        self._shown[task_id] = frozenset(each.key for each in waiting)
+        await updater.requires_input(updater.new_agent_message(_recorded_questions(waiting)))
+        return False
 
     async def _follow(
         self,
@@ -551,6 +575,8 @@ class _Peer:
                 await self._tasks.refuse_message(asked.message.task_id, _Contexts().build(known))
             except A2AError as error:
                 return JsonText(build_error_response(given.get("id"), error))
+        if isinstance(asked, GetTaskRequest):
+            await self._tasks.note_shown(asked.id, _Contexts().build(known))
         if given["method"] not in _STREAMED:
             response = await self._dispatcher.handle_requests(known)
             if isinstance(asked, CancelTaskRequest):

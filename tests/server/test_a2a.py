@@ -223,6 +223,26 @@ async def test_the_task_of_a_durable_run_outlives_its_server(tmp_path: Path) -> 
             await client.get_task(GetTaskRequest(id=shown.id))
 
 
+async def test_a_message_after_a_restart_approves_nothing_unseen(
+    tmp_path: Path,
+) -> None:
+    PAID.clear()
+
+    def server(*turns: Any) -> Any:
+        agent = clerk(*turns).with_tools(pay).with_approval().with_durability(tmp_path / "runs.db")
+        return create_app(agent.build(), protocols=["a2a"])
+
+    async with client_of(server(call("pay", to="Ann"))) as client:
+        asked, _ = await give(client, request("Pay Ann."))
+    async with client_of(server(answer("Paid Ann."))) as client:
+        streamed = [each async for each in client.send_message(request("approve", task=asked))]
+        last = streamed[-1].status_update.status
+        assert (last.state, PAID) == (TaskState.TASK_STATE_INPUT_REQUIRED, [])
+        assert 'pay {"to": "Ann"}' in last.message.parts[0].text
+        ended, _ = await give(client, request("approve", task=asked))
+    assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
+
+
 async def test_a_task_that_waits_is_cancelled_after_a_restart(tmp_path: Path) -> None:
     PAID.clear()
 
