@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_check import (
     Seen,
+    asks_back,
     ends_with_evidence,
     explains,
     has_no_tool,
@@ -269,6 +270,8 @@ def _is_insisted(state: KernelState, now: OpenRequirements) -> bool:
     """Return whether an answer stands against requirements that were derived."""
     if now.lost or not now.open or not all(each.derived for each, _ in now.open):
         return False
+    if state.ledger.idle_turns and state.proposal is not None and asks_back(state.proposal.text):
+        return True  # it needs to know something, and asks for that again
     done = sum(done for _, done in now.open)
     return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
 
