@@ -25,7 +25,7 @@ from attrs import frozen
 from dependency_injector import containers, providers
 from dependency_injector.providers import Object as Object  # also for modules outside of this package,
 from dependency_injector.providers import Provider as Provider  # which import dependency-injector by it
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
@@ -190,11 +190,20 @@ class EngineProvider(Singleton):
     Args:
         make: makes it of the other arguments.
         by_path: the providers whose overrides reach it when it is made.
+        made_with: the provider of the ports, for the engine, which is made of them and shares their inputs.
     """
 
-    def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        *args: Any,
+        by_path: ByPath,
+        made_with: Provider[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
+        self._made_with = made_with
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what was made, or what it is overridden with.
@@ -212,6 +221,11 @@ class EngineProvider(Singleton):
         return super().__call__()
 
     def _prepare(self) -> None:
+        ports = self._made_with
+        if isinstance(ports, EngineProvider) and ports.last_overriding is None:
+            ports()
+            self.inputs = ports.inputs
+            return
         services = [each for _, each in self._by_path()]
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
@@ -245,7 +259,7 @@ def as_maybe(service: Any) -> Maybe[Any]:
     found = service.value_or(None) if isinstance(service, Maybe) else service
     if isinstance(found, type):
         raise TypeError(f"got the class {found.__name__}, expected a service: an object of it, perhaps")
-    return Maybe.from_optional(found)
+    return Nothing if found is None else Some(found)
 
 
 def _nothing() -> None:
