@@ -64,7 +64,7 @@ system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or
 	$(PYTEST) -m system --numprocesses=$(WORKERS) --dist=loadfile tests/system $(SYSTEM_TESTS)
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
-	QUEUED_RUNS=1000 KILLED_STEPS=20 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 	COMMIT_KILLS=50 $(BIN)/python -m pytest -q -rP tests/system/test_crashes.py
 	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 
