@@ -48,7 +48,10 @@ def pytest_collection_finish() -> None:
 
 
 UNCOVERED = ("property_tests/", "tests/lab/", "tests/docs/", "tests/kernel/call_parsing/test_shown_calls.py")
-"""Tests that run the same lines many times over; the example tests reach those lines as well."""
+"""Tests that run the same lines many times over; the example tests reach those lines as well.
+
+They are covered where the question is which tests run a line, as for mutants.
+"""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -59,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.nodeid.startswith("tests/system/"):
             item.add_marker("system")
-        if item.nodeid.startswith(UNCOVERED):
+        if item.nodeid.startswith(UNCOVERED) and not item.config.getoption("cov_context", None):
             item.add_marker("no_cover")
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"give the parameters of this test ids: {changing[0]}")
