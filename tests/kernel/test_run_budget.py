@@ -21,6 +21,7 @@ from reactive_agents.core.errors import (
     RateLimited,
     ServiceFailed,
 )
+from reactive_agents.core.events import ModelCallAbandoned
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import (
@@ -225,3 +226,14 @@ async def test_the_tokens_of_an_attempt_of_unknown_cost_stay_counted_for_the_cal
     assert isinstance(await attempt(meter.complete(REQUEST)), Success)
     second = await attempt(meter.complete(REQUEST))
     assert isinstance(second, Failure if retries else Success)
+
+
+async def test_a_call_that_was_never_begun_has_no_number() -> None:
+    bus, clock, recorder = InMemoryEventBus(), FakeClock(), EventRecorder()
+    bus.subscribe(recorder)
+    events, llm = RunEvents(bus, clock, RUN, TASK), ScriptedLLM(say("never"), price=PRICE)
+    budget = RunBudget(InMemoryBudget(run_usd=0.0), events, prices=Some(llm), counter=Nothing)
+    await attempt(MeteredLLM(llm, events, clock, budget=budget).complete(REQUEST))
+    (event,) = recorder.events
+    assert isinstance(event, ModelCallAbandoned)
+    assert event.model_call == 0

@@ -117,6 +117,13 @@ def test_the_fourth_call_as_text_in_a_row_ends_the_run() -> None:
     assert (verdict.policy, verdict.outcome, verdict.output) == ("written_call", "partial", None)
 
 
+@pytest.mark.parametrize(("told", "ends"), [(MOST_TEXTS - 2, False), (MOST_TEXTS - 1, True)])
+def test_the_fourth_call_as_a_delivered_answer_ends_the_run(told: int, ends: bool) -> None:
+    delivered = Proposal("lookup(coins)", "tool_calls", CallId("c"), unmade="lookup")
+    verdict = written_call(evolve(moment(told={"written_call": told}), proposal=delivered), CONTEXT)
+    assert isinstance(verdict, Stop if ends else Redirect)
+
+
 def test_prose_and_delivered_answers_are_no_calls() -> None:
     assert written_call(texts("It is 3."), CONTEXT) is None
     assert written_call(evolve(moment(""), proposal=Proposal("<tool_call>", "stop", None)), CONTEXT)
