@@ -173,7 +173,10 @@ def outcomes(mutants: Mapping[int, Mutant], covered: Coverage, processes: int) -
         if running:
             process, status = os.wait()
             number, portions = running.pop(process)
-            passed = os.waitstatus_to_exitcode(status) in PASSED
+            code = os.waitstatus_to_exitcode(status)
+            if code == pytest.ExitCode.INTERNAL_ERROR:
+                raise SystemExit(f"the tests of mutant {number} cannot be run")
+            passed = code in PASSED
             if passed and portions:
                 waiting.insert(0, (number, portions))
             else:
