@@ -383,7 +383,7 @@ def _marked(policy: _P, **changes: Any) -> _P:
 
 @frozen
 class _Group:
-    """Policies that stand beside each other and apply under one condition, by when they are evaluated."""
+    """Neighbouring policies under one condition, by when they are evaluated."""
 
     applies: Callable[[KernelContext], bool] | None
     asked: tuple[Policy, ...]
