@@ -383,7 +383,7 @@ def _marked(policy: _P, **changes: Any) -> _P:
 
 @frozen
 class _Group:
-    """Policies beside each other that apply under one condition, by their moment."""
+    """Neighbouring policies under one condition, by when they are evaluated."""
 
     applies: Callable[[KernelContext], bool] | None
     asked: tuple[Policy, ...]
