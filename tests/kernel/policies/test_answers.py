@@ -621,6 +621,31 @@ def test_a_question_for_what_a_derived_call_needs_is_taken_when_it_comes_again()
     assert "Not finished: search_hotels" in str(model.requests[1].messages[-1].content)
 
 
+@pytest.mark.parametrize(
+    ("stock", "reply", "status"),
+    [
+        ("2", "There are only 2 in stock, so I haven't placed the order.", "abstained"),
+        ("2", "I haven't placed the order.", "partial"),
+        ("2", "There are 2 in stock.", "partial"),
+    ],
+)
+def test_an_answer_that_says_again_why_a_derived_call_is_not_made_abstains(
+    stock: str, reply: str, status: str
+) -> None:
+    def stock_level(item: str) -> str:
+        """Return the units in stock."""
+        return stock
+
+    def place_order(item: str, quantity: str) -> str:
+        """Place an order."""
+        return "done"
+
+    model = ScriptedLLM(call("stock_level", item="boots"), forever(say(reply)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(stock_level, place_order)
+    result = agent.build().run_sync("Place an order of 3 boots.")
+    assert (result.status, result.output) == (status, reply)
+
+
 def test_an_announcement_that_comes_again_is_not_the_answer() -> None:
     model = ScriptedLLM(call("count", depot="Harlow"), forever(say("I will write the report now.")))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
