@@ -205,7 +205,7 @@ async def test_an_answer_is_written_with_the_next_entry_or_when_the_run_waits(
         for number in range(30):
             group.start_soon(lambda key: append(key, "intent", durable=True), f"g1.{number}/t1")
     assert batches[:4] == [["m1", "t1"], ["t1="], ["m2"], ["m3", "g1.0/t1"]]
-    assert len(batches) == 5  # what came while the first of them was written
+    assert len(batches) in (5, 6)  # what came while the first of them was written, on a slow machine in two
     await append("m4", "model", later=True)
     assert await attempt(record.end(run_id, holder, "completed", "{}")) == Success(None)
     found = (await attempt(record.entries(run_id))).unwrap()
