@@ -48,18 +48,22 @@ def pytest_collection_finish() -> None:
 
 
 UNCOVERED = ("property_tests/", "tests/lab/", "tests/docs/", "tests/kernel/call_parsing/test_shown_calls.py")
-"""Tests that run the same lines many times over; the example tests reach those lines as well."""
+"""Tests that run the same lines many times over; the example tests reach those lines as well.
+
+They are covered where the question is which tests run a line, as for mutants.
+"""
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark tests by their place, and refuse names with an address in memory.
 
     The processes of a parallel run must agree on all names.
     """
+    asks_how_much = config.getoption("cov_source", None) and not config.getoption("cov_context", None)
     for item in items:
         if item.nodeid.startswith("tests/system/"):
             item.add_marker("system")
-        if item.nodeid.startswith(UNCOVERED):
+        if asks_how_much and item.nodeid.startswith(UNCOVERED):
             item.add_marker("no_cover")
     if changing := [item.nodeid for item in items if " at 0x" in item.nodeid]:
         raise pytest.UsageError(f"give the parameters of this test ids: {changing[0]}")

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from functools import cached_property, partial
+from functools import cached_property, lru_cache, partial
 from os import urandom
 from pathlib import Path
 from threading import Lock
@@ -112,14 +112,17 @@ def state_directory(environment: Mapping[str, str], platform: str = sys.platform
         environment: names and values of the variables that are set.
         platform: as ``sys.platform``.
     """
-    home = Path(environment.get("HOME") or environment.get("USERPROFILE") or os.path.expanduser("~"))
+    home = environment.get("HOME") or environment.get("USERPROFILE") or os.path.expanduser("~")
     if platform == "win32":
-        base = Path(environment.get("LOCALAPPDATA") or home / "AppData" / "Local")
-    elif platform == "darwin":
-        base = home / "Library" / "Application Support"
-    else:
-        base = Path(environment.get("XDG_STATE_HOME") or home / ".local" / "state")
-    return base / "reactive-agents"
+        return _own_directory(environment.get("LOCALAPPDATA") or "", home, "AppData/Local")
+    if platform == "darwin":
+        return _own_directory("", home, "Library/Application Support")
+    return _own_directory(environment.get("XDG_STATE_HOME") or "", home, ".local/state")
+
+
+@lru_cache(maxsize=8)
+def _own_directory(base: str, home: str, usual: str) -> Path:
+    return (Path(base) if base else Path(home, usual)) / "reactive-agents"
 
 
 def default_run_log() -> Path:

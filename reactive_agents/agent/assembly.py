@@ -423,9 +423,8 @@ def _tool_settings(
         wrong = wrong_tool_deps(tool, components.deps)
         if wrong is not None:
             return Failure(wrong)
-    workspace = Path(config.workspace or ".")
     try:
-        workspace = Path.cwd() if config.workspace is None else workspace.expanduser().resolve()
+        workspace = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
         exists = config.workspace is None or workspace.is_dir()
     except (RuntimeError, OSError):  # an unknown home, or a name that no file system takes
         exists = False

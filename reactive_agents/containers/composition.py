@@ -17,13 +17,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
+from threading import RLock
 from types import MappingProxyType
 from typing import Any, Self, TypeAlias
 
+from attrs import frozen
 from dependency_injector import containers, providers
 from dependency_injector.providers import Object as Object  # also for modules outside of this package,
 from dependency_injector.providers import Provider as Provider  # which import dependency-injector by it
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
@@ -64,49 +66,98 @@ class Layer(containers.DynamicContainer):
         Raises:
             AttributeError: the layer has a provider of that name.
         """
-        if name in getattr(self, "providers", ()) and self.providers[name] is not value:
+        if self.__dict__.get(name, value) is not value and name in self.providers:
             where = f"{type(self).__name__}.{name}"
             raise AttributeError(f"{where} is composed already: override it, or use extra_layers.")
-        super().__setattr__(name, value)
+        _set_attribute(self, name, value)
+
+    def reset_singletons(self) -> Any:
+        """Forget every service, so that it is made again; as a context, also at its end."""
+        for each in self.traverse(types=[Singleton]):
+            each.reset()
+        return super().reset_singletons()
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the layer itself, for containers that refer to it."""
         return self
 
 
-Inputs: TypeAlias = tuple[tuple[providers.Provider[Any], object], ...]
-"""The providers that a service was made of, each with its override at that time."""
+_set_attribute = containers.DynamicContainer.__setattr__
 
 
-class Singleton(providers.ThreadSafeSingleton[Any]):
+@frozen(eq=False)
+class Inputs:
+    """The providers that a service was made of, and their overrides at that time."""
+
+    providers: tuple[Provider[Any], ...] = ()
+    overrides: tuple[object, ...] = ()
+
+    @classmethod
+    def of(cls, noted: Iterable[Provider[Any]]) -> Self:
+        """Note the present overrides of these providers."""
+        those = tuple(noted)
+        return cls(those, tuple(map(_OVERRIDE, those)))
+
+    def changed(self) -> tuple[Provider[Any], ...]:
+        """Return those whose override is another one now."""
+        now = tuple(map(_OVERRIDE, self.providers))
+        if now == self.overrides:  # so with nearly every run
+            return ()
+        pairs = zip(self.providers, now, self.overrides, strict=True)
+        return tuple(provider for provider, new, noted in pairs if new is not noted)
+
+
+_OVERRIDE = attrgetter("last_overriding")
+_NOTHING_MADE = Inputs()
+
+
+class Singleton(providers.Callable[Any]):
     """Makes its service once, on first use, whichever threads ask for it.
 
-    One lock serves the process, so a service must not wait while it is made. No service is made by a
-    coroutine; the library need not look for one among the arguments.
+    It takes a third of the time of the library's singletons, each of which is three providers. One
+    lock serves the process, so a service must not wait while it is made. No service is made by a coroutine;
+    the library need not look for one among the arguments.
 
     Attributes:
         inputs: empty until the service is made.
     """
 
     def __init__(self, make: Callable[..., Any], *args: Any, **kwargs: Any) -> None:
-        super().__init__(self._made, *args, **kwargs)
+        super().__init__(make, *args, **kwargs)
         self.disable_async_mode()
-        self.inputs: Inputs = ()
-        self._make = make
-        self._arguments = (*args, *kwargs.values())
+        self.inputs = _NOTHING_MADE
+        self._service: Any = None
 
     def __deepcopy__(self, memo: dict[Any, Any] | None = None) -> Self:
         """Return the provider itself, for containers that refer to it."""
         return self
 
-    def reset(self) -> Any:
-        """Forget the service, so that it is made again."""
-        self.inputs = ()
-        return super().reset()
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Return the service, or that of an override."""
+        if self.last_overriding is not None:
+            return super().__call__(*args, **kwargs)
+        service = self._service
+        if service is None:
+            with _MAKING:
+                if self._service is None:
+                    self._prepare()
+                    self._service = super().__call__(*args, **kwargs)
+                service = self._service
+        return service
 
-    def _made(self, *args: Any, **kwargs: Any) -> Any:
-        self.inputs = tuple(_inputs(self._arguments))
-        return self._make(*args, **kwargs)
+    def reset(self) -> providers.SingletonResetContext:
+        """Forget the service, so that it is made again; as a context, also at its end."""
+        with _MAKING:
+            self.inputs = _NOTHING_MADE
+            self._service = None
+        return providers.SingletonResetContext(self)
+
+    def _prepare(self) -> None:
+        """Note the overrides with which the service is made."""
+        self.inputs = Inputs.of(_inputs((*self.args, *self.kwargs.values())))
+
+
+_MAKING = RLock()
 
 
 class OptionalService(providers.Callable[Any]):
@@ -139,11 +190,20 @@ class EngineProvider(Singleton):
     Args:
         make: makes it of the other arguments.
         by_path: the providers whose overrides reach it when it is made.
+        made_with: the provider of the ports, for the engine, which is made of them and shares their inputs.
     """
 
-    def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
+    def __init__(
+        self,
+        make: Callable[..., Any],
+        *args: Any,
+        by_path: ByPath,
+        made_with: Provider[Any] | None = None,
+        **kwargs: Any,
+    ) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
+        self._made_with = made_with
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what was made, or what it is overridden with.
@@ -160,29 +220,30 @@ class EngineProvider(Singleton):
         """Return what was made, whatever was overridden since, to control its runs."""
         return super().__call__()
 
-    def _made(self, *args: Any, **kwargs: Any) -> Any:
+    def _prepare(self) -> None:
+        ports = self._made_with
+        if isinstance(ports, EngineProvider) and ports.last_overriding is None:
+            ports()
+            self.inputs = ports.inputs
+            return
         services = [each for _, each in self._by_path()]
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
             if isinstance(kept, Singleton):
                 self._refuse_late(kept.inputs)
-        self.inputs = tuple(zip(services, map(_OVERRIDE, services), strict=True))
-        return self._make(*args, **kwargs)
+        self.inputs = Inputs.of(services)
 
     def _refuse_late(self, inputs: Inputs) -> None:
-        late = [provider for provider, override in inputs if provider.last_overriding is not override]
+        late = inputs.changed()
         if late:
             raise LateOverrideError(tuple(path for path, each in self._by_path() if each in late))
 
 
-_OVERRIDE = attrgetter("last_overriding")
-
-
-def _inputs(arguments: Iterable[object]) -> Iterator[tuple[providers.Provider[Any], object]]:
+def _inputs(arguments: Iterable[object]) -> Iterator[providers.Provider[Any]]:
     """Yield the providers of arguments; of those that keep nothing, also theirs."""
     for each in arguments:
         if isinstance(each, providers.Provider):
-            yield each, each.last_overriding
+            yield each
             if isinstance(each, OptionalService):
                 yield from _inputs(each.arguments)
             elif isinstance(each, providers.Callable):
@@ -198,7 +259,7 @@ def as_maybe(service: Any) -> Maybe[Any]:
     found = service.value_or(None) if isinstance(service, Maybe) else service
     if isinstance(found, type):
         raise TypeError(f"got the class {found.__name__}, expected a service: an object of it, perhaps")
-    return Maybe.from_optional(found)
+    return Nothing if found is None else Some(found)
 
 
 def _nothing() -> None:

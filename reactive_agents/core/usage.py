@@ -94,6 +94,10 @@ class RunUsage(Value):
         )
 
 
+NO_USAGE = RunUsage()
+"""The usage of a run before its first call."""
+
+
 def answer_usage(model: str, usage: Usage, cost_usd: float | None, *, cached: bool = False) -> RunUsage:
     """Return the usage of one answer; ``None`` for a price that is unknown."""
     if cached:
@@ -115,7 +119,21 @@ def by_model(parts: Iterable[RunUsage]) -> tuple[RunUsage, ...]:
 
 
 def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
-    """Return the sum of all parts."""
+    """Return the sum of all parts; it has no model where these are of several."""
+    parts = tuple(parts)
+    if len(parts) == 1:
+        return parts[0]
+    if len(parts) == 2 and parts[0] is NO_USAGE:  # so after the first turn of each run
+        one = parts[1]
+        return RunUsage(
+            "",
+            one.usage,
+            one.cost_usd,
+            one.calls,
+            one.unpriced_calls,
+            one.unreported_calls,
+            one.cached,
+        )
     read = written = total = calls = unpriced = unreported = cached = stored = recorded = 0
     cost_usd, reported = 0.0, True
     model: str | None = None

@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
-from attrs import evolve, field, frozen
-from attrs.validators import ge
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import OutputValidatorFailed
@@ -21,7 +20,7 @@ OUTPUT_TYPE = "output_type"
 """The policy that guidance about the form carries, and ``terminated_by`` of what never fits."""
 OUTPUT_VALIDATOR = "output_validator"
 """The same of answers that the program's functions do not accept."""
-DEFAULT_RETRIES = 2
+RETRIES = 2
 """How often a model is asked again for an answer that does not fit."""
 
 COULD_NOT = "could_not"
@@ -54,7 +53,6 @@ class AnswerForm:
         response_schema: JSON Schema of an answer that is a text, for providers that hold a model to it.
         accept: returns the text of the answer as it is delivered, or why it is not accepted; it may call
             functions of the program, and their values may differ from what the model gave.
-        retries: how often the model is asked again, 0 or more.
         abstains: whether the tool has the argument ``could_not``.
         unwrapped: returns the text of an answer without the one field around it, if it has that.
     """
@@ -66,7 +64,6 @@ class AnswerForm:
     instructions: str
     response_schema: JsonObject | None
     accept: Callable[[str], Awaitable[Result[str, str | OutputValidatorFailed]]] | None = None
-    retries: int = field(default=DEFAULT_RETRIES, validator=ge(0))
     abstains: bool = True
     unwrapped: Callable[[str], str] = str
 

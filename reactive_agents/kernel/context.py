@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, groupby
 from math import inf
 from threading import Lock
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -23,7 +25,7 @@ from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
-from reactive_agents.core.usage import RunUsage, Usage, by_model, total_usage
+from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.events import KernelHooks, RunEvents
@@ -48,7 +50,7 @@ class UsageAccount:
         self._caller = caller
         self._lock = Lock()
         self._models: tuple[RunUsage, ...] = ()
-        self._total = RunUsage()
+        self._total = NO_USAGE
         self._new: list[RunUsage] = []
 
     def add(self, parts: Sequence[RunUsage]) -> None:
@@ -75,7 +77,7 @@ class UsageAccount:
     def _sum(self) -> None:
         with self._lock:
             self._models = by_model((*self._models, *self._new))
-            self._total = total_usage((RunUsage(), *self._models))
+            self._total = total_usage((NO_USAGE, *self._models))
             self._new = []  # last: a reader in another thread waits until the sum is there
 
 
@@ -307,8 +309,14 @@ class KernelContext:
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
 
     def __attrs_post_init__(self) -> None:
-        for name, policies in _by_moment(self.policies, self).items():
-            object.__setattr__(self, name, policies)
+        try:
+            groups = _grouped(self.policies)
+        except TypeError:  # a policy that is an object which cannot be hashed
+            groups = _grouped.__wrapped__(self.policies)
+        holding = [each for each in groups if each.applies is None or each.applies(self)]
+        object.__setattr__(self, "asked", tuple(chain.from_iterable(each.asked for each in holding)))
+        object.__setattr__(self, "within_turns", tuple(chain.from_iterable(each.within for each in holding)))
+        object.__setattr__(self, "before_turns", tuple(chain.from_iterable(each.before for each in holding)))
 
     @property
     def approves(self) -> bool:
@@ -373,25 +381,30 @@ def _marked(policy: _P, **changes: Any) -> _P:
     return policy
 
 
-def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
-    """Return the policies that apply to a run, by the fields of its context."""
-    asked: list[Policy] = []
-    within: list[Policy] = []
-    before: list[Policy] = []
-    condition, holds = None, True
-    for policy in policies:
-        marks: _Marks = getattr(policy, "marks", _UNMARKED)
-        if marks.applies is not None:
-            if marks.applies is not condition:  # most stand beside others with the same one
-                condition, holds = marks.applies, marks.applies(context)
-            if not holds:
-                continue
-        asked.append(policy)
-        if marks.moment != "answers":
-            before.append(policy)
-            if marks.moment == "always":
-                within.append(policy)
-    return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
+@frozen
+class _Group:
+    """Neighbouring policies under one condition, by when they are evaluated."""
+
+    applies: Callable[[KernelContext], bool] | None
+    asked: tuple[Policy, ...]
+    within: tuple[Policy, ...]
+    before: tuple[Policy, ...]
+
+
+@lru_cache(maxsize=32)
+def _grouped(policies: tuple[Policy, ...]) -> tuple[_Group, ...]:
+    """Return the policies in groups, made once for those of an agent."""
+    marked = [(policy, getattr(policy, "marks", _UNMARKED)) for policy in policies]
+    return tuple(
+        _Group(
+            applies,
+            tuple(policy for policy, _ in those),
+            tuple(policy for policy, marks in those if marks.moment == "always"),
+            tuple(policy for policy, marks in those if marks.moment != "answers"),
+        )
+        for applies, each in groupby(marked, key=lambda pair: pair[1].applies)
+        for those in [list(each)]
+    )
 
 
 @frozen

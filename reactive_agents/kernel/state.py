@@ -36,7 +36,7 @@ from reactive_agents.core.persistent import (
 )
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.usage import NO_USAGE, RunUsage
 from reactive_agents.core.values import replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
@@ -127,7 +127,7 @@ class KernelState:
     tools_used: frozenset[str] = frozenset()
     scratchpad: PersistentMap[str, str] = field(default=NO_ENTRIES, converter=as_map)
     iteration: int = 0
-    usage: RunUsage = RunUsage()
+    usage: RunUsage = NO_USAGE
     run_usage: RunUsage | None = None
     status: KernelStatus = "thinking"
     ledger: CallLedger = CallLedger()

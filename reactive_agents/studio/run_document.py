@@ -27,7 +27,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun
-from reactive_agents.core.texts import one_line
+from reactive_agents.core.texts import dollars, one_line
 
 RowState: TypeAlias = Literal["running", "done", "failed", "waiting", "denied", "recorded", "note", "skipped"]
 
@@ -622,7 +622,7 @@ class RunTimeline:
     def _BudgetWarning(self, event: LoggedEvent, body: JsonObject) -> None:
         limit, spent = _number(body, "limit_usd") or 0.0, _number(body, "spent_usd") or 0.0
         title = f"Budget of the {_text(body, 'period')}"
-        self._row(event, "policy", title, f"${spent:.4f} of ${limit:.2f} are used", depth=1)
+        self._row(event, "policy", title, f"{dollars(spent)} of ${limit:.2f} are used", depth=1)
 
     def _ContextLost(self, event: LoggedEvent, body: JsonObject) -> None:
         self._row(

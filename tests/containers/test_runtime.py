@@ -198,6 +198,22 @@ async def test_an_override_that_comes_too_late_is_an_error_until_the_singletons_
     assert runtime.engine.engine().ports.llm.model == "offline/quotes"
 
 
+def test_resets_of_singletons_are_contexts_of_the_library_too() -> None:
+    runtime = create_runtime(agent_id="a", provider="offline")
+    engine, llm = runtime.engine.engine(), runtime.models.llm()
+    with runtime.reset_singletons():
+        within = runtime.engine.engine()
+        assert within is not engine
+        assert within is runtime.engine.engine()
+    assert runtime.engine.engine() is not within
+    with runtime.models.llm.reset():  # type: ignore[attr-defined]
+        assert runtime.models.llm() is not llm
+        llm = runtime.models.llm()
+    assert runtime.models.llm() is not llm
+    runtime.models.reset_singletons()
+    assert runtime.models.llm() is not llm
+
+
 @pytest.mark.parametrize(
     ("made", "overridden"),
     [

@@ -8,6 +8,7 @@ import pytest
 from attrs import evolve
 
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.kernel.announcements import asks_advice
 from reactive_agents.kernel.answer_check import (
     Seen,
     concludes,
@@ -15,6 +16,7 @@ from reactive_agents.kernel.answer_check import (
     has_no_tool,
     is_beside_tools,
     is_composed,
+    is_english,
     is_open_for,
     is_refusal,
     judge_text,
@@ -754,3 +756,39 @@ def test_what_no_tool_does_may_be_denied() -> None:
     assert has_no_tool("I can't delete mails. I can only search them.", "Delete my last mail", tools)
     assert not has_no_tool("I can't search mails.", "Search my last mail", tools)
     assert not has_no_tool("I can't tell you the price.", "Tell me the price", tools)
+
+
+@pytest.mark.parametrize(
+    "text", ["Next I will use get_price. So it is.", "The prices come with get_price. It is so."]
+)
+def test_a_text_that_thinks_of_tools_is_unclear_unless_it_is_about_them(text: str) -> None:
+    assert judge_text(text, TOOLS, Seen("How is it?")) == "unclear"
+    assert judge_text(text, TOOLS, Seen("Who are you?")) == "answer"
+
+
+def test_hardly_any_words_are_of_no_language_in_particular() -> None:
+    assert is_english("Guten Morgen")
+    assert not is_english("Guten Morgen allerseits")
+    assert is_english("Guten Morgen to all")
+
+
+@pytest.mark.parametrize(
+    ("task", "asks"),
+    [
+        ("How to boil eggs?", True),
+        ("How do I boil an egg?", True),
+        ("Should people sleep at noon?", True),
+        ("Could the report be sent?", False),
+        ("How would the report look?", False),
+    ],
+)
+def test_a_task_that_asks_for_advice_is_about_the_one_who_asks(task: str, asks: bool) -> None:
+    assert asks_advice(task) is asks
+
+
+@pytest.mark.parametrize(("months", "questioned"), [("12", ()), ("471", ("471",)), ("4711", ("4711",))])
+def test_a_short_number_beside_what_was_found_may_be_common_knowledge(
+    months: str, questioned: tuple[str, ...]
+) -> None:
+    seen = Seen("What is there about A-10?", ("It costs 450.",))
+    assert unsupported_figures(f"It costs 450 for {months} months.", seen) == questioned

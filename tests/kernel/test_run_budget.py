@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 import anyio
 import anyio.lowlevel
 import pytest
+from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
@@ -20,10 +21,19 @@ from reactive_agents.core.errors import (
     RateLimited,
     ServiceFailed,
 )
+from reactive_agents.core.events import ModelCallAbandoned
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.core.models import ModelChunk, ModelRequest, StreamCompleted, TextDelta, TokenPrice
+from reactive_agents.core.models import (
+    ModelChunk,
+    ModelRequest,
+    ModelResponse,
+    StreamCompleted,
+    TextDelta,
+    TokenPrice,
+)
 from reactive_agents.core.requirements import BudgetConfig
+from reactive_agents.core.usage import unknown_usage
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
@@ -165,12 +175,14 @@ async def test_an_answered_call_is_settled_also_while_the_run_is_cancelled() -> 
     assert budget.settled == {1: 0.25}
 
 
-def called(llm: ScriptedLLM, *callers: tuple[InMemoryBudget | None, float | None]) -> MeteredLLM:
-    """The calls of a run; its callers, the outermost first, have a kept budget and dollars."""
+def called(
+    llm: ScriptedLLM, *callers: tuple[InMemoryBudget | None, float | None], tokens: int | None = None
+) -> MeteredLLM:
+    """The calls of a run; its callers, the outermost first, have a kept budget, dollars, and tokens."""
     events = RunEvents(InMemoryEventBus(), FakeClock(), RUN, TASK)
     caller: RunBudget | None = None
     for guard, usd in (*callers, (None, None)):
-        limits, counter = BudgetConfig(cost_usd=usd), Some(Counting())
+        limits, counter = BudgetConfig(tokens, usd), Some(Counting())
         caller = RunBudget(guard, events, prices=Some(llm), counter=counter, limits=limits, caller=caller)
     return MeteredLLM(llm, events, FakeClock(), budget=caller)
 
@@ -198,3 +210,30 @@ async def test_what_a_run_spent_beside_its_calls_is_entered_for_its_callers_too(
     caller = RunBudget(above, events, prices=Some(llm), counter=Nothing)
     await RunBudget(own, events, prices=Some(llm), counter=Nothing, caller=caller).spend(0.25)
     assert (above.spent_usd, own.spent_usd) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize("retries", [0, 1])
+async def test_the_tokens_of_an_attempt_of_unknown_cost_stay_counted_for_the_callers(retries: int) -> None:
+    class Retrying(ScriptedLLM):
+        """Answers, maybe at the second attempt after one that may be charged."""
+
+        @effect
+        async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+            answered = await attempt(super().complete(request))
+            return answered.map(lambda given: evolve(given, refused=(unknown_usage("m"),) * retries))
+
+    meter = called(Retrying(say("a"), say("b")), (None, None), tokens=400)  # each may take 207
+    assert isinstance(await attempt(meter.complete(REQUEST)), Success)
+    second = await attempt(meter.complete(REQUEST))
+    assert isinstance(second, Failure if retries else Success)
+
+
+async def test_a_call_that_was_never_begun_has_no_number() -> None:
+    bus, clock, recorder = InMemoryEventBus(), FakeClock(), EventRecorder()
+    bus.subscribe(recorder)
+    events, llm = RunEvents(bus, clock, RUN, TASK), ScriptedLLM(say("never"), price=PRICE)
+    budget = RunBudget(InMemoryBudget(run_usd=0.0), events, prices=Some(llm), counter=Nothing)
+    await attempt(MeteredLLM(llm, events, clock, budget=budget).complete(REQUEST))
+    (event,) = recorder.events
+    assert isinstance(event, ModelCallAbandoned)
+    assert event.model_call == 0

@@ -13,7 +13,7 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Guidance, KernelStatus, Proposal, Redirect, Stop
 from reactive_agents.kernel.ledger import CallLedger
-from reactive_agents.kernel.termination import fail_run, redirect_run, stop_run
+from reactive_agents.kernel.termination import fail_run, redirect_run, refused_answer, stop_run
 from tests.support.kernels import new_state
 
 REDIRECT = Redirect("a-policy", "Look again.")
@@ -67,3 +67,16 @@ def test_a_redirect_loses_neither_calls_nor_results(status: KernelStatus) -> Non
     before = evolve(new_state(), status=status, pending=(call,), results=(result,))
     after = redirect_run(before, REDIRECT).unwrap()
     assert after == evolve(before, guidance=(GIVEN,), ledger=CallLedger(told={GIVEN.policy: 1}))
+
+
+@pytest.mark.parametrize(
+    ("names", "said"),
+    [
+        (["final-answer", "final-answer"], "there were 2 answers in one turn"),
+        (["final-answer", "search"], "other tools were called in the same turn"),
+        (["final-answer"], "must be a text that is not blank"),
+    ],
+)
+def test_an_answer_that_does_not_count_is_told_why(names: list[str], said: str) -> None:
+    made = tuple(ToolCall(CallId(str(number)), name) for number, name in enumerate(names))
+    assert said in refused_answer(made[0], made).error

@@ -11,8 +11,14 @@ from attrs import evolve
 from reactive_agents.core.errors import ToolNotApproved
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import SystemMessage, ToolCall, UserMessage
+from reactive_agents.core.settings import UntrustedArguments
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.kernel.tool_execution import NO_TOOL_SERVICE, run_calls, texts_from_outside
+from reactive_agents.kernel.tool_execution import (
+    NO_TOOL_SERVICE,
+    guards_written_calls,
+    run_calls,
+    texts_from_outside,
+)
 from reactive_agents.testing import FakeClock, FakeTools, answer, call
 from tests.support.kernels import AGENT, RUN, SESSION, TASK, KernelBench, add, kernel_bench, new_state
 from tests.support.virtual_time import Backend, virtual_time
@@ -167,3 +173,11 @@ async def test_a_tool_service_that_raises_is_named_in_the_result_of_the_call() -
     (result,) = [step.content for step in state.steps if step.type == "observation"]
     assert result == "The tool service Broken raised ZeroDivisionError: a defect"
     assert state.output == "It has a defect."
+
+
+@pytest.mark.parametrize(("policy", "guarded"), [("allow", False), ("ask", False), ("block", True)])
+async def test_without_texts_from_outside_written_calls_are_guarded_only_where_they_are_blocked(
+    policy: UntrustedArguments, guarded: bool
+) -> None:
+    bench = kernel_bench(tools={"add": add})
+    assert guards_written_calls(new_state(), bench.context(written_calls=policy)) is guarded

@@ -1,10 +1,11 @@
 """Plant a seeded sample of faults in the kernel and in planning, and count those that the tests find.
 
-``python -m tests.mutants [--count 400] [--seed 14] [--processes 2]``
+``python -m tests.mutants [--count 400] [--seed 14] [--first 1] [--processes 2]``
 
 The tests run once to see which of them run which line. For each mutant a process of its own then runs the
-tests that run its line, the nearest first, and stops at the first that fails. A mutant that no test fails for
-has survived.
+nearest of the tests that run its line, and another one the rest if those pass; it stops at the first test
+that fails. A mutant that no test fails for has survived. Each outcome is printed with the number of the
+mutant in the sample, so that a run that was aborted can go on with ``--first`` and ``--keep-coverage``.
 """
 
 from __future__ import annotations
@@ -45,7 +46,8 @@ PACKAGES = ("reactive_agents/kernel", "reactive_agents/reasoning/planning")
 TESTS = (*PACKAGES, "tests/kernel", "tests/reasoning", "tests/agent", "property_tests")
 DOCTESTS = ("--doctest-modules",)
 DATA = ROOT / "build" / "mutants.coverage"
-MOST_TESTS = 300
+MOST_TESTS, NEAREST = 300, 12
+PASSED = (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED)
 CPU_S, HANG_S = 120, 600
 """Bounds of one mutant, which may run for ever; one that does is found."""
 
@@ -156,39 +158,60 @@ def run_planted(mutant: Mutant, tests: Sequence[str]) -> int:
 # --- all of them ----------------------------------------------------------------------------------------
 
 
-def outcomes(mutants: Sequence[Mutant], covered: Coverage, processes: int) -> dict[Mutant, str]:
-    """``killed``, ``survived`` or ``uncovered`` for each mutant; so many of them are run at once."""
-    found: dict[Mutant, str] = {}
-    waiting, running = list(mutants), dict[int, Mutant]()
+def outcomes(mutants: Mapping[int, Mutant], covered: Coverage, processes: int) -> dict[int, str]:
+    """``killed``, ``survived`` or ``uncovered`` for each number; so many processes are run at once."""
+    found: dict[int, str] = {}
+    waiting = [(number, _portions(covered.tests_of(mutant))) for number, mutant in mutants.items()]
+    running: dict[int, tuple[int, list[list[str]]]] = {}
     while waiting or running:
         while waiting and len(running) < processes:
-            mutant = waiting.pop(0)
-            if not (tests := covered.tests_of(mutant)):
-                found[mutant] = "uncovered"
-                continue
-            if not (process := os.fork()):
-                code = 1
-                try:
-                    code = run_planted(mutant, tests)
-                finally:
-                    os._exit(code)
-            running[process] = mutant
+            number, portions = waiting.pop(0)
+            if portions:
+                running[_start(mutants[number], portions[0])] = number, portions[1:]
+            else:
+                found[number] = _tell(number, mutants[number], "uncovered")
         if running:
             process, status = os.wait()
-            mutant = running.pop(process)
-            found[mutant] = "survived" if status == 0 else "killed"
-            if status == 0:
-                print(
-                    f"{mutant.path}:{mutant.line} survived ({mutant.operator})\n{mutant.diff()}\n", flush=True
-                )
+            number, portions = running.pop(process)
+            code = os.waitstatus_to_exitcode(status)
+            if code == pytest.ExitCode.INTERNAL_ERROR:
+                raise SystemExit(f"the tests of mutant {number} cannot be run")
+            passed = code in PASSED
+            if passed and portions:
+                waiting.insert(0, (number, portions))
+            else:
+                found[number] = _tell(number, mutants[number], "survived" if passed else "killed")
     return found
 
 
+def _portions(tests: list[str]) -> list[list[str]]:
+    return [portion for portion in (tests[:NEAREST], tests[NEAREST:]) if portion]
+
+
+def _start(mutant: Mutant, tests: Sequence[str]) -> int:
+    """Run the tests with the fault in a process of its own, and return its id."""
+    if not (process := os.fork()):
+        code = 1
+        try:
+            code = run_planted(mutant, tests)
+        finally:
+            os._exit(code)
+    return process
+
+
+def _tell(number: int, mutant: Mutant, outcome: str) -> str:
+    print(f"{number} {outcome}: {mutant.path}:{mutant.line} ({mutant.operator})", flush=True)
+    if outcome != "killed":
+        print(f"{mutant.diff()}\n", flush=True)
+    return outcome
+
+
 def main() -> None:
-    """Print the survivors and the score."""
+    """Print the outcomes and the score."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=400)
     parser.add_argument("--seed", type=int, default=14)
+    parser.add_argument("--first", type=int, default=1, help="the number of the first that is run")
     parser.add_argument("--processes", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--tests", nargs="+", default=TESTS)
     parser.add_argument("--keep-coverage", action="store_true", help="the tests and lines have not changed")
@@ -196,7 +219,9 @@ def main() -> None:
     if not (options.keep_coverage and DATA.exists()):
         record_coverage(options.tests, options.processes)
     files = [path for package in PACKAGES for path in Path(package).rglob("*.py")]
-    found = outcomes(sample(files, options.count, options.seed), Coverage(), options.processes)
+    numbered = dict(enumerate(sample(files, options.count, options.seed), start=1))
+    chosen = {number: mutant for number, mutant in numbered.items() if number >= options.first}
+    found = outcomes(chosen, Coverage(), options.processes)
     counts = Counter(found.values())
     score = counts["killed"] / len(found)
     print(f"{score:.1%} of {len(found)} mutants found: {dict(counts)}, seed {options.seed}")

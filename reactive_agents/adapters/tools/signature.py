@@ -6,8 +6,9 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, MutableMapping
 from typing import Any
+from weakref import WeakKeyDictionary
 
 from attrs import field, frozen
 
@@ -66,6 +67,20 @@ def read_signature(function: Callable[..., Any], frame: types.FrameType | None) 
         raise ToolDefinitionError(
             f"A tool is made from a function or a bound method, not from {function!r}: wrap it in a def."
         )
+    keeps = inspect.isfunction(function)  # a bound method is another object each time
+    parameters = _PARAMETERS.get(function) if keeps else None
+    if parameters is None:
+        parameters = _read_parameters(function)
+        if keeps:
+            _PARAMETERS[function] = parameters
+    return ToolSignature(function, parameters, _local_types(frame))
+
+
+_PARAMETERS: MutableMapping[Callable[..., Any], tuple[inspect.Parameter, ...]] = WeakKeyDictionary()
+"""Those that were read: an agent that is built for each request reads no function again."""
+
+
+def _read_parameters(function: Callable[..., Any]) -> tuple[inspect.Parameter, ...]:
     if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
         raise ToolDefinitionError(f"{_name(function)} yields its values: let it return a list instead.")
     try:
@@ -76,7 +91,7 @@ def read_signature(function: Callable[..., Any], frame: types.FrameType | None) 
         ) from error
     for position, parameter in enumerate(parameters):
         _refuse_unfillable(function, parameter, position)
-    return ToolSignature(function, parameters, _local_types(frame))
+    return parameters
 
 
 def resolve_signature(signature: ToolSignature) -> ResolvedSignature:

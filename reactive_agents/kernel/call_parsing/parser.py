@@ -355,7 +355,7 @@ def makes_call(lead: str, rest: str) -> bool:
     lead, rest = TOKENS.sub("", lead), TOKENS.sub("", rest)
     fence = _OPEN_FENCE.search(lead)
     if fence is not None and fence["info"].lower() in CALL_FENCES:
-        lead, rest = lead[: fence.start()], _CLOSING_FENCE.sub("", rest, count=1)
+        lead, rest = lead[: fence.start()], _CLOSING_FENCE.sub("", rest)
     if rest.strip(_NOTHING):
         return False
     return not lead.strip() or not (_is_quoting(lead) or _is_sentence(lead))

@@ -25,6 +25,7 @@ from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_form import (
     OUTPUT_TYPE,
     OUTPUT_VALIDATOR,
+    RETRIES,
     AnswerForm,
     accepted_text,
     reason_without_form,
@@ -582,7 +583,7 @@ def _objection(
     if not turns_left(state, context):
         return None
     by_tool, asked = proposal.call_id is not None, state.ledger.told.get(OUTPUT_TYPE, 0)
-    if asked < (form.retries if by_tool else min(form.retries, 1)):
+    if asked < (RETRIES if by_tool else 1):
         again = "again " if by_tool else ""
         return Redirect(OUTPUT_TYPE, f"{problem} Call {FINAL_ANSWER} {again}with the fields of the answer.")
     if not by_tool:
@@ -596,7 +597,7 @@ def _rejection(
     """Return the verdict on an answer that a validator does not accept."""
     if not turns_left(state, context):
         return stop  # it is corrected after the run
-    if state.ledger.told.get(OUTPUT_VALIDATOR, 0) >= form.retries:
+    if state.ledger.told.get(OUTPUT_VALIDATOR, 0) >= RETRIES:
         reason = reason_without_form(form.name, problem, rejected=True)
         return Stop(OUTPUT_VALIDATOR, "partial", stop.output, reason)
     deliver = (

@@ -20,6 +20,7 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningStrategy, SelectionContext, StrategyEffectiveness
+from reactive_agents.core.texts import dollars
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
 from reactive_agents.kernel.service_calls import call_service
@@ -221,7 +222,7 @@ def _content(
     ways = "\n".join(f"- {name}: {_SUITS.get(name) or _first_line(each)}" for name, each in known.items())
     record = "\n".join(
         f"- {each.strategy}: {round(each.success_rate * each.executions)} of {each.executions} succeeded, "
-        f"${each.avg_cost:.4f} and {each.avg_duration / 1000:.1f} s on average"
+        f"{dollars(each.avg_cost)} and {each.avg_duration / 1000:.1f} s on average"
         for each in history
         if each.strategy in known
     )
@@ -229,7 +230,7 @@ def _content(
         ("Type", context.task_type),
         ("Complexity, 0 to 1", f"{context.complexity:.2f}"),
         ("Urgency, 0 to 1", f"{context.urgency:.2f}"),
-        ("Budget", None if context.cost_budget is None else f"${context.cost_budget:.4f}"),
+        ("Budget", None if context.cost_budget is None else dollars(context.cost_budget)),
         ("Time", None if context.time_constraint is None else f"{context.time_constraint / 1000:.0f} s"),
         ("Preferred by the user", context.preferred_strategy),
     )

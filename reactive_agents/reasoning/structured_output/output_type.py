@@ -24,6 +24,7 @@ from reactive_agents.kernel.answer_form import (
     FINAL_ANSWER_TOOL,
     OUTPUT_TYPE,
     OUTPUT_VALIDATOR,
+    RETRIES,
     AnswerForm,
     accepted_text,
     answer_tool,
@@ -151,7 +152,7 @@ async def convert_output(
     accepted = await _accepted(result.output, form, strategy_input, services)
     if isinstance(accepted, Success):
         return Success(evolve(result, output=accepted.unwrap()))
-    measure, text, problem, left = begin_measure(services), result.output, accepted.failure(), form.retries
+    measure, text, problem, left = begin_measure(services), result.output, accepted.failure(), RETRIES
     while isinstance(problem, str) and left >= 0:
         limit = limit_reached(strategy_input, services)
         if limit is not None:

@@ -67,3 +67,16 @@ def test_nothing_is_an_empty_object(text: str) -> None:
 )
 def test_an_object_is_the_whole_text_or_quoted_in_it(text: str, value: Json) -> None:
     assert read_object(text) == value
+
+
+@pytest.mark.parametrize(
+    "error", [ValueError, RecursionError, IndexError, KeyError, TypeError, AttributeError]
+)
+def test_what_the_repair_of_json_stumbles_over_is_not_read(
+    error: type[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def stumble(*_: object, **__: object) -> None:
+        raise error
+
+    monkeypatch.setattr("json_repair.loads", stumble)
+    assert read('{"a": 1,}') is None

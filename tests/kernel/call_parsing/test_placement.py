@@ -7,6 +7,7 @@ from typing import get_args
 import pytest
 
 from reactive_agents.kernel.call_parsing import CallForm, format_call, parse_calls
+from reactive_agents.kernel.call_parsing.parser import makes_call
 
 KNOWN = ("clock", "web-search")
 TAGGED = '<tool_call>\n{"name": "clock", "arguments": {"zone": "a"}}\n</tool_call>'
@@ -95,3 +96,8 @@ def test_a_tagged_call_that_ends_the_message_is_made(text: str) -> None:
 )
 def test_a_call_that_is_quoted_or_spoken_of_is_not_made(text: str) -> None:
     assert not made(text)
+
+
+def test_one_closing_fence_belongs_to_the_call() -> None:
+    assert makes_call("```tool_call\n", "\n```\n")
+    assert not makes_call("```tool_call\n", "\n```\n```\n")

@@ -402,6 +402,12 @@ def test_an_argument_is_put_together_from_three_sources_at_most(
     assert copied_arguments({"to": "-".join(pieces)}, [Provenance((), pages)]) == copied
 
 
+@pytest.mark.parametrize(("word", "is_copied"), [("a1b2c3d", False), ("a1b2c3d4", True), ("aabbccdd", False)])
+def test_a_word_of_an_argument_is_copied_if_it_is_long_and_no_plain_word(word: str, is_copied: bool) -> None:
+    page = Provenance((), {"page-1": f"The code is {word}."})
+    assert bool(copied_arguments({"to": f"see {word} now"}, [page])) is is_copied
+
+
 def test_marks_around_a_task_make_no_call_of_a_word_beside_them() -> None:
     text = "pay Adam\n\nThis is the step 'Adam' of a larger task:\n<larger-task>\nPay them.\n</larger-task>"
     assert not is_shown(ToolCall(CallId("1"), "pay", {"to": "Adam"}), [text])

@@ -393,6 +393,19 @@ async def test_a_giant_last_turn_is_left_alone_until_it_is_not_the_last() -> Non
     assert (event.iteration, event.turns) == (2, 1)
 
 
+@pytest.mark.parametrize(("summary", "turns"), [("Two were read.", [2]), ("word " * 1_000, [])])
+async def test_a_summary_that_saves_less_than_a_fifth_does_not_take_the_place_of_the_turns(
+    summary: str, turns: list[int]
+) -> None:
+    sizes = [call("page", size=size) for size in (300, 300, 1_300)]
+    bench = kernel_bench(*sizes, say("Read."), tools={"page": lambda size: "word " * (size // 5)})
+    profile = evolve(PROFILE, tool_result_chars=4_000)
+    settings = CompactionSettings("custom", function=lambda material: summary)
+    state = await bench.run(react_kernel, context_profile=profile, compaction=settings)
+    assert [event.turns for event in told(bench)] == turns
+    assert len(notes_in(state.messages)) == len(turns)
+
+
 # --- which method ---------------------------------------------------------------------------------------
 
 

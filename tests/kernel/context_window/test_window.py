@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -11,7 +12,7 @@ from returns.maybe import Some
 from returns.result import Failure
 
 from reactive_agents.core.config import ContextProfileOverrides
-from reactive_agents.core.errors import ContextOverflow, ModelCallFailed
+from reactive_agents.core.errors import ContextOverflow, ModelCallFailed, ModelUnavailable
 from reactive_agents.core.events import ContextCompacted, ModelCallAbandoned
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
@@ -205,6 +206,13 @@ def test_many_small_arguments_and_malformed_ones_are_given_up_as_a_whole() -> No
     assert kept.stored["arguments:2"] == broken.malformed
 
 
+def test_no_more_old_texts_are_shortened_than_is_necessary() -> None:
+    messages = tuple(AssistantMessage(letter * 3_000) for letter in "abcd")
+    kept = compact(messages, 10_000, message_size)
+    assert len(kept.messages[0].content) < 3_000
+    assert kept.messages[1:] == messages[1:]
+
+
 def test_a_last_answer_of_a_megabyte_is_shown_in_part() -> None:
     messages = (AssistantMessage("start " + "x" * 1_000_000 + " end"),)
     kept = compact(messages, 3_000, message_size)
@@ -365,7 +373,7 @@ async def test_a_system_prompt_that_cannot_fit_is_refused_before_any_call() -> N
     assert isinstance(state.error, ModelCallFailed)
     assert isinstance(state.error.cause, ContextOverflow)
     assert state.error.cause.limit == WINDOW * 7 // 8
-    assert "The system prompt, the task and the tools take" in state.reason
+    assert re.search(r"The system prompt, the task and the tools take \d+ bytes; the window", state.reason)
 
 
 async def test_tools_that_cannot_fit_are_refused_before_any_call() -> None:
@@ -383,6 +391,7 @@ async def test_a_counted_prompt_is_refused_as_soon_as_it_is_too_large() -> None:
     bench = counting(kernel_bench(say("never")), WordCounter(1_024))
     state = await bench.run(system_prompt="word " * 1_000)
     assert isinstance(state.error, ModelCallFailed)
+    assert re.search(r"The system prompt, the task and the tools take \d+ tokens; the window", state.reason)
     assert bench.llm.requests == []
 
 
@@ -472,3 +481,19 @@ async def test_a_compacted_state_is_the_state_that_the_run_goes_on_from() -> Non
     assert any(message.content.startswith("[compacted: ") for message in final.messages)
     assert final.transcript.shown_in_part
     assert max(total(state.messages) for state in states) < WINDOW + 1_500
+
+
+CUT = say("Hello!", usage=Usage(4_096, 5, 4_101))  # of a prompt of 50,000 characters
+
+
+@pytest.mark.parametrize(
+    ("turns", "again"),
+    [((CUT, say("Hello again!")), 0), ((call("read"), CUT, fail(ModelUnavailable("Down.", "m"))), 1)],
+)
+async def test_a_lost_context_is_known_where_nothing_can_be_left_out_and_where_less_fails_too(
+    turns: tuple[Turn, ...], again: int
+) -> None:
+    bench = kernel_bench(*turns, tools={"read": "word " * 200})
+    state = await bench.run(system_prompt="word " * 10_000)
+    assert "read only 4096 tokens of a longer prompt" in state.transcript.lost
+    assert len(bench.recorder.of(ModelCallAbandoned)) == again

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,9 @@ from attrs import evolve
 
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
+from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.kernel import KernelState, Proposal, Redirect, Stop
 from reactive_agents.kernel.open_items import open_items
 from reactive_agents.kernel.policies.answers import (
@@ -18,11 +21,13 @@ from reactive_agents.kernel.policies.answers import (
     MOST_TEXTS,
     cut_off,
     failed_call,
+    left_out,
     text_answer,
     unsupported,
     written_call,
 )
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
+from reactive_agents.testing.core import START
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.moments import around, moment
 from tests.support.operations import assert_linear
@@ -110,6 +115,13 @@ def test_the_fourth_call_as_text_in_a_row_ends_the_run() -> None:
     verdict = written_call(texts(*["<tool_call>"] * MOST_TEXTS), CONTEXT)
     assert isinstance(verdict, Stop)
     assert (verdict.policy, verdict.outcome, verdict.output) == ("written_call", "partial", None)
+
+
+@pytest.mark.parametrize(("told", "ends"), [(MOST_TEXTS - 2, False), (MOST_TEXTS - 1, True)])
+def test_the_fourth_call_as_a_delivered_answer_ends_the_run(told: int, ends: bool) -> None:
+    delivered = Proposal("lookup(coins)", "tool_calls", CallId("c"), unmade="lookup")
+    verdict = written_call(evolve(moment(told={"written_call": told}), proposal=delivered), CONTEXT)
+    assert isinstance(verdict, Stop if ends else Redirect)
 
 
 def test_prose_and_delivered_answers_are_no_calls() -> None:
@@ -640,3 +652,19 @@ def test_what_no_tool_does_is_abstained_from_at_once() -> None:
     agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
     result = agent.build().run_sync("Delete my last order of crates.")
     assert (len(model.requests), result.status, result.output) == (1, "abstained", reply)
+
+
+def test_another_answer_before_all_items_were_looked_up_is_questioned_once_more() -> None:
+    early = say("Liskeard holds 179 crates."), say("So there are 179 crates in all.")
+    model = ScriptedLLM(*looked_up("Liskeard"), *early, *looked_up("Harlow", "Tavy"), answer("900 crates."))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
+    assert agent.build().run_sync(DEPOTS).output == "900 crates."
+
+
+@pytest.mark.parametrize("could_not", ["", "Harlow and Tavy cannot be counted."])
+def test_items_are_not_asked_about_where_the_answer_says_what_could_not_be_done(could_not: str) -> None:
+    made = json.dumps({"tool": "look", "arguments": {"at": "Liskeard"}})
+    step = ReasoningStep(StepId("k-1"), "action", made, START, StepMetadata("look", CallId("c1")))
+    given = evolve(moment(attempts={"look": 1}), steps=(step,))
+    given = evolve(given, proposal=Proposal("Liskeard holds 179 crates.", could_not=could_not))
+    assert (left_out(given, around(task=DEPOTS)) is None) is bool(could_not)

@@ -9,8 +9,9 @@ from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.kernel import Proposal, Redirect, Stop
+from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.policies import abstention, out_of_reach, progress, required_tools, synthesis
-from reactive_agents.kernel.policies.requirements import PATIENCE
+from reactive_agents.kernel.policies.requirements import PATIENCE, explained_by_failure
 from reactive_agents.testing.core import START
 from tests.support.moments import around, moment
 
@@ -151,3 +152,27 @@ def test_the_first_turn_states_what_is_required_in_one_line() -> None:
 
 def test_progress_is_not_said_twice_after_an_answer_was_turned_down() -> None:
     assert progress(moment(said="required_tools"), LOOK) is None
+
+
+def test_the_reason_of_a_failure_is_what_the_tools_said_last() -> None:
+    failures = [("look", "The lamp is broken."), ("see", "The fog is too thick.")]
+    steps = tuple(
+        ReasoningStep(
+            StepId(f"k-{at}"),
+            "observation",
+            said,
+            START,
+            StepMetadata(tool, CallId(f"c{at}"), success=False, origin="executed"),
+        )
+        for at, (tool, said) in enumerate(failures)
+    )
+    both = around({"look": 1, "see": 1})
+    state = evolve(
+        moment(
+            "The lamp is broken, and the fog is too thick.",
+            failed_in_a_row={"look": 1, "see": 1},
+        ),
+        steps=steps,
+    )
+    why = explained_by_failure(state, both, requirements_of(state, both))
+    assert why == "It could not be done: The fog is too thick. Needed: a call of look and of see that works."

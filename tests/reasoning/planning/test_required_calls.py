@@ -23,3 +23,4 @@ def test_what_a_plan_that_only_writes_lacks_is_gathered_first() -> None:
         ("s2", None, 3),
     ]
     assert "{{from_step:s3}}" in changed.steps[1].instruction
+    assert changed.version == plan.version + 1
