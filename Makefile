@@ -10,7 +10,8 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
 # one more than processors: some tests wait for servers, processes and the disk
 WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) + 1)')
-SYSTEM_TESTS = $(shell grep --recursive --files-with-matches --include='test_*.py' mark.system tests property_tests)
+# those that take longest come first, so that no worker is left alone with one at the end
+SYSTEM_TESTS = $(shell grep --recursive --files-with-matches --include='test_*.py' mark.system property_tests tests)
 QUESTION ?= How does a run end when the iteration limit is reached, and what is 17 * 23?
 MODEL ?= offline
 export LITELLM_LOCAL_MODEL_COST_MAP := True
@@ -61,10 +62,10 @@ requests: $(DEVELOPMENT) ## Write the requests of strategies again, after a chan
 	WRITE_REQUESTS=yes $(BIN)/python -m pytest -q tests/reasoning/test_requests.py
 
 system: $(DEVELOPMENT) ## Run the tests with many processes, kills, a browser or a database server
-	$(PYTEST) -m system --numprocesses=$(WORKERS) --dist=loadfile tests/system $(SYSTEM_TESTS)
+	$(PYTEST) -m system --numprocesses=$(WORKERS) --dist=loadfile --no-loadscope-reorder tests/system $(SYSTEM_TESTS)
 
 crash: $(DEVELOPMENT) ## Kill durable runs, personas and writers of files many times, and count what is lost or done twice
-	QUEUED_RUNS=1000 KILLED_STEPS=20 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
+	QUEUED_RUNS=1000 KILLED_STEPS=20 KILLED_EVERY=1 $(BIN)/python -m pytest -q -rP tests/system/test_durable_crashes.py tests/system/test_postgres_runs.py
 	COMMIT_KILLS=50 $(BIN)/python -m pytest -q -rP tests/system/test_crashes.py
 	PERSONA_KILLS=100 $(BIN)/python -m pytest -q -rP tests/system/test_persona_kills.py tests/system/postgres/test_persona_kills.py
 

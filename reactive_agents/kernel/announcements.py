@@ -12,6 +12,7 @@ from __future__ import annotations
 import re
 from collections.abc import Set
 from functools import lru_cache
+from itertools import chain, pairwise
 from typing import Literal, TypeAlias
 
 from attrs import frozen
@@ -73,13 +74,16 @@ _MEANWHILE = re.compile(
     r"(?:moment|augenblick|instant|momento|chwili)"
 )
 """A time that is no waiting: "closed at the moment"."""
+_LASTING = re.compile(r"(?<![\d.,])(?!1\D)[\d.,]+(?:[\s-]|\s?-\s?)[^\W\d_]+")
+"""A length of time, which is no waiting either: "a 45-minute slot"."""
 _FOLLOWING = _table(
     "next following upcoming nächste nächsten folgenden suivant suivante siguiente prossimo prossima "
     "seguente próximo próxima seguinte volgende następnej następny следующем следующее"
 )
 _NUMBERED = re.compile(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
 _NEGATION = frozenset({"no", "nobody", "none", "not", "nothing", "never"}) | _table(
-    "cannot unable unavailable nicht kein keine keinen pas non ne não nada niet geen nie değil yok не нет"
+    "cannot unable unavailable nicht nichts kein keine keinen pas rien non ne niente não nada niet niets "
+    "geen nie nic değil yok не нет ничего"
 )
 _UNAVAILABLE = _table(
     "available unavailable accessible possible impossible verfügbar möglich disponible possible disponibile "
@@ -119,6 +123,17 @@ _COMMON = _table(
 """Words of tasks and descriptions that say nothing of their subject."""
 _ASKING = _table("what which who how why where when")
 _ASKING_ELSEWHERE = _table("was wer wie que qui quoi comment qué quién cómo chi cosa come wat hoe")
+_ASKING_FOR = _table(
+    "what what's which who whose when where wer wen wann wo welche welcher welches welchen welchem qui quel "
+    "quelle quels quelles quand où combien quién cuál cuáles cuándo dónde cuánto cuántos cuántas chi quale "
+    "quali quando dove quanto quanti quante qual quais onde quem wat wanneer waar welke hoeveel który która "
+    "które kiedy gdzie ile какой какая какие какую где когда кто сколько hangi nerede kaç kim"
+)
+_ASKING_HOW_MUCH = re.compile(
+    r"\b(?:how (?:many|much|long|often|big|large|old|tall|far)|wie (?:viele?|lange?))\b"
+)
+_ASKING_UNSPACED = re.compile(r"哪|什么|谁|几|多少|何|どの|どちら|どこ|いつ|誰|いくつ")
+"""Words of questions that no yes or no answers."""
 _SUBORDINATE = _ASKING | {"whether", "if", "that"}
 _WE = _table("we we'll we're us our wir nous nosotros noi nós")
 _COMPOSING = _table(
@@ -243,6 +258,10 @@ def sign_of(
     if not _OBJECT & every:
         told = told - _LET
     told = told - (_HORTATIVE - {word for words in clause.parts for word in words[:_EARLY]})
+    if not _WITH_SPEAKER.isdisjoint(told):
+        for word, after in chain.from_iterable(map(pairwise, clause.parts)):
+            if word in _READER or (word in _ADVICE and after == "want"):
+                told = told - {after}  # "what you want", "I'd want"
     speaks = bool(_SUBJECT & every or _HORTATIVE & told)
     ordered, ends_soon = bool(_FOLLOWING & told), False
     for number, words in enumerate(clause.parts):
@@ -256,9 +275,9 @@ def sign_of(
     signs = _INTENTIONS & told
     has_to = _HAS_TO.search(clause.text.lower()) is not None
     intends = bool(signs) or ordered or ends_soon or has_to
-    waits = _WAIT & told and not negative and not _MEANWHILE.search(clause.text.lower())
+    waits = not negative and _waits(clause, asked)
     if waits and not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
-        waits = frozenset()  # "it can take a minute until it is gone from the list"
+        waits = False  # "it can take a minute until it is gone from the list"
     if waits or _ENDINGS.search(" ".join(told)):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause, results)):
@@ -272,6 +291,13 @@ def sign_of(
     if (speaks and not is_done) or ordered or ends_soon or intent or is_act or _NUMBERED.match(clause.text):
         return "faint"
     return None
+
+
+def _waits(clause: Clause, asked: Set[str]) -> bool:
+    """Return whether a clause asks for a moment."""
+    if _WAIT.isdisjoint(clause.words - asked) or _MEANWHILE.search(clause.text.lower()):
+        return False
+    return not _WAIT.isdisjoint(_words(_LASTING.sub(" ", clause.text)))
 
 
 def _is_progressive(words: list[str]) -> bool:
@@ -390,6 +416,17 @@ def is_reading(act: str) -> bool:
 def says_whether(clause: str) -> bool:
     """Return whether a clause begins with a yes or no."""
     return bool(_WHETHER & set(_words(clause)[:1]))
+
+
+def asks_openly(question: str) -> bool:
+    """Return whether a question asks for something, and no yes or no answers it.
+
+    One part of it begins so: "Sure, and which room?"
+    """
+    clause = read_clause(question)
+    if any(_ASKING_FOR & set(words[:3]) and not _FINITE & set(words[:1]) for words in clause.parts):
+        return True
+    return bool(_ASKING_HOW_MUCH.search(question.lower()) or _ASKING_UNSPACED.search(question))
 
 
 def is_courtesy(clause: str | Clause) -> bool:

@@ -28,6 +28,7 @@ from reactive_agents.kernel.announcements import (
     act_of,
     asks_about_speaker,
     asks_advice,
+    asks_openly,
     begins_acts,
     begins_words,
     composes,
@@ -62,6 +63,8 @@ _SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
 _CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
 _BLOCK = re.compile(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
 _CODE_BREAK = re.compile(r"[`;!?…。！？；\s–—]+|[.:-](?=\s)")
+_LABELLED = re.compile(r"(?m)^([ \t]*(?:[-*•]|\d{1,2}[.)]) )(\S+(?: \S+){0,3}) [-–—]+ ")
+"""A part of a list with a dash after what it is about, which is no clause of its own."""
 _MARK_ALONE = re.compile(r"\(?\d{1,2}[.)]\Z")
 _LETTER = re.compile(r"[^\W_]")
 _WORD = re.compile(r"[^\W_]{4,}")
@@ -248,7 +251,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     come from it. A question claims nothing.
     """
     shown = "\n".join((seen.task, seen.told, seen.given, *seen.results))
-    told = "\n".join(each for each in _clauses(answer) if not _QUESTION.search(each)) or answer
+    said = _BLOCK.sub("\n", answer) if composes(seen.task) else answer  # code that was to be written
+    told = "\n".join(each for each in _clauses(said) if not _QUESTION.search(each)) or said
     figures = islice(dict.fromkeys(_figures(told)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not (_occurs(figure, shown) or _is_within(figure, shown))]
     if not unknown or shows_content(shown):
@@ -305,6 +309,8 @@ def _has_evidence(text: str, seen: Seen, known_before: str) -> bool:
     names = [each for each in _NAME.findall(clause) if not _occurs(each, known_before)]
     if any(_occurs(each, results) for each in (*figures, *names)):
         return True
+    if any(re.search(rf"\b{re.escape(name[:3])}\b", results) for name in names):
+        return True  # "Friday" where the result has "Fri"
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(seen.reckoned.supports, figures)):
         return True
@@ -344,17 +350,23 @@ def explains(text: str, task: str, errors: Sequence[str]) -> bool:
     return bool(added) and 2 * len(added & told) >= len(added)
 
 
-def tells_failure(text: str, error: str) -> bool:
+def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     """Return whether a text says what a tool said of its failure.
 
-    A clause of it denies something, and has a word of the error. What may pass, such as a timeout, is no
-    reason to end.
+    A clause of it denies something, and has a word of the error, or it begins with a no where the error
+    denies something, too. What may pass, such as a timeout, is no reason to end.
+
+    Args:
+        is_repeated: whether the tool failed the time before too, so that it has not passed.
     """
     _, _, detail = error.rpartition("): ")
-    if _PASSING.search(detail):
+    if _PASSING.search(detail) and not is_repeated:
         return False
     told = begins_words(detail)
-    return any(read_clause(each).denies and told & begins_words(each) for each in _clauses(text))
+    clauses = _clauses(text)
+    if clauses and says_whether(clauses[0]) and denies(clauses[0]) and denies(detail):
+        return True
+    return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
 
 
 def is_refusal(text: str, seen: Seen) -> bool:
@@ -415,7 +427,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     Args:
         tools: descriptions of the tools by their names.
     """
-    text = _BLOCK.sub(_as_one_clause, text)
+    text = _joined(text)
     clauses = _clauses(text)
     known = [_read_tool(name, description) for name, description in tools.items()]
     if not seen.results and _repeats(text, seen.task, known):
@@ -427,13 +439,13 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     clause = read_clause(_without_closing(clauses, seen)[-1])
     sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
-        return "announcement"
+        return "unclear" if sign == "mood" and size_of(text) >= MANY_WORDS else "announcement"
     evident = bool(results) and _has_evidence(
         clause.text, seen, " ".join((f"{seen.task}\n{seen.told}", *tools))
     )
     if not evident:
         sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
-        if _named(known, sentence, telling_only=clause.denies):
+        if _named(known, sentence, telling_only=denies(sentence) or says_whether(clause.text)):
             return "announcement"
         if sentence != clause.text and sign_of(read_clause(sentence), acts, seen.task, results) == "plain":
             return "announcement"
@@ -541,7 +553,8 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
         return False
     adds, denied = _adds(clause, seen), any(map(denies, clauses[-2:]))
     is_acknowledged = _is_acknowledged(seen)
-    if _named(known, clause, telling_only=denied or is_acknowledged) and not adds:
+    is_settled = denied or is_acknowledged or says_whether(clause)
+    if _named(known, clause, telling_only=is_settled) and not adds:
         return False
     if is_acknowledged:
         acts = speaks_of_oneself(clause) and _is_restated(clause, seen.task)
@@ -690,6 +703,11 @@ def _tells(clauses: Sequence[str], tools: Iterable[_Tool], seen: Seen, results: 
     return any(read_clause(each).denies or _adds(each.rstrip("?"), seen) for each in before)
 
 
+def asks_back(text: str) -> bool:
+    """Return whether a text ends with a question for something that is missing."""
+    return _QUESTION.search(text) is not None and asks_openly(_last_clause(text))
+
+
 def asks_figure(task: str) -> bool:
     """Return whether a task asks how much, or for a total."""
     return _FIGURE_ASKED.search(task) is not None
@@ -825,6 +843,21 @@ def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -
         if shared and (not only_asks or reads or tool.act in acts):
             return True
     return False
+
+
+def only_asks(task: str, name: str, description: str) -> bool:
+    """Return whether a task only asks and forbids, and has no verb of a tool.
+
+    A denial about the speaker or the reader forbids nothing: "I can't log in. What can you do?"
+    """
+    clauses = _clauses(task)
+    asks = any(map(_QUESTION.search, clauses))
+    forbidden = [each for each in clauses if denies(each) and not _QUESTION.search(each)]
+    forbidden = [each for each in forbidden if not (speaks_of_oneself(each) or speaks_to_reader(each))]
+    if not asks or not forbidden:
+        return False
+    wanted = " ".join(each for each in clauses if each not in forbidden)
+    return begins_acts(wanted).isdisjoint({act_of(name.replace("_", " ")), act_of(description)})
 
 
 def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
@@ -1111,9 +1144,13 @@ def _last_clause(text: str) -> str:
 
 def _clauses(text: str) -> list[str]:
     """Return the clauses with a letter or digit; a block of code is one of them."""
-    said = _BLOCK.sub(_as_one_clause, text)
-    found = [each for each in _CLAUSE_END.split(said.strip()) if _LETTER.search(each)]
+    found = [each for each in _CLAUSE_END.split(_joined(text).strip()) if _LETTER.search(each)]
     return [each for each in found if not _MARK_ALONE.match(each)] or found
+
+
+def _joined(text: str) -> str:
+    """Return a text whose blocks of code and labelled items are one clause each."""
+    return _LABELLED.sub(r"\1\2 ", _BLOCK.sub(_as_one_clause, text))
 
 
 def _as_one_clause(block: re.Match[str]) -> str:

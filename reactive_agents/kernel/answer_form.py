@@ -28,7 +28,7 @@ COULD_NOT = "could_not"
 
 FINAL_ANSWER_TOOL = ToolDefinition(
     name=FINAL_ANSWER,
-    description="Deliver the complete answer.",
+    description="Deliver the full answer.",
     parameters={
         "type": "object",
         "properties": {

@@ -26,7 +26,7 @@ from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
-REACT_INSTRUCTIONS = f"Call tools, independent ones in one turn; then {FINAL_ANSWER}."
+REACT_INSTRUCTIONS = f"Call tools, independent ones together; then {FINAL_ANSWER}."
 BRIEF_INSTRUCTIONS = f"Call tools, then {FINAL_ANSWER}."
 HAS_MEMORY = "You have a memory: what the user asks you to remember is kept when the run ends."
 """Without it, models say that they cannot remember, of what is kept for certain."""

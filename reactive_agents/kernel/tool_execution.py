@@ -1,9 +1,9 @@
 """Execution of a turn's tool calls, and the refusal of those that are not run.
 
 A call is screened before it is run: one that was made before gets the stored result, one that would take
-effect a second time is questioned, one over its limit is refused with what to do instead. The others run
-concurrently, each within the time of the run. A failed call is a result too: nothing that a tool does ends
-the run.
+effect a second time, or that the task does not ask for, is questioned, one over its limit is refused with
+what to do instead. The others run concurrently, each within the time of the run. A failed call is a result
+too: nothing that a tool does ends the run.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
-from reactive_agents.kernel.answer_check import Seen, unsupported_figures
+from reactive_agents.kernel.answer_check import Seen, only_asks, unsupported_figures
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.call_parsing.response_calls import needs_care
 from reactive_agents.kernel.context import KernelContext, Provenance
@@ -80,9 +80,9 @@ def _answer(
     stored = _stored_text(state, context, call, running)
     if stored is not None:
         return ToolResult(call.id, call.name, stored, origin="stored")
-    questioned = _repeated_effect(state, context, call, running) or _too_early(state, context, call)
-    if questioned is not None:
-        return questioned
+    for question in (_repeated_effect, _too_early, _not_asked_for):
+        if (questioned := question(state, context, call, running)) is not None:
+            return questioned
     limit = allowance(call.name, context.call_limits, context.toolset)
     if made >= limit:
         calls = "1 call" if limit == 1 else f"{limit} calls"
@@ -130,7 +130,9 @@ def _repeated_effect(
     )
 
 
-def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> ToolResult | None:
+def _too_early(
+    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
+) -> ToolResult | None:
     """Return the answer to a required call with an effect that comes too early.
 
     That is a delivery, or a call that changes something with arguments that the model was not shown, while
@@ -149,6 +151,25 @@ def _too_early(state: KernelState, context: KernelContext, call: ToolCall) -> To
         return None
     does = "delivers the result" if delivers else "has an effect"
     return refused(call, f"Not run: it {does}, and this is still required first: {describe_open(first)}.")
+
+
+def _not_asked_for(
+    state: KernelState, context: KernelContext, call: ToolCall, running: Sequence[ToolCall]
+) -> ToolResult | None:
+    """Return the answer to a call with an effect that the task does not want.
+
+    That is where it only asks, and forbids something. The model may make the call once more.
+    """
+    definition = context.toolset.definition(call.name)
+    if definition is None or not has_side_effects(definition) or call.fingerprint in state.ledger.questioned:
+        return None
+    if not state.iteration or not only_asks(context.input.to_do, call.name, definition.description):
+        return None
+    return refused(
+        call,
+        "Not run: it has an effect, and the task only asks something and says what not to do. Only if the "
+        "task needs it, make the same call once more.",
+    )
 
 
 def _has_effect(context: KernelContext) -> Callable[[str], bool]:

@@ -23,6 +23,7 @@ from reactive_agents.kernel.answer_check import (
     lacks_figure,
     lacks_total,
     names_particulars,
+    only_asks,
     tells_failure,
     unmade_call,
     unsupported_figures,
@@ -722,9 +723,82 @@ def test_a_failure_is_told_by_a_denial_with_a_word_of_the_error(text: str, told:
     assert tells_failure(text, "The tool 'set_state' failed (RuntimeError): device offline") is told
 
 
-def test_what_may_pass_is_no_reason_to_end() -> None:
+def test_what_may_pass_is_no_reason_to_end_until_it_happened_twice() -> None:
     error = "The tool 'fetch' failed (RuntimeError): 503 service unavailable"
     assert not tells_failure("The service is unavailable (503).", error)
+    assert tells_failure("The service is unavailable (503).", error, is_repeated=True)
+
+
+def test_a_no_tells_the_failure_of_a_look_up_that_found_nothing() -> None:
+    text = "No, there isn't one in the repository."
+    assert tells_failure(text, "The tool 'read' failed (RuntimeError): no such file")
+    assert not tells_failure(text, "The tool 'read' failed (RuntimeError): disk is full")
+
+
+@pytest.mark.parametrize(
+    ("text", "seen"),
+    [
+        ("It's a 45-minute slot (16:30 to 17:15).", Seen("How long is it?", ("16:30, 17:15",))),
+        (
+            "1. `a91f3` – update of Node (Lena)\n2. `12bb8` – caching added (Lena)",
+            Seen("Sum up the commits", ("a91f3 Lena: bump node\n12bb8 Lena: add cache",)),
+        ),
+        (
+            "Casa Azul costs 84. I'd go for it: it has what you'd want and the reviews are better.",
+            Seen("Find a hotel", ("Casa Azul 84; Douro 132",)),
+        ),
+        (
+            "Yes, towards the weekend: the forecast has snow on the mountains.",
+            Seen("Will it snow?", ("rain, -2C",)),
+        ),
+        (
+            "Take the boat on Saturday morning.",
+            Seen("When can I sail?", ("Fri 9 bft; Sat 3 bft; Sun 8 bft",)),
+        ),
+    ],
+)
+def test_lengths_of_time_labels_and_what_the_reader_wants_announce_nothing(text: str, seen: Seen) -> None:
+    assert concludes(text, {"forecast": "Weather in a city."}, seen)
+
+
+def test_a_moment_a_label_and_a_tool_announce() -> None:
+    seen = Seen("What is it?", ("Ann 12", "Bob 13"))
+    for text in (
+        "One minute.",
+        "1 minute, please.",
+        "- Ann – 12\n- Bob – checking that now",
+        "forecast, perhaps",
+    ):
+        assert not concludes(text, {"forecast": "Weather in a city."}, seen), text
+
+
+def test_a_denial_is_of_the_whole_sentence() -> None:
+    tools = {"goals": "Goals of the user."}
+    said = "I can see your goals but not change them – you do that in the app."
+    assert judge_text(said, tools, Seen("Set a new one")) != "announcement"
+
+
+@pytest.mark.parametrize(
+    ("task", "expected"),
+    [
+        ("How long is 'garden'? Change nothing for that.", True),
+        ("Wie lang ist 'garden'? Ändere dabei nichts.", True),
+        ("How long is 'garden'?", False),
+        ("Change nothing.", False),
+        ("How long is 'garden'? Do not remove it.", True),
+        ("Can you remove 'garden', but not 'gardens'? Leave nothing of it.", False),
+        ("I cannot find 'garden'. Where is it?", False),
+        ("You never told me. Where is it?", False),
+    ],
+)
+def test_a_task_may_only_ask_and_forbid(task: str, expected: bool) -> None:
+    assert only_asks(task, "delete_word", "Remove a word for good.") is expected
+
+
+def test_code_that_is_to_be_written_claims_no_figures() -> None:
+    code = "```bash\nfind . -print0 | xargs -0 head -n 4711\n```"
+    assert unsupported_figures(code, Seen("Write a command that shows the files.")) == ()
+    assert unsupported_figures(code, Seen("How many files are there?")) == ("-0", "4711")
 
 
 def test_a_text_may_be_one_of_the_task_in_other_words() -> None:

@@ -159,6 +159,18 @@ def test_a_questioned_call_that_is_made_again_is_run() -> None:
     assert origins(has_done(made, questioned=True), context(), made) == ["run"]
 
 
+def test_a_call_with_an_effect_is_questioned_where_the_task_only_asks_and_forbids() -> None:
+    made, bench = call("edit", at="a"), context(task="How many are there? Change nothing for that.")
+    started = evolve(new_state(), iteration=1)
+    (answer,) = screen_calls(started, bench, (made,))
+    assert answer is not None
+    assert (answer.origin, "only asks" in answer.error) == ("refused", True)
+    again = evolve(started, ledger=CallLedger(questioned=frozenset([made.fingerprint])))
+    assert origins(again, bench, made) == ["run"]
+    assert origins(started, bench, call("look", at="a")) == ["run"]
+    assert origins(new_state(), bench, made) == ["run"]  # that of a plan, which no model made
+
+
 def test_two_equal_calls_of_one_turn_are_run_once_where_they_change_something() -> None:
     made = call("edit", at="a")
     assert origins(new_state(), context(), made, made) == ["run", "refused"]

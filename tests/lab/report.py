@@ -60,18 +60,18 @@ and calls as text were checked, the same tasks ended like this:
 
 OVERHEAD = """\
 The same loop written by hand has no `final-answer`, and says nothing of turns. With a tool of everyday size
-and four turns, `reactive` takes 1.26 times its tokens; with the smallest tool possible 1.61 times (1.57
+and four turns, `reactive` takes 1.25 times its tokens; with the smallest tool possible 1.60 times (1.56
 for a `local` model, with its shorter texts), of which the bare definition of `final-answer` makes 1.30.
 Of the characters of each request these are the ones beyond the loop by hand:
 
 | part | characters | what for |
 | --- | ---: | --- |
-| `final-answer` with `answer` | 209 | tells an answer from an announcement: \
+| `final-answer` with `answer` | 205 | tells an answer from an announcement: \
 without it 81 of 100 sums are right and 19 false successes, instead of 100 and 0; \
 of 80 tasks of all families 57 and 23, instead of 72 and 5 |
 | its argument `could_not` | 87 | a run that finds its task impossible ends `abstained`, \
 with the reason; as many are right without it, and end `completed` |
-| the way of working | 60 | independent calls in one turn, and the name of the tool to end with |
+| the way of working | 57 | independent calls in one turn, and the name of the tool to end with |
 | the number of turns | 19 | the model can plan for them |
 | that results are data | 42 | [safety](safety.md): pages that give orders |
 

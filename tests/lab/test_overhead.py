@@ -42,7 +42,7 @@ def search_orders(customer: str, status: str = "open", limit: int = 10) -> list[
 
 @pytest.mark.parametrize(
     ("offered", "cost", "tier", "most"),
-    [(search_orders, "49.90", "mid", 1.3), (price, "12.50", "mid", 1.62), (price, "12.50", "local", 1.57)],
+    [(search_orders, "49.90", "mid", 1.3), (price, "12.50", "mid", 1.605), (price, "12.50", "local", 1.565)],
 )
 def test_one_tool_and_four_turns_take_little_more_than_by_hand(
     offered: Tool, cost: str, tier: ContextTier, most: float

@@ -30,7 +30,8 @@ from tests.support.postgres import running_server
 from tests.support.queue_worker import queue_with_kills
 
 ROOT = Path(__file__).parents[2]
-QUEUED = int(os.environ.get("QUEUED_RUNS", "40"))
+STEPS = os.environ.get("KILLED_STEPS", "3")
+QUEUED = int(os.environ.get("QUEUED_RUNS", "20"))
 
 
 @pytest.fixture(scope="module")
@@ -58,13 +59,13 @@ def opened(database: str) -> Open:
 
 @pytest.mark.parametrize("kind", ["plain", "parallel", "sub-agent"])
 def test_a_run_killed_at_every_boundary(tmp_path: Path, url: str, kind: str) -> None:
-    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), "6", kind, "1"]
+    command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), STEPS, kind, "1"]
     environment = {**os.environ, "DURABLE_URL": url}
     ended = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
     counts = json.loads(ended.stdout)
     print(counts)
-    assert counts["resumed"] == counts["kills"] > 30
+    assert counts["resumed"] == counts["kills"] > 5 * int(STEPS)
     assert counts["repeated"] == counts["events_lost"] == 0
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -69,39 +69,32 @@ def write_agent(folder: Path, model: OpenAIServer) -> None:
     )
 
 
-@pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGKILL], ids=["drained", "killed"])
-def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path, how: signal.Signals) -> None:
+def test_a_durable_run_goes_on_in_the_next_process(tmp_path: Path) -> None:
+    """The first process is killed, the second one drained."""
     keys = ApiKeys(tmp_path / "keys.json")
     ada, bob = ({"authorization": f"Bearer {keys.create(each, user=each)[0]}"} for each in ("ada", "bob"))
     options = ("--runs", str(tmp_path / "runs.db"), "--keys", str(tmp_path / "keys.json"), "--drain", "0")
-    with OpenAIServer(Answer("never", delay_s=3_600), Answer("Hello Ada.")) as model:
+    never = Answer("never", delay_s=3_600)
+    with OpenAIServer(never, never, Answer("Hello Ada.")) as model:
         write_agent(tmp_path, model)
-        with serving(tmp_path, *options) as first:
-            run = first.client.post("/v1/runs", json={"task": "Greet me."}, headers=ada).json()["run_id"]
-            assert model.asked.wait()
-            first.process.send_signal(how)
-            assert first.process.wait() == -how
-        with serving(tmp_path, *options) as second:
+        run = ""
+        for how in (signal.SIGKILL, signal.SIGTERM):
+            with serving(tmp_path, *options) as served:
+                if not run:
+                    begun = served.client.post("/v1/runs", json={"task": "Greet me."}, headers=ada)
+                    run = begun.json()["run_id"]
+                assert model.asked.wait()
+                model.asked.clear()
+                served.process.send_signal(how)
+                assert served.process.wait() == -how
+        with serving(tmp_path, *options) as last:
             path, waiting = f"/v1/runs/{run}", {"wait_s": 60}
-            while (found := second.client.get(path, params=waiting, headers=ada).json())["output"] is None:
+            while (found := last.client.get(path, params=waiting, headers=ada).json())["output"] is None:
                 assert found["status"] in ("interrupted", "running")
             assert (found["status"], found["output"]) == ("completed", "Hello Ada.")
-            assert second.client.get(path, headers=bob).status_code == 404
-            listed = second.client.get("/v1/runs", headers=ada).json()["data"]
+            assert last.client.get(path, headers=bob).status_code == 404
+            listed = last.client.get("/v1/runs", headers=ada).json()["data"]
             assert [each["run_id"] for each in listed] == [run]
-
-
-def test_a_run_under_way_ends_before_its_process(tmp_path: Path) -> None:
-    with OpenAIServer(Answer("Hello Ada.", delay_s=1.0)) as model:
-        write_agent(tmp_path, model)
-        with serving(tmp_path, "--drain", "60") as served:
-            run = served.client.post("/v1/runs", json={"task": "Greet me."}).json()["run_id"]
-            with served.client.stream("GET", f"/v1/runs/{run}/events") as stream:
-                assert model.asked.wait()
-                served.process.send_signal(signal.SIGTERM)
-                text = stream.read().decode()
-            assert served.process.wait() == -signal.SIGTERM
-    assert '"output":"Hello Ada."' in text.splitlines()[-2]
 
 
 A2A = {
@@ -119,24 +112,31 @@ MCP = {
 OPENED = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "test", "version": "1"}}
 
 
-@pytest.mark.parametrize(("path", "sent"), [("/a2a/clerk", A2A), ("/mcp", MCP)], ids=["a2a", "mcp"])
-def test_the_stream_of_another_protocol_ends_before_its_process(
-    tmp_path: Path, path: str, sent: dict[str, Any]
-) -> None:
+def test_runs_under_way_end_before_their_process_by_each_protocol(tmp_path: Path) -> None:
     accept = {"accept": "application/json, text/event-stream", "a2a-version": "1.0"}
-    with OpenAIServer(Answer("Hello Ada.", delay_s=1.0)) as model:
+    with OpenAIServer(*[Answer("Hello Ada.", delay_s=1.0)] * 3, together=3) as model:
         write_agent(tmp_path, model)
-        with serving(tmp_path, "--drain", "60") as served:
-            if path == "/mcp":
-                opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENED}
-                opened = served.client.post(path, json=opening, headers=accept)
-                accept["mcp-session-id"] = opened.headers["mcp-session-id"]
-            with served.client.stream("POST", path, json=sent, headers=accept) as stream:
-                assert model.asked.wait()
-                served.process.send_signal(signal.SIGTERM)
-                text = stream.read().decode()
+        with serving(tmp_path, "--drain", "60") as served, ExitStack() as streams:
+            client = served.client
+            run = client.post("/v1/runs", json={"task": "Greet me."}).json()["run_id"]
+            opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": OPENED}
+            opened = client.post("/mcp", json=opening, headers=accept)
+            session = {**accept, "mcp-session-id": opened.headers["mcp-session-id"]}
+            api, a2a, mcp = (
+                streams.enter_context(each)
+                for each in (
+                    client.stream("GET", f"/v1/runs/{run}/events"),
+                    client.stream("POST", "/a2a/clerk", json=A2A, headers=accept),
+                    client.stream("POST", "/mcp", json=MCP, headers=session),
+                )
+            )
+            assert model.asked.wait()
+            served.process.send_signal(signal.SIGTERM)
+            texts = [each.read().decode() for each in (api, a2a, mcp)]
             assert served.process.wait() == -signal.SIGTERM
-    assert ("TASK_STATE_COMPLETED" if path == "/a2a/clerk" else '"status":"completed"') in text
+    assert '"output":"Hello Ada."' in texts[0].splitlines()[-2]
+    assert "TASK_STATE_COMPLETED" in texts[1]
+    assert '"status":"completed"' in texts[2]
 
 
 def test_a_persona_answers_the_events_of_its_channel_until_it_is_ended(tmp_path: Path) -> None:

@@ -176,6 +176,8 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         if not _leaves_open(text, seen, state, context):
             return None
         judgement = "unclear"
+    if judgement == "announcement" and answer_check.asks_back(text):
+        judgement = "unclear"
     is_left = _is_left(state, context)
     if not (is_left or lacks_figure) and answer_check.concludes(text, tools, seen):
         return None
@@ -211,11 +213,12 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     last = _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
-    if answer_check.tells_failure(proposal.text, last.content):
+    tool = last.metadata.tool_used or "the tool"
+    is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
+    if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
     if answer_check.ends_with_evidence(proposal.text, _seen(state, context)):
         return None
-    tool = last.metadata.tool_used or "the tool"
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
         return None

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_check import (
     Seen,
+    asks_back,
     ends_with_evidence,
     explains,
     has_no_tool,
@@ -208,6 +209,8 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
             return Stop(ABSTENTION, "abstained", proposal.text, why)
         if _is_insisted(state, now):
             return None
+        if _denies_again(state, context, now):
+            return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
         if now.open and not (now.lost and impatient) and turns_left(state, context):
             return Redirect(REQUIRED_TOOLS, f"Not finished: {describe_open(now)}. Call these tools first.")
         if now.open or now.lost:
@@ -267,10 +270,30 @@ def progress(state: KernelState, context: KernelContext) -> Verdict | None:
 
 def _is_insisted(state: KernelState, now: OpenRequirements) -> bool:
     """Return whether an answer stands against requirements that were derived."""
-    if now.lost or not now.open or not all(each.derived for each, _ in now.open):
+    if not _are_derived(now):
         return False
+    if state.ledger.idle_turns and state.proposal is not None and asks_back(state.proposal.text):
+        return True  # it needs to know something, and asks for that again
     done = sum(done for _, done in now.open)
     return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
+
+
+def _are_derived(now: OpenRequirements) -> bool:
+    return bool(now.open) and not now.lost and all(each.derived for each, _ in now.open)
+
+
+def _denies_again(state: KernelState, context: KernelContext, now: OpenRequirements) -> bool:
+    """Return whether an answer says once more why derived calls are not made.
+
+    It denies something, and rests on a result, or on what a tool said of its failure.
+    """
+    if state.proposal is None or not state.ledger.idle_turns or not _are_derived(now):
+        return False
+    if not denies(state.proposal.text):
+        return False
+    text, seen = state.proposal.text, Seen(context.input.asked, tuple(_results(state)))
+    told = any(tells_failure(text, error) for error in _errors_of(state))
+    return told or any(ends_with_evidence(each, seen) for each in _PART.split(text))
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:

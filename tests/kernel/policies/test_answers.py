@@ -33,6 +33,9 @@ from tests.support.moments import around, moment
 from tests.support.operations import assert_linear
 
 CONTEXT = around()
+ADVICE = (
+    "I'd wait until the others have come, since seats behind the pillars would be the only ones left now."
+)
 NO_CALL = Redirect(
     "text_answer",
     "You called no tool. If this is your answer, deliver it with final-answer. Otherwise make the call.",
@@ -583,6 +586,66 @@ def test_nothing_is_asked_about_items_that_a_tool_with_effects_was_not_called_fo
     assert agent.build().run_sync("Book a seat for Ann and Bob.").metadata.model_calls == 2
 
 
+@pytest.mark.parametrize(
+    ("task", "reply", "asked_again"),
+    [
+        ("Reserve a seat for me", "Sure! What's your card number?", 1),
+        ("Ein Platz in Ulm", "Gern! Für welche Nacht soll ich ihn suchen?", 1),
+        ("Should I take a seat now?", f"It depends on how long it lasts. {ADVICE}", 1),
+        ("Reserve a seat for me", "Shall I reserve the seat?", 3),
+    ],
+)
+def test_a_question_for_what_is_missing_and_advice_are_asked_about_once(
+    task: str, reply: str, asked_again: int
+) -> None:
+    def reserve(card: str) -> str:
+        """Reserve a seat, ein Platz, for a card."""
+        return "done"
+
+    model = ScriptedLLM(forever(say(reply)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(reserve)
+    result = agent.build().run_sync(task)
+    assert len(model.requests) == 1 + asked_again
+    assert result.status == ("completed" if asked_again == 1 else "partial")
+
+
+def test_a_question_for_what_a_derived_call_needs_is_taken_when_it_comes_again() -> None:
+    def search_hotels(city: str, night: str) -> str:
+        """Search hotels in a city."""
+        return "none"
+
+    model = ScriptedLLM(forever(say("Sure, for which night?")))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(search_hotels).build()
+    result = agent.run_sync("Search hotels in Ulm.")
+    assert (result.status, result.output) == ("completed", "Sure, for which night?")
+    assert "Not finished: search_hotels" in str(model.requests[1].messages[-1].content)
+
+
+@pytest.mark.parametrize(
+    ("stock", "reply", "status"),
+    [
+        ("2", "There are only 2 in stock, so I haven't placed the order.", "abstained"),
+        ("2", "I haven't placed the order.", "partial"),
+        ("2", "There are 2 in stock.", "partial"),
+    ],
+)
+def test_an_answer_that_says_again_why_a_derived_call_is_not_made_abstains(
+    stock: str, reply: str, status: str
+) -> None:
+    def stock_level(item: str) -> str:
+        """Return the units in stock."""
+        return stock
+
+    def place_order(item: str, quantity: str) -> str:
+        """Place an order."""
+        return "done"
+
+    model = ScriptedLLM(call("stock_level", item="boots"), forever(say(reply)))
+    agent = ReactiveAgents.create().with_llm(model).with_reasoning().with_tools(stock_level, place_order)
+    result = agent.build().run_sync("Place an order of 3 boots.")
+    assert (result.status, result.output) == (status, reply)
+
+
 def test_an_announcement_that_comes_again_is_not_the_answer() -> None:
     model = ScriptedLLM(call("count", depot="Harlow"), forever(say("I will write the report now.")))
     agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(count)
@@ -644,6 +707,20 @@ def test_an_answer_that_tells_a_failure_for_good_is_not_questioned(
     agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off").with_tools(lookup)
     result = agent.build().run_sync("Where is it?")
     assert (len(model.requests), result.status) == (calls, status)
+
+
+def test_a_failure_that_may_pass_is_told_once_the_call_was_made_again() -> None:
+    def memory_of(service: str) -> str:
+        """Return the memory of a service."""
+        raise RuntimeError("503 backend unavailable")
+
+    reply = "I couldn't get it: the backend is unavailable. Please try again in a while."
+    for calls, requests in ((1, 3), (2, 3)):
+        made = [call("memory_of", service="billing")] * calls
+        model = ScriptedLLM(*made, forever(say(reply)))
+        agent = ReactiveAgents.create().with_llm(model).with_reasoning(tool_classifier="off")
+        agent.with_tools(memory_of).build().run_sync("Where is it?")
+        assert len(model.requests) == requests
 
 
 def test_what_no_tool_does_is_abstained_from_at_once() -> None:
