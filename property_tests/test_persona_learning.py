@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Sequence
 from datetime import timedelta
 
@@ -194,14 +195,23 @@ def test_what_failed_of_late_is_a_warning_and_what_is_trusted_is_none(found: lis
 
 def after_tasks(known: Sequence[LearningEntry], worked: Sequence[bool]) -> dict[str, LearningEntry]:
     """Return the learnings after a plan that follows each of the first in turn."""
+    return after_outcomes(known, list(enumerate(worked)))
+
+
+def after_outcomes(
+    known: Sequence[LearningEntry], outcomes: Sequence[tuple[int, bool]]
+) -> dict[str, LearningEntry]:
+    """Return the learnings after plans that follow the numbered ones."""
     now = {each.id: each for each in known}
-    for number, success in enumerate(worked):
+    plans: list[PersonaPlan] = []
+    for number, (followed, success) in enumerate(outcomes):
         plan = a_persona_plan()
-        task = evolve(plan.task, id=TaskId(f"task-{number + 1}"))
-        plan = evolve(plan, task=task, follows=(known[number].id,))
+        task = evolve(plan.task, id=TaskId(f"task-{number + 1}"), description=f"Task{followed}.")
+        plan = evolve(plan, task=task, follows=(known[followed].id,), succeeded=success)
+        plans.insert(0, plan)
         at = START + timedelta(minutes=number + 1)
         evaluation = evolve(an_evaluation(plan, worked=success), evaluated_at=at)
-        for update in changes(plan, evaluation, tuple(now.values())):
+        for update in changes(plan, evaluation, tuple(now.values()), plans[:50]):
             now[update.learning.id] = update.learning
     return {str(name): each for name, each in now.items()}
 
@@ -218,13 +228,15 @@ def warned_of(known: Sequence[LearningEntry]) -> set[str]:
 
 def test_after_failures_of_trusted_lessons_those_not_tried_since_are_in_doubt() -> None:
     known = [
-        *trusted_learnings(5),
+        *trusted_learnings(6),
         a_learning("failed", outcomes=(False,), confidence=confidence_of([False])),
     ]
     after = after_tasks(known, [False] * 3)
-    assert {name for name, each in after.items() if each.doubted} == {"l3", "l4", "failed"}
+    assert {name for name, each in after.items() if each.doubted} == {"l3", "l4", "l5", "failed"}
     assert warned_of(tuple(after.values())) == {"l0", "l1", "l2"}, "what failed before may work by now"
-    assert {each.id for each in shown_of(tuple(after.values()))} == {"l3", "l4"}, "they are tried once more"
+    assert {each.id for each in shown_of(tuple(after.values()))} == {"l3", "l4", "l5"}, (
+        "they are tried once more"
+    )
 
 
 @pytest.mark.parametrize("worked", [True, False])
@@ -296,6 +308,30 @@ def test_what_fails_now_and_then_has_to_fail_more_often_to_surprise(
     for length in range(1, surprise + 1):
         after = after_tasks(known, [False] * length)
         assert any(each.doubted for each in after.values()) == (length == surprise)
+
+
+@pytest.mark.parametrize(("failing", "surprises"), [([0], False), ([0, 1], False), ([0, 1, 2], True)])
+def test_repeated_failures_surprise_where_several_lessons_have_them(
+    failing: Sequence[int], surprises: bool
+) -> None:
+    known = [evolve(each, failure_count=1) for each in trusted_learnings(10)]
+    after = after_outcomes(known, [(number, False) for number in (*failing, *failing)])
+    assert {each.doubted for name, each in after.items() if int(name[1:]) > 2} == {surprises}
+    assert not any(after[f"l{number}"].doubted for number in failing), "they were tried since"
+
+
+@pytest.mark.parametrize("noise", [0.1, 0.2])
+def test_noise_alone_is_no_change_and_a_change_of_half_is_noticed_in_it(noise: float) -> None:
+    known = [evolve(each, failure_count=2) for each in trusted_learnings(10)]
+    wrongly = rightly = 0
+    for seed in range(6):
+        chance = random.Random(seed)
+        tasks = [(chance.randrange(10), chance.random() >= noise) for _ in range(40)]
+        wrongly += any(each.doubted for each in after_outcomes(known, tasks).values())
+        broken = [(number, success and number >= 5) for number, success in tasks]
+        rightly += any(each.held is not None for each in after_outcomes(known, broken).values())
+    assert wrongly == 0
+    assert rightly >= 3
 
 
 @given(st.floats(0.0, 1.0), st.floats(0.0, 1_000.0), st.floats(0.0, 1_000.0))

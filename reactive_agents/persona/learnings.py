@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Sequence
 from datetime import datetime, timedelta
+from itertools import takewhile
 from statistics import NormalDist, median_low
 from typing import TypeAlias, TypeVar
 
@@ -42,6 +43,10 @@ MOST_OUTCOMES = 12
 """Latest outcomes that a learning keeps; earlier ones would weigh less than a fiftieth."""
 SURPRISE = 10_000
 """How much likelier the latest outcomes are after a change than without one, where the world has changed."""
+BROKEN = 0.9
+"""How often a pattern fails that no longer holds."""
+ALONE = 0.003
+"""How likely a pattern has broken by itself; so one that fails again and again is no change of the world."""
 WORTH_A_TRY = 0.15
 """The share of patterns that held since a change, from which on those not tried since are tried again."""
 DOUBT = 0.5
@@ -240,9 +245,8 @@ def learn_from(
     now, success = evaluation.evaluated_at, evaluation.meets_criteria
     after = {each.id: _with_outcome(each, plan, success, now, recent) for each in affected}
     if not success:
-        after |= _after_surprise(
-            [after[each.id].learning if each.id in after else each for each in known], policy
-        )
+        changed = [after[each.id].learning if each.id in after else each for each in known]
+        after |= _after_surprise(changed, recent, policy)
     untouched = (LearningUpdate(each, "dropped") for each in known if each.id not in after)
     updates = [
         evolve(update, change="dropped") if _should_drop(update.learning, now, policy) else update
@@ -328,38 +332,54 @@ def outcomes_without(
 
 
 def _after_surprise(
-    known: Sequence[LearningEntry], policy: LearningPolicy
+    known: Sequence[LearningEntry], recent: Sequence[PersonaPlan], policy: LearningPolicy
 ) -> dict[LearningId, LearningUpdate]:
     """Return the changes where the latest outcomes of trusted learnings surprise.
 
-    A cumulative sum (E. S. Page, 1954) over the latest task of each: how much likelier its outcome is where
-    every second one fails than by the share of earlier failures (rule of succession). Where it began to rise,
-    the world has changed. Learnings that were tried since have held, or keep that failure alone; the others
-    are doubted.
+    For each moment: how much likelier are the outcomes since, of all learnings together, where every second
+    one has broken then, than by the share of earlier failures, with those that break by themselves (a mixture
+    over the learnings, Y. Xie and D. Siegmund, 2013)? At the moment for which that is most, the world has
+    changed. Learnings that were tried since have held, or keep that failure alone; the others are doubted.
+
+    Args:
+        recent: the latest plans of the domain, the newest first.
     """
     trusted = {
         each.id: each
-        for each in sorted(known, key=lambda one: one.last_used_at)
+        for each in known
         if not (each.pinned or each.rejected or each.doubted)
         and confidence_of(outcomes_of(each)[:-1]) >= policy.min_confidence
         and len(outcomes_of(each)) > 1
     }
-    latest = {each.learned_from[-1]: each for each in trusted.values()}
-    failures = sum(each.failure_count - (not outcomes_of(each)[-1]) for each in trusted.values())
-    tasks = sum(each.success_count + each.failure_count - 1 for each in trusted.values())
+    failures = sum(max(0, each.failure_count - _latest_failures(each)) for each in trusted.values())
+    tasks = failures + sum(each.success_count for each in trusted.values())
     chance = (failures + 1) / (tasks + 2)
-    total, began = 0.0, None
-    for each in latest.values():
-        total += math.log(0.5 / (1 - chance if outcomes_of(each)[-1] else chance))
-        began = None if total <= 0.0 else began or each.last_used_at
-        total = max(0.0, total)
-    if began is None or total < math.log(SURPRISE):
+    learned_by = {task: each.id for each in trusted.values() for task in each.learned_from}
+    ratios: dict[LearningId, float] = {}
+    most, since = 0.0, 0
+    for number, plan in enumerate(recent, 1):
+        learning_id = learned_by.get(plan.task.id)
+        if learning_id is None or plan.succeeded is None:
+            continue
+        ratio = (1 - BROKEN) / (1 - chance) if plan.succeeded else BROKEN / chance
+        ratios[learning_id] = ratios.get(learning_id, 1.0) * ratio
+        likelier = math.prod((1 + each) / 2 / (1 + ALONE * each) for each in ratios.values())
+        if likelier > most:
+            most, since = likelier, number
+    if most < SURPRISE:
         return {}
+    tried = {each.task.id for each in recent[:since]}
     return {
-        each.id: _after_change(each, trusted=each.id in trusted, tried=each.last_used_at >= began)
+        each.id: _after_change(
+            each, trusted=each.id in trusted, tried=not tried.isdisjoint(each.learned_from)
+        )
         for each in known
         if not (each.pinned or each.rejected)
     }
+
+
+def _latest_failures(learning: LearningEntry) -> int:
+    return len(list(takewhile(lambda worked: not worked, reversed(outcomes_of(learning)))))
 
 
 def _after_change(learning: LearningEntry, *, trusted: bool, tried: bool) -> LearningUpdate:

@@ -123,7 +123,7 @@ async def update_learnings(plan: personas.PersonaPlan, evaluation: personas.Eval
         plan,
         evaluation,
         known,
-        recent=await _recent_plans(room, cycle) if plan.follows else (),
+        recent=await _recent_plans(room, cycle),
         new_id=LearningId(services.ids.new()),
         policy=settings.learning,
         measure=measure,

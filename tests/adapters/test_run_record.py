@@ -204,8 +204,10 @@ async def test_an_answer_is_written_with_the_next_entry_or_when_the_run_waits(
     async with anyio.create_task_group() as group:
         for number in range(30):
             group.start_soon(lambda key: append(key, "intent", durable=True), f"g1.{number}/t1")
-    assert batches[:4] == [["m1", "t1"], ["t1="], ["m2"], ["m3", "g1.0/t1"]]
-    assert len(batches) in (5, 6)  # what came while the first of them was written, on a slow machine in two
+    assert batches[:3] == [["m1", "t1"], ["t1="], ["m2"]]
+    assert batches[3][:2] == ["m3", "g1.0/t1"]
+    if not record._is_on_server:  # which may answer before or after the other calls begin
+        assert [len(batch) for batch in batches[3:]] == [2, 29]  # what came while the first was written
     await append("m4", "model", later=True)
     assert await attempt(record.end(run_id, holder, "completed", "{}")) == Success(None)
     found = (await attempt(record.entries(run_id))).unwrap()

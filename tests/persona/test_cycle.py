@@ -24,6 +24,7 @@ from reactive_agents.core.errors import (
     UnknownDomain,
 )
 from reactive_agents.core.events import ModelCallCompleted, TaskStarted
+from reactive_agents.core.ids import LearningId, PlanId, TaskId
 from reactive_agents.core.persona_events import (
     PersonaEngagementDecided,
     PersonaLearningChanged,
@@ -517,6 +518,32 @@ async def test_a_plan_whose_lesson_does_not_hold_serves_no_more(changes: dict[st
     again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
     assert again.plan is not None
     assert again.plan.source == "model"
+
+
+async def test_a_failed_reuse_of_a_plan_that_followed_nothing_counts_as_a_sign_of_a_change() -> None:
+    rain = forever(say("Rain.", when="This is one step"))
+    lesson = "Look it up first."
+    llm = ScriptedLLM(planned("Look up the city."), rain, assessed(lesson), assessed(lesson, met=False))
+    bench = persona_bench(llm)
+    first = await bench.process("What will the weather be like in Oslo this Sunday?", "event-1")
+    assert first.plan is not None
+    ((_, learning),) = bench.store.learnings.items()
+    trusted = evolve(learning, outcomes=(True,) * 9, success_count=90, confidence=0.8)
+    bench.store.learnings[learning.id] = trusted
+    for number in range(5):
+        name, task = LearningId(f"other-{number}"), TaskId(f"task-{number}")
+        failed = {"outcomes": (*trusted.outcomes, False), "failure_count": 1} if number < 2 else {}
+        other = evolve(trusted, id=name, pattern=f"Word{number}.", learned_from=(task,), **failed)
+        bench.store.learnings[name] = other
+        if failed:
+            inner = evolve(first.plan.plan, id=PlanId(f"plan-{number}"))
+            subject = evolve(first.plan.task, id=task, description="Another.")
+            bench.store.plans[inner.id] = evolve(first.plan, plan=inner, task=subject, succeeded=False)
+    again = await bench.process("What will the weather be like in Oslo this Sunday?", "event-2")
+    assert again.plan is not None
+    assert (again.plan.source, again.plan.follows) == ("reused", ())
+    doubted = {str(name) for name, each in bench.store.learnings.items() if each.doubted}
+    assert doubted == {"other-2", "other-3", "other-4"}
 
 
 async def test_a_plan_that_was_found_wanting_does_not_serve_again() -> None:

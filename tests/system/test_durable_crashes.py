@@ -32,7 +32,7 @@ def test_a_run_killed_at_every_boundary(tmp_path: Path, kind: str) -> None:
 
 
 @pytest.mark.parametrize("strategy", STRATEGIES)
-def test_each_strategy_killed_at_every_boundary(tmp_path: Path, strategy: str) -> None:
+def test_each_strategy_killed_at_boundaries(tmp_path: Path, strategy: str) -> None:
     """Result, memory, session, cost and audit are those of a run that was not killed."""
     command = [sys.executable, "-m", "tests.support.durable_crashes", str(tmp_path), "1", strategy, EVERY]
     ended = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)

@@ -15,49 +15,54 @@ from tests.support.kernels import kernel_bench
 pytestmark = pytest.mark.anyio
 
 ROOMY = ContextProfileOverrides(window_tokens=1_000_000)
-NARROW = ContextProfileOverrides(window_tokens=16_000)
+NARROW = ContextProfileOverrides(window_tokens=8_000)
 
 
-async def calls_per_turn(turns: int, settings: CompactionSettings, profile: ContextProfileOverrides) -> float:
-    """Functions that a turn calls, those of the interpreter and of libraries included."""
-    bench = kernel_bench(*(call("look", at=n) for n in range(turns)), say("done"), tools={"look": "seen"})
+async def calls_until(turns: int, method: CompactionMethod, profile: ContextProfileOverrides) -> list[int]:
+    """Functions called until each turn of a run, those of the interpreter and of libraries included."""
+    counts: list[int] = []
     count = 0
+
+    def look(at: int) -> str:
+        counts.append(count)
+        return "seen"
 
     def note(frame: FrameType, event: str, argument: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
+    bench = kernel_bench(*(call("look", at=n) for n in range(turns + 1)), say("done"), tools={"look": look})
     sys.setprofile(note)
     try:
         state = await bench.run(
-            react_kernel, max_iterations=turns + 1, context_profile=profile, compaction=settings
+            react_kernel,
+            max_iterations=turns + 2,
+            context_profile=profile,
+            compaction=CompactionSettings(method),
         )
     finally:
         sys.setprofile(None)
     assert state.output == "done"
-    return count / turns
+    return counts
 
 
 async def test_a_turn_of_a_long_run_costs_what_one_of_a_short_run_does() -> None:
-    auto = CompactionSettings("auto")
-    await calls_per_turn(1, auto, ROOMY)
-    short, long = await calls_per_turn(20, auto, ROOMY), await calls_per_turn(400, auto, ROOMY)
-    assert long < 1.1 * short
+    await calls_until(1, "auto", ROOMY)
+    calls = await calls_until(400, "auto", ROOMY)
+    assert calls[400] - calls[380] < 1.1 * (calls[21] - calls[1])
 
 
 async def test_a_turn_costs_little_more_than_without() -> None:
-    await calls_per_turn(1, CompactionSettings("auto"), ROOMY)
-    off = await calls_per_turn(100, CompactionSettings("drop"), ROOMY)
-    auto = await calls_per_turn(100, CompactionSettings("auto"), ROOMY)
-    assert auto - off < 50
+    await calls_until(1, "auto", ROOMY)
+    off, auto = await calls_until(100, "drop", ROOMY), await calls_until(100, "auto", ROOMY)
+    assert auto[-1] - off[-1] < 50 * 100
 
 
 @pytest.mark.parametrize("method", ["template", "auto", "drop"])
 async def test_also_a_run_that_is_shortened_again_and_again_does_not_get_slower(
     method: CompactionMethod,
 ) -> None:
-    """The average grows until the first time: turns before it are never shortened, those after it are."""
-    settings = CompactionSettings(method)
-    await calls_per_turn(1, settings, NARROW)
-    calls = {turns: turns * await calls_per_turn(turns, settings, NARROW) for turns in (400, 800, 1_600)}
-    assert (calls[1_600] - calls[800]) / 800 < 1.1 * (calls[800] - calls[400]) / 400
+    """The cost grows until the first time: turns before it are never shortened, those after it are."""
+    await calls_until(1, method, NARROW)
+    calls = await calls_until(800, method, NARROW)
+    assert calls[800] - calls[400] < 2 * 1.1 * (calls[400] - calls[200])
