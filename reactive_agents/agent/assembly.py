@@ -508,7 +508,8 @@ def _prepare_compaction(
         if isinstance(ready, Failure):
             return ready
         unused = unused and not _takes_given(reasoning.compaction)
-        reasoning = evolve(reasoning, compaction=ready.unwrap())
+        if ready.unwrap() is not reasoning.compaction:
+            reasoning = evolve(reasoning, compaction=ready.unwrap())
         for name in _STRATEGIES:
             options = getattr(reasoning.strategies, name)
             if options.compaction is None:

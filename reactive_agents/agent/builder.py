@@ -261,7 +261,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             options: the other fields of ``ReasoningConfig``, as values or as mappings:
                 ``strategies={"reactive": {"temperature": 0.2}}``.
         """
-        read = changed_options(ReasoningConfig(), {"default_strategy": default_strategy, **options})
+        usual = ReasoningConfig()
+        chosen = {} if default_strategy == usual.default_strategy else {"default_strategy": default_strategy}
+        read = changed_options(usual, {**chosen, **options})
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._with_config(reasoning=read.unwrap())

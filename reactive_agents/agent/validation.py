@@ -161,6 +161,8 @@ def changed_options(options: _Options, given: Mapping[str, object]) -> Result[_O
 
     Earlier names of fields are read as well. Fails as :func:`read_options` does.
     """
+    if not given:
+        return Success(options)
     own = [each.name for each in fields(cast(Any, type(options)))]
     if given.keys() - set(own):  # earlier names, or unknown ones: they are read together with all others
         return read_options(type(options), {**{name: getattr(options, name) for name in own}, **given})
