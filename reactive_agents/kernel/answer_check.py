@@ -251,7 +251,8 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     come from it. A question claims nothing.
     """
     shown = "\n".join((seen.task, seen.told, seen.given, *seen.results))
-    said = _BLOCK.sub("\n", answer) if composes(seen.task) else answer  # code that was to be written
+    is_written = "```" in answer and composes(seen.task)  # code that was to be written
+    said = _BLOCK.sub("\n", answer) if is_written else answer
     told = "\n".join(each for each in _clauses(said) if not _QUESTION.search(each)) or said
     figures = islice(dict.fromkeys(_figures(told)), _MOST_FIGURES)
     unknown = [figure for figure in figures if not (_occurs(figure, shown) or _is_within(figure, shown))]
