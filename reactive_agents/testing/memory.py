@@ -728,7 +728,7 @@ class InMemoryPersonaStore:
         for item in of_room:
             if item.kind == "event" and (before is None or item.number < before):
                 event = item.event
-                said.append(queue.Utterance(event.author, event.content, event.at, event.id))
+                said.append(queue.utterance_of(event))
                 said += replies.get(event.id, ())
         return Success(tuple(said[-limit:]))
 

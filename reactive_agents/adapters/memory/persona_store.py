@@ -989,7 +989,7 @@ def _transcript(
         answers.setdefault(event_id, []).append(answer)
     said: list[queue.Utterance] = []
     for item in map(_item, reversed(events)):
-        said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
+        said.append(queue.utterance_of(item.event))
         said += answers.get(item.event.id, ())
     return tuple(said[-limit:]) if limit else ()
 
@@ -1083,8 +1083,9 @@ def _forget(
             file.execute("DELETE FROM persona_journal WHERE task_id = ?", (task_id,))
     if until is None:
         rooms = {tuple(row[4:7]) for row in rows}
-        for feedback in filter(None, (decoded(row[7], personas.DomainEvent).feedback for row in rows)):
-            _forget_reaction(file, feedback)
+        for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
+            if event.feedback is not None:
+                _forget_reaction(file, event.feedback)
         conditions, values = _chosen({"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant})
         file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
         for place in rooms:  # what it is busy with may be about them
@@ -1096,11 +1097,19 @@ def _forget(
     return sum(row[1] == "event" for row in rows)
 
 
+def _readable(data: str, kind: type[Any]) -> Any:
+    """Return a record; ``None`` where another version wrote it, or it was damaged."""
+    try:
+        return decoded(data, kind)
+    except ValueError:
+        return None
+
+
 def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
     """Delete what a user thinks of an answer to another user."""
     found = file.execute("SELECT data FROM persona_plans WHERE id = ?", (feedback.plan_id,)).fetchone()
-    if found is not None:
-        plan = decoded(found[0], personas.PersonaPlan)
+    plan = None if found is None else _readable(found[0], personas.PersonaPlan)
+    if plan is not None:
         others = tuple(each for each in plan.feedback if each.user != feedback.user)
         data = to_json(evolve(plan, feedback=others))
         file.execute("UPDATE persona_plans SET data = ? WHERE id = ?", (data, plan.id))

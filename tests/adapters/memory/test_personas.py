@@ -593,6 +593,20 @@ async def test_what_others_keep_of_a_user_is_deleted_too(store: PersonaStore) ->
 # --- the file or the database ---------------------------------------------------------------------------
 
 
+async def test_what_cannot_be_read_keeps_nobody_from_being_forgotten(tmp_path: Path) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    plan = a_persona_plan("look", event=an_event(name="e1", user="u2"))
+    (await attempt(store.save_plan(plan))).unwrap()
+    await add(store, "r1", user="u1", feedback=Feedback(plan.id, "u1", good=True))
+    await add(store, "e2", user="u1")
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute("UPDATE persona_work SET event = '{}' WHERE key = 'e2'")
+        file.execute("UPDATE persona_plans SET data = '{}'")
+    assert (await attempt(store.forget(ADA, user="u1"))).unwrap() == 2
+    assert (await attempt(store.find_work(WorkFilter(ADA)))).unwrap() == ()
+    await store.aclose()
+
+
 async def test_those_who_claim_at_once_share_the_work_in_the_order_of_each_room(tmp_path: Path) -> None:
     stores = [SqlitePersonaStore(tmp_path / "memory.db") for _ in range(4)]
     for number in range(24):
