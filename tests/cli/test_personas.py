@@ -180,9 +180,8 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
 async def test_a_line_in_another_encoding_holds_up_no_other_one() -> None:
     lines = b'{"content": "One?"}', b'{"content": "\xe9"}', b'{"content": "Two?"}'
     source = io.TextIOWrapper(io.BytesIO(b"\n".join(lines)), "utf-8")
-    with anyio.fail_after(60):
-        async with lines_of(source) as read:
-            taken = [read_line(text).unwrap().content async for text in read]
+    async with lines_of(source) as read:
+        taken = [read_line(text).unwrap().content async for text in read]
     assert taken == ["One?", "\udce9", "Two?"]
 
 
