@@ -195,7 +195,9 @@ async def _words_of(
     heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
     earlier = (*(each.content for each in heard), *(each.content for each in cycle.thoughts))
-    found = (step.result for step in plan.plan.steps if step.result)  # tools know more than was said
+    steps, calls = plan.plan.steps, await _calls_of(plan, cycle)  # tools know more than was said
+    found = [text for each in steps for text in (each.result, each.error) if text]
+    found += [each.result for each in calls]
     learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
     said = (event.content, *earlier, *found, *learned)
     speakers = (event.author, event.user, *(each.author for each in heard))

@@ -242,6 +242,19 @@ async def test_a_lesson_with_what_was_found_or_said_in_its_room_stays_there(know
     assert (learning.pattern, learning.room) == ("mind the melanoma", "general")
 
 
+async def test_a_lesson_with_what_a_tool_told_in_its_room_stays_there() -> None:
+    llm = ScriptedLLM(
+        planned("Look it up.", when=PLANNING),
+        call("records", customer="7"),
+        answer("Done."),
+        assessed("Mind the melanoma.", when=EVALUATING),
+    )
+    bench = persona_bench(llm, tools=FakeTools({"records": lambda customer: "They have a melanoma."}))
+    await bench.process("hello")
+    (learning,) = bench.store.learnings.values()
+    assert (learning.pattern, learning.room) == ("Mind the melanoma.", "general")
+
+
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     for place in ({"context": "a"}, {"context": "b"}, {"context": "a", "tenant": "acme"}):
