@@ -785,8 +785,12 @@ class InMemoryPersonaStore:
         tasks = {each.task_id for each in doomed if each.task_id is not None}
         for item in doomed:
             del self.work[item.number]
-            if item.plan_id is not None:
-                self.plans.pop(item.plan_id, None)
+            of_event = (item.kind, item.room, item.event.id)
+            self.plans = {
+                key: each
+                for key, each in self.plans.items()
+                if of_event != ("event", each.room, each.event.id)
+            }
         self.events = [each for each in self.events if each.task_id not in tasks]
         if before is None:
             self.thoughts = [
@@ -806,6 +810,9 @@ class InMemoryPersonaStore:
                 if learning.learned_from and tasks.issuperset(learning.learned_from) and not learning.pinned:
                     del self.learnings[learning.id]
                     self.events = [_without(each, learning) for each in self.events]
+                    for plan in tuple(self.plans.values()):
+                        known = tuple(each for each in plan.learnings if each != learning.pattern)
+                        self.plans[plan.id] = evolve(plan, learnings=known)
         return Success(sum(each.kind == "event" for each in doomed))
 
     def _waiting(self, persona_id: PersonaId, kind: queue.WorkKind) -> list[queue.WorkItem]:

@@ -1071,14 +1071,15 @@ def _forget(
         }
     )
     rows = file.execute(
-        "SELECT number, kind, plan_id, task_id, tenant, domain, context_id, event FROM persona_work "
+        "SELECT number, kind, event_id, task_id, tenant, domain, context_id, event FROM persona_work "
         f"WHERE {conditions}",
         values,
     ).fetchall()
-    for number, _, plan_id, task_id, *_rest in rows:
+    for number, kind, event_id, task_id, *place, _ in rows:
         file.execute("DELETE FROM persona_work WHERE number = ?", (number,))
-        if plan_id is not None:
-            file.execute("DELETE FROM persona_plans WHERE id = ?", (plan_id,))
+        if kind == "event":  # one that was tried again has several plans
+            doomed = f"DELETE FROM persona_plans WHERE {_ROOM} AND event_id = ?"
+            file.execute(doomed, (persona_id, *place, event_id))
         if task_id is not None:
             file.execute("DELETE FROM persona_journal WHERE task_id = ?", (task_id,))
     if until is None:
@@ -1088,9 +1089,10 @@ def _forget(
                 _forget_reaction(file, event.feedback)
         conditions, values = _chosen({"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant})
         file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
-        for place in rooms:  # what it is busy with may be about them
-            file.execute(f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, *place))
-            of_tenant, domain, context = place
+        for of_tenant, domain, context in rooms:  # what it is busy with may be about them
+            file.execute(
+                f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, of_tenant, domain, context)
+            )
             room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
             forget_owner(file, owner_of(None, room.key))
         _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
@@ -1129,3 +1131,12 @@ def _forget_lessons(file: Transaction, persona_id: PersonaId, tasks: set[str]) -
                     "UPDATE persona_journal SET data = replace(data, ?, ?)",
                     (to_json(text), to_json("[deleted]")),
                 )
+            for plan_id, stored in file.execute(
+                "SELECT id, data FROM persona_plans WHERE persona_id = ? AND replace(data, ?, '') != data",
+                (persona_id, to_json(known["pattern"])),
+            ).fetchall():
+                plan = _readable(stored, personas.PersonaPlan)
+                if plan is not None:
+                    kept = tuple(each for each in plan.learnings if each != known["pattern"])
+                    data = to_json(evolve(plan, learnings=kept))
+                    file.execute("UPDATE persona_plans SET data = ? WHERE id = ?", (data, plan_id))
