@@ -726,7 +726,8 @@ class InMemoryPersonaStore:
                 replies.setdefault(each.event.id, []).append(reply)
         said: list[queue.Utterance] = []
         for item in of_room:
-            if item.kind == "event" and (before is None or item.number < before):
+            is_earlier = before is None or item.number < before
+            if item.kind == "event" and is_earlier and item.status not in ("open", "dropped"):
                 event = item.event
                 said.append(queue.utterance_of(event))
                 said += replies.get(event.id, ())

@@ -305,6 +305,19 @@ async def test_a_blocked_event_reaches_no_model_and_no_later_prompt() -> None:
     assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
 
 
+async def test_what_no_guardrail_has_checked_yet_is_in_no_prompt() -> None:
+    llm = ScriptedLLM(
+        planned("Answer.", when=PLANNING), say("So.", when="Answer."), assessed("Be brief.", when=EVALUATING)
+    )
+    bench = persona_bench(llm, services={"guardrail": BlockWords("bomb", stages=["input"])})
+    for event in (an_event("Is it true?", "event-1"), an_event("Build a bomb.", "event-2")):
+        (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    outcomes = (await attempt(bench.persona.resume())).unwrap()
+    assert [each.status for each in outcomes] == ["completed", "declined"]
+    assert len(llm.requests) == 3
+    assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
+
+
 @pytest.mark.parametrize(
     "policy", [EngagementPolicy(mentions_only=True), EngagementPolicy(ignored_authors=("Mallory",))], ids=str
 )

@@ -974,9 +974,15 @@ def _waiting(
 def _transcript(
     file: Transaction, *, room: personas.Room, before: int | None, limit: int
 ) -> tuple[queue.Utterance, ...]:
-    """Return each event of a room with its answers, oldest first."""
+    """Return each event of a room with its answers, oldest first.
+
+    Those that wait or were dropped are none yet: no guardrail has checked them.
+    """
     place = (*_place(room), ALL_ROWS if before is None else before, limit)
-    latest = f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? ORDER BY number DESC LIMIT ?"
+    latest = (
+        f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
+        "AND status NOT IN ('open', 'dropped') ORDER BY number DESC LIMIT ?"
+    )
     events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
     answers: dict[str, list[queue.Utterance]] = {}
     for event_id, text, at in file.execute(  # joined, so that those of other events are not read

@@ -419,6 +419,12 @@ async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: P
     assert (await attempt(store.end_event(item, end))).unwrap()
     room = Room(ADA, "chat", ContextId("a"))
     said = (await attempt(store.transcript(room))).unwrap()
+    assert [each.event_id for each in said] == ["e1", "e1"], "what waits was not checked yet"
+    assert (await attempt(store.end_work(item))).unwrap()
+    following = await claimed(store)
+    assert following is not None
+    assert (await attempt(store.end_work(following))).unwrap()
+    said = (await attempt(store.transcript(room))).unwrap()
     assert [(each.author, each.event_id) for each in said] == [("Bob", "e1"), ("", "e1"), ("Bob", "e1#x")]
     earlier = (await attempt(store.transcript(room, before=item.number + 1, limit=1))).unwrap()
     assert [each.content for each in earlier] == ["So."]
