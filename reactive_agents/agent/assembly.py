@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import cache, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -423,11 +424,10 @@ def _tool_settings(
         wrong = wrong_tool_deps(tool, components.deps)
         if wrong is not None:
             return Failure(wrong)
-    try:
+    workspace, exists = Path(), False
+    with suppress(RuntimeError, OSError):  # an unknown home, or a name that no file system takes
         workspace = Path.cwd() if config.workspace is None else Path(config.workspace).expanduser().resolve()
         exists = config.workspace is None or workspace.is_dir()
-    except (RuntimeError, OSError):  # an unknown home, or a name that no file system takes
-        exists = False
     if not exists:
         return Failure(InvalidConfig("workspace", repr(config.workspace), "an existing directory"))
     servers, timeout_s = config.mcp_servers, config.timeouts.tool_call_s

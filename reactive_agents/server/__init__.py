@@ -14,7 +14,15 @@ agents.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reactive_agents.lazy_imports import lazy_names
+
+if TYPE_CHECKING:
+    from reactive_agents.server.access import ApiKeys, KeyLimits, Principal
+    from reactive_agents.server.app import create_app
+    from reactive_agents.server.channels import create_persona_app
+    from reactive_agents.server.runs import AgentService
 
 __getattr__ = lazy_names(
     __name__,

@@ -118,7 +118,7 @@ def main() -> None:
             "That is after the rules were fitted to them. 290 were written in five parts, each run before it "
             "was looked at: 38 were asked about then (61 with the rules before); of 20 more in the end, one "
             "(seven). Of 220 that somebody else wrote later, for tools of twenty kinds, 30 were asked about, "
-            "eleven of them three times; with what was plainly wrong mended, 23, three of them three times "
+            "eleven of them three times; with what was plainly wrong mended, 23, one of them three times "
             "(of the last 48 five, as before). So elsewhere it is about one in eight to twenty. Of 118 texts "
             "that are no answers (most are halves of answers, or invented before a look-up) 39 are taken for "
             "one, as before; of 170 others, 36.",

@@ -10,7 +10,7 @@ import pytest
 from attrs import evolve
 
 from reactive_agents import ReactiveAgents, tool
-from reactive_agents.core.events import GuidanceGiven
+from reactive_agents.core.events import GuidanceGiven, ModelTextRetracted
 from reactive_agents.core.ids import CallId, StepId
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.results import ReasoningStep, StepMetadata
@@ -252,6 +252,14 @@ def test_figures_that_nothing_supports_are_questioned_once_or_twice_as_a_text() 
         unsupported(moment("It costs 12.5.", attempts={"look": 1}, scratchpad={"call:1": "12.5"}), CONTEXT)
         is not None
     )
+
+
+@pytest.mark.anyio
+async def test_a_text_that_is_turned_down_is_retracted_where_it_was_not_streamed() -> None:
+    said = say("Let me add these.")
+    bench = kernel_bench(said, call("add", a=1, b=2), answer("The sum is 3."), tools={"add": add})
+    await bench.run()
+    assert [event.policy for event in bench.recorder.of(ModelTextRetracted)] == ["text_answer"]
 
 
 @pytest.mark.anyio
