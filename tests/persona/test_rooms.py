@@ -242,17 +242,28 @@ async def test_a_lesson_with_what_was_found_or_said_in_its_room_stays_there(know
     assert (learning.pattern, learning.room) == ("mind the melanoma", "general")
 
 
-async def test_a_lesson_with_what_a_tool_told_in_its_room_stays_there() -> None:
+@pytest.mark.parametrize(
+    ("lesson", "shared"),
+    [
+        ("Mind the melanoma.", False),
+        ("Call Rexalot.", False),
+        ("Ask the vip desk.", False),
+        ("Use records by customer.", True),
+    ],
+)
+async def test_a_lesson_with_what_a_tool_told_in_its_room_stays_there(lesson: str, shared: bool) -> None:
     llm = ScriptedLLM(
         planned("Look it up.", when=PLANNING),
-        call("records", customer="7"),
+        call("records", customer="rexalot"),
         answer("Done."),
-        assessed("Mind the melanoma.", when=EVALUATING),
+        assessed(lesson, when=EVALUATING),
     )
     bench = persona_bench(llm, tools=FakeTools({"records": lambda customer: "They have a melanoma."}))
+    chat = bench.persona.domains["chat"]
+    bench.persona.domains["chat"] = evolve(chat, describe=lambda event: f"Answer a vip: {event.content}")
     await bench.process("hello")
     (learning,) = bench.store.learnings.values()
-    assert (learning.pattern, learning.room) == ("Mind the melanoma.", "general")
+    assert (learning.pattern, learning.room) == (lesson, None if shared else "general")
 
 
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
