@@ -401,6 +401,7 @@ class PersonaAgent:
                 context = joined_names(asker.persona_id, asker.domain, asker.context_id)
                 event = evolve(
                     self.new_event(question, context, asker.persona_id),
+                    user=asked.user_id,  # whose limits count, and who may want it deleted
                     tenant=asker.tenant,
                     details={_ASKED_BY: waiting},  # another process may answer, and ask in its turn
                 )
