@@ -207,6 +207,10 @@ def _resolve_domain(
             next_time(schedule.cron, schedule.timezone, datetime.fromtimestamp(0, UTC))
         except ValueError as error:
             return Failure(InvalidConfig(option, f"{schedule.cron!r} in {schedule.timezone}", f"{error}"))
+        known = () if domain.channel is None else domain.channel.known_tenants
+        if known and schedule.tenant not in known:
+            expected = f"a tenant of the channel: {', '.join(map(repr, known))}"
+            return Failure(InvalidConfig(f"{option}.tenant", repr(schedule.tenant), expected))
     wrong = wrong_deps(None if components.agent is None else components.agent.deps, components.deps)
     if wrong is not None:
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
@@ -397,6 +401,7 @@ class PersonaAgent:
                 context = joined_names(asker.persona_id, asker.domain, asker.context_id)
                 event = evolve(
                     self.new_event(question, context, asker.persona_id),
+                    user=asked.user_id,  # whose limits count, and who may want it deleted
                     tenant=asker.tenant,
                     details={_ASKED_BY: waiting},  # another process may answer, and ask in its turn
                 )

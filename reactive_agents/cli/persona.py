@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import sys
 import threading
@@ -342,6 +343,8 @@ async def lines_of(source: TextIO) -> AsyncGenerator[MemoryObjectReceiveStream[s
 
 
 def _read(source: TextIO, portal: BlockingPortal, send: MemoryObjectSendStream[str]) -> None:
+    if isinstance(source, io.TextIOWrapper):
+        source.reconfigure(errors="surrogateescape")  # a line in another encoding spoils no other one
     try:
         for line in source:
             portal.call(send.send, line)

@@ -265,7 +265,7 @@ def _order_plan(plan_id: str, persona: str | None, memory: Any, order: WorkOrder
         )
         ordered = (
             Success(False)
-            if item is None or not fits
+            if item is None or not fits or item.plan_id not in (None, plan.id)  # a later plan took its place
             else await attempt(store.order_work(item.number, order))
         )
         if isinstance(ordered, Failure):

@@ -45,6 +45,11 @@ class ChannelConfig(Value):
     inviters: tuple[str, ...] = ()
     typing: bool = True
 
+    @property
+    def known_tenants(self) -> tuple[str, ...]:
+        """All tenants; none where any workspace of Slack is one."""
+        return tuple(self.tenants) if self.kind == "slack" else (self.tenant, *self.tenants)
+
 
 @frozen(eq=False, repr=False)
 class ChannelRequest(Value):

@@ -171,12 +171,20 @@ class Utterance(Value):
         author: who said it; empty for the persona.
         content: untrusted text, also of the persona, which may quote.
         event_id: the event, or the one that is answered.
+        is_reaction: whether it is a reaction to an answer, with which nobody speaks.
     """
 
     author: str
     content: str
     at: datetime
     event_id: EventId
+    is_reaction: bool = False
+
+
+def utterance_of(event: DomainEvent) -> Utterance:
+    """Return an event as a message of its room."""
+    is_reaction = event.feedback is not None
+    return Utterance(event.author, event.content, event.at, event.id, is_reaction)
 
 
 @frozen(eq=False, repr=False)

@@ -15,6 +15,7 @@ from attrs import evolve, field, frozen
 from reactive_agents.core import personas
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.persona_queue import Utterance
+from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Channel
 
@@ -154,10 +155,14 @@ class PersonaDomain:
         sent: object = await (self.deliver(event, text, key=key) if takes_key else self.deliver(event, text))
         return sent if isinstance(sent, str) else ""
 
-    def tool_names(self) -> tuple[str, ...]:
-        """Return the names of the tools that steps can use in this domain."""
+    def tools(self) -> tuple[ToolDefinition, ...]:
+        """Return the definitions of the tools that steps can use in this domain."""
         tools = self.engine.ports.tools.value_or(None)
-        return () if tools is None else tuple(tool.name for tool in tools.definitions())
+        return () if tools is None else tuple(tools.definitions())
+
+    def tool_names(self) -> tuple[str, ...]:
+        """Return their names."""
+        return tuple(tool.name for tool in self.tools())
 
 
 # --- templates ----------------------------------------------------------------------------------------------

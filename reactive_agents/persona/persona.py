@@ -616,7 +616,8 @@ class Persona:
         )
         recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
         speakers = ("", self.settings.name, *policy.peers)
-        of_people = (each.author not in speakers for each in reversed(cycle.heard))
+        said = tuple(each for each in cycle.heard if not each.is_reaction)
+        of_people = (each.author not in speakers for each in reversed(said))
         decision = should_engage(
             event,
             name=self.settings.name,
@@ -624,7 +625,7 @@ class Persona:
             recent=recent,
             now=now,
             peer_turns=len(tuple(takewhile(not_, of_people))),
-            transcript=cycle.heard,
+            transcript=said,
         )
         if decision.engage:
             with anyio.fail_after(self.settings.timeouts.step_s):

@@ -182,9 +182,9 @@ def shared_learning(learning: personas.LearningEntry, words: RoomWords) -> perso
 _PHRASES = (
     "Plan for. Planned by the model in attempt(s), with learned pattern(s). "
     "Reuses plan, whose task is similar. "
-    "Step failed in the plan for. Learned."
+    "Step failed in the plan for. Learned. Tool, arguments."
 )
-"""Words that notes on a room have from this package."""
+"""Words that notes on a room and tool calls have from this package."""
 
 
 async def _words_of(
@@ -195,14 +195,17 @@ async def _words_of(
     heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())
     earlier = (*(each.content for each in heard), *(each.content for each in cycle.thoughts))
-    found = (step.result for step in plan.plan.steps if step.result)  # tools know more than was said
+    steps, calls = plan.plan.steps, await _calls_of(plan, cycle)  # tools know more than was said
+    found = [text for each in steps for text in (each.result, each.error) if text]
+    found += [text for each in calls for text in (each.arguments, each.result)]
+    found += [plan.task.description] if domain.describe is not None else []  # it may tell details
     learned = [text for each in learnings if each.room is not None for text in (each.pattern, each.context)]
     said = (event.content, *earlier, *found, *learned)
     speakers = (event.author, event.user, *(each.author for each in heard))
     templates = (
         text for each in domain.templates for text in (each.goal, *(one.action for one in each.steps))
     )
-    tools = (name.replace("-", " ").replace("_", " ") for name in domain.tool_names())
+    tools = (f"{each.name} {each.description} {each.parameters}" for each in domain.tools())
     own = (settings.role, settings.voice, domain.name, domain.engine.settings.system_prompt)
     return room_words(said, speakers, elsewhere=others, known=(*own, *tools, *templates, _PHRASES))
 

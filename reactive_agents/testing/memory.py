@@ -726,9 +726,10 @@ class InMemoryPersonaStore:
                 replies.setdefault(each.event.id, []).append(reply)
         said: list[queue.Utterance] = []
         for item in of_room:
-            if item.kind == "event" and (before is None or item.number < before):
+            is_earlier = before is None or item.number < before
+            if item.kind == "event" and is_earlier and item.status not in ("open", "dropped"):
                 event = item.event
-                said.append(queue.Utterance(event.author, event.content, event.at, event.id))
+                said.append(queue.utterance_of(event))
                 said += replies.get(event.id, ())
         return Success(tuple(said[-limit:]))
 
@@ -785,8 +786,12 @@ class InMemoryPersonaStore:
         tasks = {each.task_id for each in doomed if each.task_id is not None}
         for item in doomed:
             del self.work[item.number]
-            if item.plan_id is not None:
-                self.plans.pop(item.plan_id, None)
+            of_event = (item.kind, item.room, item.event.id)
+            self.plans = {
+                key: each
+                for key, each in self.plans.items()
+                if of_event != ("event", each.room, each.event.id)
+            }
         self.events = [each for each in self.events if each.task_id not in tasks]
         if before is None:
             self.thoughts = [
@@ -806,6 +811,9 @@ class InMemoryPersonaStore:
                 if learning.learned_from and tasks.issuperset(learning.learned_from) and not learning.pinned:
                     del self.learnings[learning.id]
                     self.events = [_without(each, learning) for each in self.events]
+                    for plan in tuple(self.plans.values()):
+                        known = tuple(each for each in plan.learnings if each != learning.pattern)
+                        self.plans[plan.id] = evolve(plan, learnings=known)
         return Success(sum(each.kind == "event" for each in doomed))
 
     def _waiting(self, persona_id: PersonaId, kind: queue.WorkKind) -> list[queue.WorkItem]:

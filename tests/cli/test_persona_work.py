@@ -272,6 +272,8 @@ def test_a_plan_that_is_tried_again_is_evaluated_again(tmp_path: Path) -> None:
 
     with_bench(path, again, ScriptedLLM(plan, say("So."), assessed("Look twice.")))
     assert "Look twice." in command("learnings", *place(path)).stdout
+    refused = command("persona", "plans", "retry", row.split("\t")[0], *place(path))
+    assert (refused.exit_code, "no failed plan" in refused.stderr) == (1, True), "a later one was completed"
 
 
 def test_all_of_a_user_is_deleted(refunded: Path) -> None:

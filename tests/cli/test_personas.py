@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
@@ -17,6 +18,7 @@ import anyio
 import pytest
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.cli.persona import lines_of, read_line
 from reactive_agents.core.codec import decode
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.personas import PersonaOutcome, PersonaPlan
@@ -172,6 +174,15 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
     assert third.startswith("error: line 6: event.content: expected a text that is not blank")
     assert done.exit_code == 3
+
+
+@pytest.mark.anyio
+async def test_a_line_in_another_encoding_holds_up_no_other_one() -> None:
+    lines = b'{"content": "One?"}', b'{"content": "\xe9"}', b'{"content": "Two?"}'
+    source = io.TextIOWrapper(io.BytesIO(b"\n".join(lines)), "utf-8")
+    async with lines_of(source) as read:
+        taken = [read_line(text).unwrap().content async for text in read]
+    assert taken == ["One?", "\udce9", "Two?"]
 
 
 def test_the_support_room_of_the_page_answers_offline_once(

@@ -10,6 +10,7 @@ import anyio
 import pytest
 from attrs import evolve
 
+from reactive_agents.core.channels import Reaction
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.persona_queue import Utterance
 from reactive_agents.core.personas import DomainEvent, EngagementDecision, EngagementPolicy, PersonaTimeouts
@@ -135,6 +136,26 @@ async def test_what_prompts_are_shown_of_the_room_does_not_decide_on_engagement(
         said.append(await bench.process("And now?", name, author=author))
     assert [each.status for each in said[3:]] == ["completed", "declined", "declined", "declined"]
     assert said[-1].reason == "A person of the staff has taken over."
+
+
+@pytest.mark.anyio
+async def test_with_a_reaction_nobody_speaks() -> None:
+    policy = EngagementPolicy(staff=("Eve",), peers=("Max",), max_peer_turns=1)
+
+    async def deliver(event: DomainEvent, text: str) -> str:
+        return f"m-{event.id}"
+
+    bench = persona_bench(
+        ScriptedLLM(forever(say("So."))), reasoning=False, engagement=policy, deliver=deliver
+    )
+    await bench.process("Hm.", "e1", author="Max")
+    for user in ("Bob", "Eve"):
+        reaction = Reaction("m-e1", user, good=True)
+        event = (await attempt(bench.persona.feedback_of("chat", reaction))).unwrap()
+        assert event is not None
+        assert (await attempt(bench.persona.process_event("chat", event))).unwrap().status == "declined"
+    assert (await bench.process("Hm.", "e2", author="Max")).status == "declined", "no person has spoken"
+    assert (await bench.process("And now?", "e3")).status == "completed", "nobody has taken over"
 
 
 # --- rules of a domain --------------------------------------------------------------------------------------

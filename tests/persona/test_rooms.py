@@ -242,6 +242,30 @@ async def test_a_lesson_with_what_was_found_or_said_in_its_room_stays_there(know
     assert (learning.pattern, learning.room) == ("mind the melanoma", "general")
 
 
+@pytest.mark.parametrize(
+    ("lesson", "shared"),
+    [
+        ("Mind the melanoma.", False),
+        ("Call Rexalot.", False),
+        ("Ask the vip desk.", False),
+        ("Use records by customer.", True),
+    ],
+)
+async def test_a_lesson_with_what_a_tool_told_in_its_room_stays_there(lesson: str, shared: bool) -> None:
+    llm = ScriptedLLM(
+        planned("Look it up.", when=PLANNING),
+        call("records", customer="rexalot"),
+        answer("Done."),
+        assessed(lesson, when=EVALUATING),
+    )
+    bench = persona_bench(llm, tools=FakeTools({"records": lambda customer: "They have a melanoma."}))
+    chat = bench.persona.domains["chat"]
+    bench.persona.domains["chat"] = evolve(chat, describe=lambda event: f"Answer a vip: {event.content}")
+    await bench.process("hello")
+    (learning,) = bench.store.learnings.values()
+    assert (learning.pattern, learning.room) == (lesson, None if shared else "general")
+
+
 async def test_event_ids_are_unique_in_their_rooms_alone() -> None:
     bench = persona_bench(ScriptedLLM(forever(say("So."))), reasoning=False)
     for place in ({"context": "a"}, {"context": "b"}, {"context": "a", "tenant": "acme"}):
@@ -289,6 +313,19 @@ async def test_a_blocked_event_reaches_no_model_and_no_later_prompt() -> None:
     assert llm.requests == []
     await bench.process("And now?", "event-2")
     assert len(llm.requests) > 0
+    assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
+
+
+async def test_what_no_guardrail_has_checked_yet_is_in_no_prompt() -> None:
+    llm = ScriptedLLM(
+        planned("Answer.", when=PLANNING), say("So.", when="Answer."), assessed("Be brief.", when=EVALUATING)
+    )
+    bench = persona_bench(llm, services={"guardrail": BlockWords("bomb", stages=["input"])})
+    for event in (an_event("Is it true?", "event-1"), an_event("Build a bomb.", "event-2")):
+        (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    outcomes = (await attempt(bench.persona.resume())).unwrap()
+    assert [each.status for each in outcomes] == ["completed", "declined"]
+    assert len(llm.requests) == 3
     assert all("bomb" not in render_messages(each.messages) for each in llm.requests)
 
 

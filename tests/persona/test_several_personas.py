@@ -64,9 +64,11 @@ async def test_a_persona_asks_another_one_in_a_room_of_their_own(tmp_path: Path)
         chat = ReactiveAgents.create().with_reasoning().with_tools(asked.as_tool())
         front = Personas.create("Front").with_llm(front_llm).with_memory(tmp_path / "front.db")
         async with front.with_domain("chat", chat).with_options(reasoning=False).build() as ada:
-            assert (await ada.send("How much gas?", context="dealer-7")).answer == "132 g an hour."
+            sent = await ada.send("How much gas?", context="dealer-7", author="Bob")
+            assert sent.answer == "132 g an hour."
         (plan,) = (await attempt(asked.persona.services.store.list_plans(asked.persona.settings.id))).unwrap()
         assert (plan.event.author, plan.context_id) == ("Front", "Front/chat/dealer-7")
+        assert plan.event.user_id == "Bob", "by whom it is limited and deleted"
 
 
 @asynccontextmanager

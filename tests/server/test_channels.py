@@ -13,7 +13,7 @@ from typing import Any
 import anyio
 import httpx
 import pytest
-from attrs import frozen
+from attrs import evolve, frozen
 from starlette.applications import Starlette
 from starlette.responses import Response
 from starlette.routing import Mount
@@ -24,7 +24,7 @@ from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.channels import ChannelConfig
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem
-from reactive_agents.core.personas import DomainEvent, PersonaOutcome
+from reactive_agents.core.personas import DomainEvent, EventSchedule, PersonaOutcome
 from reactive_agents.effects import attempt
 from reactive_agents.server.channels import create_persona_app
 from reactive_agents.server.process import bound_socket
@@ -352,6 +352,18 @@ def test_a_channel_that_cannot_work_is_refused(
     described = {"name": "mira", "memory": "mira.db", "domains": [{"name": "chat", "channel": given}]}
     with pytest.raises(AgentError, match=rf"domains\.chat\.channel\.{option}"):
         Personas.from_config(described).build()
+
+
+def test_a_schedule_of_no_tenant_of_the_channel_is_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("SUPPORT_SECRET", "a secret of sixteen")
+    channel = ChannelConfig("webhook", "https://example.com", "SUPPORT_SECRET", tenant="acme")
+    described = Personas.create().with_llm(ScriptedLLM()).with_memory(tmp_path / "a.db")
+    morning = EventSchedule("morning", "0 8 * * *", "Post it.")
+    with pytest.raises(AgentError, match=r"schedules\.morning\.tenant: got '', expected .*'acme'"):
+        described.with_domain("chat", channel=channel, schedules=(morning,)).build()
+    described.with_domain("chat", channel=channel, schedules=(evolve(morning, tenant="acme"),)).build()
 
 
 def test_a_domain_has_a_channel_or_a_function(tmp_path: Path) -> None:

@@ -974,9 +974,15 @@ def _waiting(
 def _transcript(
     file: Transaction, *, room: personas.Room, before: int | None, limit: int
 ) -> tuple[queue.Utterance, ...]:
-    """Return each event of a room with its answers, oldest first."""
+    """Return each event of a room with its answers, oldest first.
+
+    Those that wait or were dropped are none yet: no guardrail has checked them.
+    """
     place = (*_place(room), ALL_ROWS if before is None else before, limit)
-    latest = f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? ORDER BY number DESC LIMIT ?"
+    latest = (
+        f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
+        "AND status NOT IN ('open', 'dropped') ORDER BY number DESC LIMIT ?"
+    )
     events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
     answers: dict[str, list[queue.Utterance]] = {}
     for event_id, text, at in file.execute(  # joined, so that those of other events are not read
@@ -989,7 +995,7 @@ def _transcript(
         answers.setdefault(event_id, []).append(answer)
     said: list[queue.Utterance] = []
     for item in map(_item, reversed(events)):
-        said.append(queue.Utterance(item.event.author, item.event.content, item.event.at, item.event.id))
+        said.append(queue.utterance_of(item.event))
         said += answers.get(item.event.id, ())
     return tuple(said[-limit:]) if limit else ()
 
@@ -1071,36 +1077,47 @@ def _forget(
         }
     )
     rows = file.execute(
-        "SELECT number, kind, plan_id, task_id, tenant, domain, context_id, event FROM persona_work "
+        "SELECT number, kind, event_id, task_id, tenant, domain, context_id, event FROM persona_work "
         f"WHERE {conditions}",
         values,
     ).fetchall()
-    for number, _, plan_id, task_id, *_rest in rows:
+    for number, kind, event_id, task_id, *place, _ in rows:
         file.execute("DELETE FROM persona_work WHERE number = ?", (number,))
-        if plan_id is not None:
-            file.execute("DELETE FROM persona_plans WHERE id = ?", (plan_id,))
+        if kind == "event":  # one that was tried again has several plans
+            doomed = f"DELETE FROM persona_plans WHERE {_ROOM} AND event_id = ?"
+            file.execute(doomed, (persona_id, *place, event_id))
         if task_id is not None:
             file.execute("DELETE FROM persona_journal WHERE task_id = ?", (task_id,))
     if until is None:
         rooms = {tuple(row[4:7]) for row in rows}
-        for feedback in filter(None, (decoded(row[7], personas.DomainEvent).feedback for row in rows)):
-            _forget_reaction(file, feedback)
+        for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
+            if event.feedback is not None:
+                _forget_reaction(file, event.feedback)
         conditions, values = _chosen({"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant})
         file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
-        for place in rooms:  # what it is busy with may be about them
-            file.execute(f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, *place))
-            of_tenant, domain, context = place
+        for of_tenant, domain, context in rooms:  # what it is busy with may be about them
+            file.execute(
+                f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, of_tenant, domain, context)
+            )
             room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
             forget_owner(file, owner_of(None, room.key))
         _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
     return sum(row[1] == "event" for row in rows)
 
 
+def _readable(data: str, kind: type[Any]) -> Any:
+    """Return a record; ``None`` where another version wrote it, or it was damaged."""
+    try:
+        return decoded(data, kind)
+    except ValueError:
+        return None
+
+
 def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
     """Delete what a user thinks of an answer to another user."""
     found = file.execute("SELECT data FROM persona_plans WHERE id = ?", (feedback.plan_id,)).fetchone()
-    if found is not None:
-        plan = decoded(found[0], personas.PersonaPlan)
+    plan = None if found is None else _readable(found[0], personas.PersonaPlan)
+    if plan is not None:
         others = tuple(each for each in plan.feedback if each.user != feedback.user)
         data = to_json(evolve(plan, feedback=others))
         file.execute("UPDATE persona_plans SET data = ? WHERE id = ?", (data, plan.id))
@@ -1120,3 +1137,12 @@ def _forget_lessons(file: Transaction, persona_id: PersonaId, tasks: set[str]) -
                     "UPDATE persona_journal SET data = replace(data, ?, ?)",
                     (to_json(text), to_json("[deleted]")),
                 )
+            for plan_id, stored in file.execute(
+                "SELECT id, data FROM persona_plans WHERE persona_id = ? AND replace(data, ?, '') != data",
+                (persona_id, to_json(known["pattern"])),
+            ).fetchall():
+                plan = _readable(stored, personas.PersonaPlan)
+                if plan is not None:
+                    kept = tuple(each for each in plan.learnings if each != known["pattern"])
+                    data = to_json(evolve(plan, learnings=kept))
+                    file.execute("UPDATE persona_plans SET data = ? WHERE id = ?", (data, plan_id))

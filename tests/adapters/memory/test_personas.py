@@ -419,6 +419,12 @@ async def test_a_transcript_has_each_event_of_the_room_with_its_answers(store: P
     assert (await attempt(store.end_event(item, end))).unwrap()
     room = Room(ADA, "chat", ContextId("a"))
     said = (await attempt(store.transcript(room))).unwrap()
+    assert [each.event_id for each in said] == ["e1", "e1"], "what waits was not checked yet"
+    assert (await attempt(store.end_work(item))).unwrap()
+    following = await claimed(store)
+    assert following is not None
+    assert (await attempt(store.end_work(following))).unwrap()
+    said = (await attempt(store.transcript(room))).unwrap()
     assert [(each.author, each.event_id) for each in said] == [("Bob", "e1"), ("", "e1"), ("Bob", "e1#x")]
     earlier = (await attempt(store.transcript(room, before=item.number + 1, limit=1))).unwrap()
     assert [each.content for each in earlier] == ["So."]
@@ -543,6 +549,17 @@ async def test_what_is_kept_of_a_user_is_deleted(store: PersonaStore) -> None:
     assert (await attempt(store.get_plan(plan.id))).unwrap() == Nothing
 
 
+async def test_all_plans_of_an_event_that_was_tried_again_are_deleted(store: PersonaStore) -> None:
+    event = an_event(name="e1", user="u1")
+    await add(store, "e1", user="u1")
+    for name in ("failed", "tried again"):
+        (await attempt(store.save_plan(a_persona_plan("look", event=event, name=name)))).unwrap()
+    (await attempt(store.save_plan(a_persona_plan("look", event=an_event(name="e2"), name="other")))).unwrap()
+    assert (await attempt(store.forget(ADA, user="u1"))).unwrap() == 1
+    left = (await attempt(store.list_plans(ADA))).unwrap()
+    assert [each.id for each in left] == ["other"]
+
+
 async def test_notes_of_a_user_and_the_state_of_their_rooms_are_deleted(store: PersonaStore) -> None:
     for name, user in (("mine", "u1"), ("other", "u2")):
         thought = evolve(a_thought(name, context=name), user=user)
@@ -573,9 +590,10 @@ async def test_retention_leaves_what_is_still_to_be_done(store: PersonaStore) ->
 async def test_what_others_keep_of_a_user_is_deleted_too(store: PersonaStore) -> None:
     plan = a_persona_plan("look", event=an_event(name="e1", user="u2"))
     liked = Feedback(plan.id, "u1", good=True), Feedback(plan.id, "u3", good=True)
-    (await attempt(store.save_plan(evolve(plan, feedback=liked)))).unwrap()
-    await add(store, "r1", user="u1", feedback=liked[0])
     lesson = evolve(a_learning("l", pattern="Bob's “order” is late."), learned_from=(TaskId("t1"),))
+    stated = (lesson.pattern, "Be kind.")
+    (await attempt(store.save_plan(evolve(plan, feedback=liked, learnings=stated)))).unwrap()
+    await add(store, "r1", user="u1", feedback=liked[0])
     (await attempt(store.save_learning(lesson))).unwrap()
     shown = PersonaPlanFormulated(RunId("r"), plan.task.id, 1, START, plan, "So.", (lesson,))
     (await attempt(store.record(shown))).unwrap()
@@ -584,13 +602,27 @@ async def test_what_others_keep_of_a_user_is_deleted_too(store: PersonaStore) ->
     (await attempt(store.begin_task(item, TaskId("t1")))).unwrap()
     (await attempt(store.forget(ADA, user="u1"))).unwrap()
     kept = (await attempt(store.get_plan(plan.id))).unwrap().unwrap()
-    assert kept.feedback == liked[1:]
+    assert (kept.feedback, kept.learnings) == (liked[1:], ("Be kind.",))
     [told] = (await attempt(store.journal(plan.task.id))).unwrap()
     assert isinstance(told, PersonaPlanFormulated)
     assert [each.pattern for each in told.shown] == ["[deleted]"]
 
 
 # --- the file or the database ---------------------------------------------------------------------------
+
+
+async def test_what_cannot_be_read_keeps_nobody_from_being_forgotten(tmp_path: Path) -> None:
+    store = SqlitePersonaStore(tmp_path / "memory.db")
+    plan = a_persona_plan("look", event=an_event(name="e1", user="u2"))
+    (await attempt(store.save_plan(plan))).unwrap()
+    await add(store, "r1", user="u1", feedback=Feedback(plan.id, "u1", good=True))
+    await add(store, "e2", user="u1")
+    with closing(sqlite3.connect(tmp_path / "memory.db")) as file, file:
+        file.execute("UPDATE persona_work SET event = '{}' WHERE key = 'e2'")
+        file.execute("UPDATE persona_plans SET data = '{}'")
+    assert (await attempt(store.forget(ADA, user="u1"))).unwrap() == 2
+    assert (await attempt(store.find_work(WorkFilter(ADA)))).unwrap() == ()
+    await store.aclose()
 
 
 async def test_those_who_claim_at_once_share_the_work_in_the_order_of_each_room(tmp_path: Path) -> None:

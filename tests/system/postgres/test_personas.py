@@ -18,6 +18,7 @@ from tests.support.postgres import contract_of
 FILES_ALONE = {
     "test_the_latest_of_a_room_or_domain_are_found_without_reading_all_of_it",
     "test_what_cannot_be_read_is_a_dead_letter_that_holds_up_no_other_room",
+    "test_what_cannot_be_read_keeps_nobody_from_being_forgotten",
     "test_work_of_a_process_that_is_gone_or_silent_is_taken_over",
     "test_a_clock_that_is_set_back_makes_no_try_wait_for_it",  # the server has its own
     "test_a_file_from_before_personas_is_brought_forward",
