@@ -31,6 +31,7 @@ from reactive_agents.core.codec import decode, encode, to_json, union_members
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, PersonaId, PlanId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
+from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, TAGS, UPGRADES, renamed_fields, tag_of
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import RunUsage, Usage
@@ -145,7 +146,8 @@ async def test_memory_files_open(files: Path) -> None:
     assert len((await attempt(stored.list_plans(persona))).unwrap()) == 1
     assert len((await attempt(stored.list_learnings(persona))).unwrap()) == 1
     (plan_of_persona,) = (await attempt(stored.list_plans(persona))).unwrap()
-    assert (await attempt(stored.transcript(plan_of_persona.room))).unwrap()
+    (waiting,) = (await attempt(stored.find_work(WorkFilter(kinds=("event",))))).unwrap()
+    assert (waiting.room, waiting.status) == (plan_of_persona.room, "open")
     await database.aclose()
 
 
