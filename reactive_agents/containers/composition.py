@@ -190,20 +190,11 @@ class EngineProvider(Singleton):
     Args:
         make: makes it of the other arguments.
         by_path: the providers whose overrides reach it when it is made.
-        made_with: the provider of the ports, for the engine, which is made of them and shares their inputs.
     """
 
-    def __init__(
-        self,
-        make: Callable[..., Any],
-        *args: Any,
-        by_path: ByPath,
-        made_with: Provider[Any] | None = None,
-        **kwargs: Any,
-    ) -> None:
+    def __init__(self, make: Callable[..., Any], *args: Any, by_path: ByPath, **kwargs: Any) -> None:
         super().__init__(make, *args, **kwargs)
         self._by_path = by_path
-        self._made_with = made_with
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Return what was made, or what it is overridden with.
@@ -221,8 +212,8 @@ class EngineProvider(Singleton):
         return super().__call__()
 
     def _prepare(self) -> None:
-        ports = self._made_with
-        if isinstance(ports, EngineProvider) and ports.last_overriding is None:
+        ports = next((each for each in self.args if isinstance(each, EngineProvider)), None)
+        if ports is not None and ports.last_overriding is None:  # the engine is made of what they are made of
             ports()
             self.inputs = ports.inputs
             return

@@ -572,5 +572,5 @@ class EngineLayer(Layer):
             handoffs=self.handoffs,
         )
         self.engine: Provider[ExecutionEngine] = given.get("engine") or EngineProvider(
-            ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path, made_with=self.ports
+            ExecutionEngine, settings, self.ports, RunningTasks(), by_path=by_path
         )

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
-from functools import lru_cache
-from itertools import chain, groupby
 from math import inf
 from threading import Lock
 from typing import Any, Literal, TypeAlias, TypeVar
@@ -309,14 +307,8 @@ class KernelContext:
     before_turns: tuple[Policy, ...] = field(init=False, eq=False, default=())
 
     def __attrs_post_init__(self) -> None:
-        try:
-            groups = _grouped(self.policies)
-        except TypeError:  # a policy that is an object which cannot be hashed
-            groups = _grouped.__wrapped__(self.policies)
-        holding = [each for each in groups if each.applies is None or each.applies(self)]
-        object.__setattr__(self, "asked", tuple(chain.from_iterable(each.asked for each in holding)))
-        object.__setattr__(self, "within_turns", tuple(chain.from_iterable(each.within for each in holding)))
-        object.__setattr__(self, "before_turns", tuple(chain.from_iterable(each.before for each in holding)))
+        for name, policies in _by_moment(self.policies, self).items():
+            object.__setattr__(self, name, policies)
 
     @property
     def approves(self) -> bool:
@@ -381,30 +373,25 @@ def _marked(policy: _P, **changes: Any) -> _P:
     return policy
 
 
-@frozen
-class _Group:
-    """Neighbouring policies under one condition, by when they are evaluated."""
-
-    applies: Callable[[KernelContext], bool] | None
-    asked: tuple[Policy, ...]
-    within: tuple[Policy, ...]
-    before: tuple[Policy, ...]
-
-
-@lru_cache(maxsize=32)
-def _grouped(policies: tuple[Policy, ...]) -> tuple[_Group, ...]:
-    """Return the policies in groups, made once for those of an agent."""
-    marked = [(policy, getattr(policy, "marks", _UNMARKED)) for policy in policies]
-    return tuple(
-        _Group(
-            applies,
-            tuple(policy for policy, _ in those),
-            tuple(policy for policy, marks in those if marks.moment == "always"),
-            tuple(policy for policy, marks in those if marks.moment != "answers"),
-        )
-        for applies, each in groupby(marked, key=lambda pair: pair[1].applies)
-        for those in [list(each)]
-    )
+def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str, tuple[Policy, ...]]:
+    """Return the policies that apply to a run, by the fields of its context."""
+    asked: list[Policy] = []
+    within: list[Policy] = []
+    before: list[Policy] = []
+    condition, holds = None, True
+    for policy in policies:
+        marks: _Marks = getattr(policy, "marks", _UNMARKED)
+        if marks.applies is not None:
+            if marks.applies is not condition:  # most stand beside others with the same one
+                condition, holds = marks.applies, marks.applies(context)
+            if not holds:
+                continue
+        asked.append(policy)
+        if marks.moment != "answers":
+            before.append(policy)
+            if marks.moment == "always":
+                within.append(policy)
+    return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
 
 
 @frozen

@@ -6,6 +6,7 @@ import json
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -223,15 +224,18 @@ async def test_the_task_of_a_durable_run_outlives_its_server(tmp_path: Path) -> 
             await client.get_task(GetTaskRequest(id=shown.id))
 
 
+def paying_clerk(folder: Path, *turns: Any) -> Any:
+    """Serve a clerk whose payments need approval, on the durable runs of the folder."""
+    agent = clerk(*turns).with_tools(pay).with_approval().with_durability(folder / "runs.db")
+    return create_app(agent.build(), protocols=["a2a"])
+
+
 async def test_a_message_after_a_restart_approves_nothing_unseen(
     tmp_path: Path,
 ) -> None:
     PAID.clear()
 
-    def server(*turns: Any) -> Any:
-        agent = clerk(*turns).with_tools(pay).with_approval().with_durability(tmp_path / "runs.db")
-        return create_app(agent.build(), protocols=["a2a"])
-
+    server = partial(paying_clerk, tmp_path)
     async with client_of(server(call("pay", to="Ann"))) as client:
         asked, _ = await give(client, request("Pay Ann."))
     async with client_of(server(answer("Paid Ann."))) as client:
@@ -246,10 +250,7 @@ async def test_a_message_after_a_restart_approves_nothing_unseen(
 async def test_a_task_that_waits_is_cancelled_after_a_restart(tmp_path: Path) -> None:
     PAID.clear()
 
-    def server(*turns: Any) -> Any:
-        agent = clerk(*turns).with_tools(pay).with_approval().with_durability(tmp_path / "runs.db")
-        return create_app(agent.build(), protocols=["a2a"])
-
+    server = partial(paying_clerk, tmp_path)
     async with client_of(server(call("pay", to="Ann"))) as client:
         asked, _ = await give(client, request("Pay Ann."))
     async with client_of(server()) as client:
