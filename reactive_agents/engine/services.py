@@ -285,7 +285,7 @@ class ClosingProgress:
     recorded: int = 0
 
 
-@frozen
+@frozen(slots=False)
 class Caller:
     """The run under way, for the runs that its tools begin.
 
