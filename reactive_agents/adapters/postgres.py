@@ -140,7 +140,7 @@ class PostgresDatabase(Generic[_E]):
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E]:
-        """Do the work as one transaction; wait for the server's disk only for a ``durable`` one."""
+        """Do the work as one transaction; wait for the disk if it is ``durable``."""
         if durable:
             return await self.write(operation, work, of=of)
         return await self._run(

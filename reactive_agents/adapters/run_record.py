@@ -7,10 +7,10 @@ one by now: a process that stood still for too long cannot write what a second o
 is held by a lease, which a thread renews as long as the process lives. The lease of a process of this machine
 that is gone is void at once, that of another machine when it has run out.
 
-What comes before a side effect is on the disk when the write ends. Everything else outlives the process, and
-reaches the disk with the next of those. An answer is written with the next entry, which is mostly the intent
-of the call that it asks for, and at the latest when its run waits for something; so are the entries of calls
-made at the same time while another one is written.
+What comes before a side effect is on the disk when the write ends, in a file with all that other runs wrote
+meanwhile. Everything else outlives the process, and reaches the disk with the next of those. An answer is
+written with the next entry, which is mostly the intent of the call that it asks for, and at the latest when
+its run waits for something; so are the entries of calls made at the same time while another one is written.
 """
 
 from __future__ import annotations
@@ -856,7 +856,7 @@ def _values(entry: RunEntry) -> tuple[object, ...]:
 
 
 def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add entries to the run that is held, and return the order to it; ``None`` where it is not held."""
+    """Add entries to the run that is held; return the order to it, or ``None``."""
     held = file.execute(_HELD, (holder,)).fetchone()
     if held is None:
         return None

@@ -7,7 +7,8 @@ Why it is one module: a file outlives the program that wrote it, so every store 
 * An older file is brought forward in one transaction, by the first connection that may write.
 * One file may hold several stores: ``agent.db`` can be the memory, the cost file and the audit log at once.
 * A missing file is made for its owner alone; the directories above it are made with the usual rights.
-* Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported.
+* Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported. Only ``write_soon``
+  commits with ``NORMAL``, and brings the log to the disk by itself where it has to.
 * Waiting for a lock that another process holds happens on the event loop, so that it can be cancelled; a
   transaction that has begun is not.
 * Each failure is a value, and a warning in the log ``reactive_agents``.
@@ -84,7 +85,7 @@ _IDLE_S = 5.0
 _PAUSE_S = 0.005
 _MOST_IN_LOG = 300
 """Commits without a wait for the disk, after which the log is written back into the file by a thread."""
-_DATA_TO_DISK = getattr(os, "fdatasync", os.fsync)
+_DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REPLACEABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
@@ -251,10 +252,11 @@ class SqliteFile(Generic[_E]):
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E]:
-        """Do short work as one transaction, on the calling thread once the file is not in use.
+        """Do short work as one transaction, mostly on the calling thread.
 
-        That takes less time than to reach another thread. What it wrote outlives the process, but perhaps not
-        a loss of power; the next :meth:`write` brings it to the disk as well.
+        That takes less time than to reach another one; where the file is in use, its turn is waited for. It
+        outlives the process, but perhaps not a loss of power; the next :meth:`write` brings it to the disk
+        as well.
 
         Args:
             durable: it is on the disk when this ends, brought there by a thread together with what others
@@ -429,7 +431,7 @@ class SqliteFile(Generic[_E]):
                 raise
 
     def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
-        """Do the work as one transaction, which waits for the disk or not; ``None`` to read."""
+        """Do the work as one transaction; ``waits`` is ``None`` to read."""
         if waits is None:
             return _in_transaction(self._connected(), work, "BEGIN")
         done = _in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
@@ -579,7 +581,7 @@ _THREADS = _Threads()
 
 @define(eq=False)
 class _Asked:
-    """A work, what it returned, and how to tell those who wait for it on their event loops."""
+    """A work, what it returned, and how to tell who waits for it, by event loop."""
 
     work: Callable[[], Any]
     done: Future[Any] = field(factory=Future)
