@@ -23,7 +23,6 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -584,15 +583,16 @@ class _Asked:
     """A work, what it returned, and how to tell who waits for it, by event loop."""
 
     work: Callable[[], Any]
-    done: Future[Any] = field(factory=Future)
+    returned: Any = None
+    raised: BaseException | None = None
     waiting: dict[Callable[[Callable[[], object]], object], list[Callable[[], object]]] = field(factory=dict)
 
     def do(self) -> None:
         """Do the work, and tell those of each event loop at once."""
         try:
-            self.done.set_result(self.work())
+            self.returned = self.work()
         except BaseException as error:  # noqa: BLE001 - raised where it was asked for
-            self.done.set_exception(error)
+            self.raised = error
         for schedule, tell in self.waiting.items():
             with suppress(RuntimeError):  # the loop has ended
                 schedule(partial(_call_all, tell))
@@ -622,8 +622,9 @@ class _Works:
             _THREADS.start(self._do_all)
         with anyio.CancelScope(shield=True):
             await ended.wait()
-        done: _T = asked.done.result()
-        return done
+        if asked.raised is not None:
+            raise asked.raised
+        return asked.returned  # type: ignore[no-any-return]
 
     def _do_all(self) -> None:
         while True:
