@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
@@ -262,6 +263,32 @@ async def test_what_many_wrote_is_brought_to_the_disk_together(
         may_end.set()
     assert len(logs) == 2
     assert logs[1] > logs[0]
+    await file.aclose()
+
+
+async def test_a_short_write_is_done_on_the_calling_thread_when_the_file_is_not_in_use(
+    tmp_path: Path,
+) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    begun, may_end = threading.Event(), threading.Event()
+    threads: list[int] = []
+
+    def long_work(connection: Any) -> None:
+        begun.set()
+        may_end.wait()
+
+    def work(connection: Any) -> None:
+        threads.append(threading.get_ident())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(file.write, "long", long_work)
+        await until(begun.is_set)
+        for _ in range(3):
+            group.start_soon(file.write_soon, "note", work)
+        await anyio.lowlevel.checkpoint()
+        assert threads == []
+        may_end.set()
+    assert threads == [threading.get_ident()] * 3
     await file.aclose()
 
 
