@@ -191,17 +191,19 @@ _SHARED = 4
 """Letters at the beginning that two forms of one verb have in common, at least."""
 
 
-@frozen
+@frozen(eq=False)
 class Clause:
     """A clause with its words in small letters.
 
     Attributes:
+        said: its text with a word in place of what it quotes.
         parts: the words of each part between commas, colons and brackets, without empty ones.
         words: all of them.
         denies: whether it has a negation.
     """
 
     text: str
+    said: str
     parts: list[list[str]]
     words: set[str]
     denies: bool
@@ -216,7 +218,7 @@ def read_clause(text: str) -> Clause:
     said = _without_quotations(text)
     parts = [words for part in _PART.split(said) if (words := _words(part))]
     every = {word for words in parts for word in words}
-    return Clause(text, parts, every, _denies(every if said == text else {*_words(text)}, text))
+    return Clause(text, said, parts, every, _denies(every if said == text else {*_words(text)}, text))
 
 
 def _without_quotations(text: str) -> str:
@@ -225,8 +227,9 @@ def _without_quotations(text: str) -> str:
 
 
 def _denies(words: Set[str], text: str) -> bool:
-    contracted = any(map(_CONTRACTED.search, words))
-    return contracted or bool(_NEGATION & words or _NEGATION_UNSPACED.search(text))
+    if not _NEGATION.isdisjoint(words) or any(map(_CONTRACTED.search, words)):
+        return True
+    return not text.isascii() and _NEGATION_UNSPACED.search(text) is not None
 
 
 def sign_of(
@@ -241,19 +244,20 @@ def sign_of(
         is_done: whether nothing seems left to do, so that a speaker who intends nothing tells what was done.
     """
     every, negative = clause.words, clause.denies
-    if _UNSPACED.search(_without_quotations(clause.text)) and not negative:
-        return "plain"
-    if not negative and _CAN_UNSPACED.search(clause.text):
-        return "mood"
+    if not negative and not clause.text.isascii():
+        if _UNSPACED.search(clause.said):
+            return "plain"
+        if _CAN_UNSPACED.search(clause.text):
+            return "mood"
     if not every:
         return None
-    if not every & _SIGNS and not acts & {word[:_SHARED] for word in every}:
+    if _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every]):
         may_end = _ENDINGS.search(" ".join(every))
         if may_end is None:  # the words of the task make no difference
             if not negative and _is_acting(clause, results):
                 return "plain"
             return "faint" if _NUMBERED.match(clause.text) else None
-    asked = set(_words(task))
+    asked = frozenset(_words_of_task(task))
     told = every - asked
     if not _OBJECT & every:
         told = told - _LET
@@ -354,7 +358,7 @@ def speaks_for_others(clause: str) -> bool:
 
 def composes(task: str) -> str:
     """Return the verb of writing that a task begins with; empty for none."""
-    return next((word for word in _words(task)[:_ORDER] if word in _COMPOSING), "")
+    return next((word for word in _words_of_task(task)[:_ORDER] if word in _COMPOSING), "")
 
 
 def speaks_to_reader(clause: str) -> bool:
@@ -367,10 +371,10 @@ def asks_about_speaker(task: str) -> bool:
 
     "What can you do?" and "Are you a person?" do, "Can you do it?" does not.
     """
-    words = _words(task)
-    if words[:1] == ["are"] and not _READER.isdisjoint(words[1:2]):
+    words = _words_of_task(task)
+    if words[:1] == ("are",) and not _READER.isdisjoint(words[1:2]):
         return True
-    return any(
+    return not _READER.isdisjoint(words) and any(
         (_ASKING | _ASKING_ELSEWHERE) & {word.partition("'")[0] for word in words[:2]}
         and _READER & set(words)
         for words in map(_words, _TASK_PART.split(task))
@@ -400,7 +404,7 @@ def begins_acts(task: str) -> frozenset[str]:
 
 def orders(task: str, act: str) -> bool:
     """Return whether a task begins with a verb, as :func:`act_of` returns it."""
-    return bool(act) and any(word.startswith(act) for word in _words(task)[:_ORDER])
+    return bool(act) and any(word.startswith(act) for word in _words_of_task(task)[:_ORDER])
 
 
 def begins_words(text: str) -> frozenset[str]:
@@ -447,6 +451,12 @@ def is_offer(question: str) -> bool:
     return len(words) > 2 and not words & _ENGLISH_WORDS
 
 
+@lru_cache(maxsize=8)
+def _words_of_task(task: str) -> tuple[str, ...]:
+    """Return the words of a task, which are looked at by many rules."""
+    return tuple(_words(task))
+
+
 def _words(text: str) -> list[str]:
     """Return the words in small letters.
 
@@ -469,7 +479,7 @@ def _is_acting(clause: Clause, results: str) -> bool:
     """
     parts = clause.parts
     if "(" in clause.text or ":" in clause.text:
-        said, colon, _ = _BRACKETED.sub(" ", _without_quotations(clause.text)).partition(": ")
+        said, colon, _ = _BRACKETED.sub(" ", clause.said).partition(": ")
         if _BRACKETED.search(clause.text) or (colon and not _FINITE.isdisjoint(_words(said))):
             parts = [words for part in _PART.split(said) if (words := _words(part))] or parts
     _, comma, tail = clause.text.rpartition(",")

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from typing import Literal, TypeAlias
 
@@ -22,6 +22,7 @@ from attrs import frozen
 
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.tools import FINAL_ANSWER
+from reactive_agents.core.values import computed
 from reactive_agents.kernel.announcements import (
     QUOTATION,
     Sign,
@@ -186,6 +187,10 @@ _COMPUTES = re.compile(
 )
 """In the name or description of a tool that works something out."""
 _NO_LETTERS = re.compile(r"[\W_]+")
+_DIGITS = frozenset("0123456789")
+_POINTS = frozenset(".,")
+_WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_WORD_MARKS_OR_POINT = _WORD_MARKS | {"."}
 _TAG = re.compile(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -204,7 +209,7 @@ _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 
 
-@frozen
+@frozen(slots=False)
 class Seen:
     """Everything that a run has been shown.
 
@@ -220,25 +225,42 @@ class Seen:
     told: str = ""
     given: str = ""
 
-    @cached_property
+    @computed
     def found(self) -> str:
         """The results as one text, made once for all checks."""
         return "\n".join(self.results)
 
-    @cached_property
+    @computed
     def found_words(self) -> set[str]:
         """The words of the results."""
         return _words(self.found)
 
-    @cached_property
+    @computed
     def found_beginnings(self) -> frozenset[str]:
         """The beginnings of the words of the results that the task does not have."""
         return begins_words(self.found) - begins_words(self.task)
 
-    @cached_property
+    @computed
     def reckoned(self) -> _Known:
         """The numbers of the results, and what can be worked out from them."""
         return _Known(self.found, self.results)
+
+    @computed
+    def background(self) -> Background:
+        """The task, and what was told besides."""
+        return Background(f"{self.task}\n{self.told}")
+
+
+@frozen(slots=False)
+class Background:
+    """What was known before the results, and is no evidence."""
+
+    text: str
+
+    @computed
+    def words(self) -> set[str]:
+        """Its words, and those that tell nothing."""
+        return _words(self.text) | _UNTELLING
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
@@ -250,7 +272,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
     come from it. A question claims nothing.
     """
-    shown = "\n".join((seen.task, seen.told, seen.given, *seen.results))
+    shown = "\n".join((seen.task, seen.told, seen.given, seen.found))
     is_written = "```" in answer and composes(seen.task)  # code that was to be written
     said = _BLOCK.sub("\n", answer) if is_written else answer
     told = "\n".join(each for each in _clauses(said) if not _QUESTION.search(each)) or said
@@ -298,19 +320,18 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     half of those that the clause adds to the task. Small numbers count beside short results only: in long
     ones any of them can be found.
     """
-    return _has_evidence(text, seen, f"{seen.task}\n{seen.told}")
+    return _has_evidence(text, seen, seen.background)
 
 
-def _has_evidence(text: str, seen: Seen, known_before: str) -> bool:
+def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     if not seen.results or _OPEN_END.search(text):
         return False
     clause, results = _last_clause(text), seen.found
     judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
-    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
-    names = [each for each in _NAME.findall(clause) if not _occurs(each, known_before)]
-    if any(_occurs(each, results) for each in (*figures, *names)):
+    figures, names = list(islice(judged(clause), _MOST_FIGURES)), _NAME.findall(clause)
+    if any(_occurs(each, results) and not _occurs(each, background.text) for each in (*figures, *names)):
         return True
-    if any(re.search(rf"\b{re.escape(name[:3])}\b", results) for name in names):
+    if any(_has_word(name[:3], results) and not _occurs(name, background.text) for name in names):
         return True  # "Friday" where the result has "Fri"
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(seen.reckoned.supports, figures)):
@@ -318,7 +339,7 @@ def _has_evidence(text: str, seen: Seen, known_before: str) -> bool:
     items = {str(count) for result in seen.results for count in _items_in(result)}
     if not items.isdisjoint(_numerals(clause)):
         return True
-    added = _words(clause) - _words(known_before) - _UNTELLING
+    added = _words(clause) - background.words
     return 2 * len(added & seen.found_words) >= max(1, len(added))
 
 
@@ -376,11 +397,9 @@ def is_refusal(text: str, seen: Seen) -> bool:
     Each clause of more than two words denies something, and one of them is about the speaker's ability, or
     says that something is not available. It has no evidence, and no figure besides those of the task.
     """
-    if asks_about_speaker(seen.task):
-        return False
     said = [read_clause(each) for each in _clauses(text) if len(each.split()) > 2]
     clauses = [each for each in said if not is_courtesy(each)]
-    if not all(each.denies for each in clauses):
+    if not all(each.denies for each in clauses) or asks_about_speaker(seen.task):
         return False
     known = "\n".join((seen.task, *seen.results))
     if not any(refuses(each) or is_unavailable(each, known) for each in clauses):
@@ -428,8 +447,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     Args:
         tools: descriptions of the tools by their names.
     """
-    text = _joined(text)
-    clauses = _clauses(text)
+    text, clauses = _joined(text), _clauses(text)
     known = [_read_tool(name, description) for name, description in tools.items()]
     if not seen.results and _repeats(text, seen.task, known):
         return "answer"
@@ -441,20 +459,20 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
         return "unclear" if sign == "mood" and size_of(text) >= MANY_WORDS else "announcement"
-    evident = bool(results) and _has_evidence(
-        clause.text, seen, " ".join((f"{seen.task}\n{seen.told}", *tools))
-    )
+    background = Background(" ".join((seen.background.text, *tools)))
+    evident = bool(results) and _has_evidence(clause.text, seen, background)
     if not evident:
         sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
         if _named(known, sentence, telling_only=denies(sentence) or says_whether(clause.text)):
             return "announcement"
         if sentence != clause.text and sign_of(read_clause(sentence), acts, seen.task, results) == "plain":
             return "announcement"
-    if _named(known, clause.text, telling_only=True):
-        return "unclear"
-    thinks_of_tools = _named(known, text, telling_only=True) and not asks_about_speaker(seen.task)
-    if thinks_of_tools and not any(ends_with_evidence(each, seen) for each in clauses):
-        return "unclear"
+    if _named(known, text, telling_only=True):
+        if _named(known, clause.text, telling_only=True):
+            return "unclear"
+        told = asks_about_speaker(seen.task) or any(ends_with_evidence(each, seen) for each in clauses)
+        if not told:
+            return "unclear"
     if evident:
         return "answer"
     if sign is not None:
@@ -471,12 +489,12 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
 
 
-def _without_closing(clauses: list[str], seen: Seen) -> list[str]:
+def _without_closing(clauses: Sequence[str], seen: Seen) -> list[str]:
     """Return the clauses of a text without those that follow its answer.
 
     Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
     """
-    kept = clauses[:-1] if _ends_with_question(clauses, seen) else clauses[:]
+    kept = [*clauses[:-1]] if _ends_with_question(clauses, seen) else [*clauses]
     while kept[1:] and is_courtesy(kept[-1]):
         kept.pop()
     results = seen.found
@@ -521,7 +539,7 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     Args:
         tools: descriptions of the tools by their names.
     """
-    clauses = _clauses(QUOTATION.sub("_quoted_", text))
+    clauses = [*_clauses(QUOTATION.sub("_quoted_", text))]
     results, is_offered = seen.found, False
     is_long = size_of(text) >= 2 * MANY_WORDS
 
@@ -671,7 +689,7 @@ def _adds(clause: str, seen: Seen) -> bool:
         map(_Known(f"{seen.task}\n{results}", ()).supports, figures)
     ):
         return True
-    if _has_evidence(clause, seen, f"{seen.task}\n"):
+    if _has_evidence(clause, seen, Background(seen.task)):
         return True
     return not seen.found_beginnings.isdisjoint(begins_words(clause))
 
@@ -709,6 +727,7 @@ def asks_back(text: str) -> bool:
     return _QUESTION.search(text) is not None and asks_openly(_last_clause(text))
 
 
+@lru_cache(maxsize=8)
 def asks_figure(task: str) -> bool:
     """Return whether a task asks how much, or for a total."""
     return _FIGURE_ASKED.search(task) is not None
@@ -762,7 +781,8 @@ def has_precise_figures(figures: Iterable[str]) -> bool:
 
 def size_of(text: str) -> int:
     """Return the number of words; in scripts without spaces two characters are one."""
-    return len(text.split()) + sum(len(run) // 2 for run in _UNSPACED.findall(text))
+    words = len(text.split())
+    return words if text.isascii() else words + sum(len(run) // 2 for run in _UNSPACED.findall(text))
 
 
 def is_told_at_length(text: str, seen: Seen) -> bool:
@@ -969,8 +989,28 @@ def _is_small(figure: str) -> bool:
 
 def _occurs(figure: str, shown: str) -> bool:
     """Return whether the figure occurs in a text, and not as a part of a longer one."""
-    pattern = rf"(?<![\w.]){re.escape(figure)}(?!\w|[.,]\d)"
-    return re.search(pattern, shown, re.IGNORECASE | re.ASCII) is not None
+    if not figure.isdecimal():
+        figure, shown = figure.lower(), shown.lower()
+    start = shown.find(figure)
+    while start >= 0:
+        end = start + len(figure)
+        after = shown[end : end + 2]
+        goes_on = after[:1] in _WORD_MARKS or (after[:1] in _POINTS and after[1:] in _DIGITS)
+        if not goes_on and shown[start - 1 : start] not in _WORD_MARKS_OR_POINT:
+            return True
+        start = shown.find(figure, start + 1)
+    return False
+
+
+def _has_word(word: str, text: str) -> bool:
+    """Return whether a text has a word of letters, in its case."""
+    start = text.find(word)
+    while start >= 0:
+        around = text[max(start - 1, 0) : start] + text[start + len(word) :][:1]
+        if not any(each.isalnum() or each == "_" for each in around):
+            return True
+        start = text.find(word, start + 1)
+    return False
 
 
 def _is_common(figure: str) -> bool:
@@ -1139,19 +1179,23 @@ def _has_between(ordered: Sequence[float], low: float, high: float) -> bool:
 
 
 def _last_clause(text: str) -> str:
+    """Return the last clause; empty where a text has none."""
     clauses = _clauses(text)
     return clauses[-1] if clauses else ""
 
 
-def _clauses(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def _clauses(text: str) -> Sequence[str]:
     """Return the clauses with a letter or digit; a block of code is one of them."""
-    found = [each for each in _CLAUSE_END.split(_joined(text).strip()) if _LETTER.search(each)]
-    return [each for each in found if not _MARK_ALONE.match(each)] or found
+    found = tuple(each for each in _CLAUSE_END.split(_joined(text).strip()) if _LETTER.search(each))
+    return tuple(each for each in found if not _MARK_ALONE.match(each)) or found
 
 
 def _joined(text: str) -> str:
     """Return a text whose blocks of code and labelled items are one clause each."""
-    return _LABELLED.sub(r"\1\2 ", _BLOCK.sub(_as_one_clause, text))
+    if "```" in text:
+        text = _BLOCK.sub(_as_one_clause, text)
+    return _LABELLED.sub(r"\1\2 ", text)
 
 
 def _as_one_clause(block: re.Match[str]) -> str:
@@ -1172,8 +1216,8 @@ def _words(text: str) -> set[str]:
 
     Of scripts without spaces they are each two characters in a row.
     """
-    words = {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
-    runs = _UNSPACED.findall(text)
+    words = {word for word in _WORD.findall(text.lower()) if not word.isdecimal()}
+    runs = [] if text.isascii() else _UNSPACED.findall(text)
     if not runs:
         return words
     pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
