@@ -159,7 +159,7 @@ _ENDINGS = re.compile(
 )
 _INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
 _SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
-_PARTICIPLE = re.compile(r".{2,}(?:ing|[aei]ndo)\Z")
+_PARTICIPLES = ("ing", "ando", "endo", "indo")
 _NO_PARTICIPLES = _table(
     "nothing everything something anything during according including regarding king spring morning evening"
 )
@@ -200,6 +200,7 @@ class Clause:
         parts: the words of each part between commas, colons and brackets, without empty ones.
         words: all of them.
         denies: whether it has a negation.
+        may_end: whether one of the words may have an ending of the future.
     """
 
     text: str
@@ -207,6 +208,7 @@ class Clause:
     parts: list[list[str]]
     words: set[str]
     denies: bool
+    may_end: bool
 
 
 @lru_cache(maxsize=64)
@@ -218,7 +220,8 @@ def read_clause(text: str) -> Clause:
     said = _without_quotations(text)
     parts = [words for part in _PART.split(said) if (words := _words(part))]
     every = {word for words in parts for word in words}
-    return Clause(text, said, parts, every, _denies(every if said == text else {*_words(text)}, text))
+    denied = _denies(every if said == text else {*_words(text)}, text)
+    return Clause(text, said, parts, every, denied, _ENDINGS.search(" ".join(every)) is not None)
 
 
 def _without_quotations(text: str) -> str:
@@ -252,8 +255,7 @@ def sign_of(
     if not every:
         return None
     if _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every]):
-        may_end = _ENDINGS.search(" ".join(every))
-        if may_end is None:  # the words of the task make no difference
+        if not clause.may_end:  # the words of the task make no difference
             if not negative and _is_acting(clause, results):
                 return "plain"
             return "faint" if _NUMBERED.match(clause.text) else None
@@ -282,7 +284,7 @@ def sign_of(
     waits = not negative and _waits(clause, asked)
     if waits and not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
         waits = False  # "it can take a minute until it is gone from the list"
-    if waits or _ENDINGS.search(" ".join(told)):
+    if waits or (clause.may_end and _ENDINGS.search(" ".join(told))):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause, results)):
         is_advice = not _ADVICE.isdisjoint(signs) or not (ordered or (signs and ends_soon))
@@ -306,7 +308,7 @@ def _waits(clause: Clause, asked: Set[str]) -> bool:
 
 def _is_progressive(words: list[str]) -> bool:
     """Return whether a part has the progressive form: "I'm checking"."""
-    return not _PROGRESSIVE.isdisjoint(words) and any(map(_PARTICIPLE.match, words))
+    return not _PROGRESSIVE.isdisjoint(words) and any(map(_is_participle, words))
 
 
 def denies(text: str) -> bool:
@@ -497,4 +499,8 @@ def _begins_with_participle(words: list[str]) -> bool:
     finite = next((word for word in words[1:] if word in _FINITE or word in _SUBORDINATE), "")
     if finite in _FINITE:
         return False  # "using it would be simpler", and not "checking whether it is"
-    return _PARTICIPLE.search(words[0]) is not None
+    return _is_participle(words[0])
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith(_PARTICIPLES) and len(word) > (4 if word.endswith("ing") else 5)

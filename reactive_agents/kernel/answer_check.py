@@ -25,6 +25,7 @@ from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.core.values import computed
 from reactive_agents.kernel.announcements import (
     QUOTATION,
+    Clause,
     Sign,
     act_of,
     asks_about_speaker,
@@ -339,7 +340,10 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     items = {str(count) for result in seen.results for count in _items_in(result)}
     if not items.isdisjoint(_numerals(clause)):
         return True
-    added = _words(clause) - background.words
+    words = _words(clause)
+    if words.isdisjoint(seen.found_words):
+        return False
+    added = words - background.words
     return 2 * len(added & seen.found_words) >= max(1, len(added))
 
 
@@ -455,8 +459,9 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         return "announcement"
     results = seen.found
     acts = {tool.act for tool in known if tool.act and not results}
-    clause = read_clause(_without_closing(clauses, seen)[-1])
-    sign = sign_of(clause, acts, seen.task, results)
+    clause, sign = _judged(clauses, seen)
+    if acts:
+        sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
         return "unclear" if sign == "mood" and size_of(text) >= MANY_WORDS else "announcement"
     background = Background(" ".join((seen.background.text, *tools)))
@@ -489,26 +494,27 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
 
 
-def _without_closing(clauses: Sequence[str], seen: Seen) -> list[str]:
-    """Return the clauses of a text without those that follow its answer.
+def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:
+    """Return the last clause of a text before those that follow its answer, with its sign.
 
     Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
     """
     kept = [*clauses[:-1]] if _ends_with_question(clauses, seen) else [*clauses]
     while kept[1:] and is_courtesy(kept[-1]):
         kept.pop()
-    results = seen.found
-    for end in range(len(kept) if results else 0, max(len(kept) - _MOST_CLAUSES, 0), -1):
-        clause = read_clause(kept[end - 1])
-        sign = sign_of(clause, set(), seen.task, results)
+    results, last = seen.found, read_clause(kept[-1])
+    sign = sign_of(last, set(), seen.task, results)
+    judged = last, sign
+    for clause in map(read_clause, kept[: -_MOST_CLAUSES - 1 : -1] if results else ()):
+        sign = sign if clause is last else sign_of(clause, set(), seen.task, results)
         if sign in ("plain", "mood"):
             break
         if clause.denies or ends_with_evidence(clause.text, seen):
-            return kept[:end]
+            return clause, sign
         is_wish = speaks_to_reader(clause.text) or _CHEER.search(clause.text)
         if sign and (speaks_of_oneself(clause.text) or not is_wish):
             break
-    return kept
+    return judged
 
 
 def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
@@ -727,10 +733,15 @@ def asks_back(text: str) -> bool:
     return _QUESTION.search(text) is not None and asks_openly(_last_clause(text))
 
 
-@lru_cache(maxsize=8)
 def asks_figure(task: str) -> bool:
     """Return whether a task asks how much, or for a total."""
-    return _FIGURE_ASKED.search(task) is not None
+    return _asked_for(task)[0]
+
+
+@lru_cache(maxsize=8)
+def _asked_for(task: str) -> tuple[bool, bool]:
+    """Return whether a task asks for a figure, and whether it speaks of an amount."""
+    return _FIGURE_ASKED.search(task) is not None, _AMOUNT.search(task) is not None
 
 
 def lacks_figure(text: str, task: str) -> bool:
@@ -739,7 +750,8 @@ def lacks_figure(text: str, task: str) -> bool:
     Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
     text that denies something needs none.
     """
-    if not asks_figure(task) and (len(text.split()) >= MANY_WORDS or _AMOUNT.search(task) is None):
+    asks, is_of_amount = _asked_for(task)
+    if not asks and (not is_of_amount or len(text.split()) >= MANY_WORDS):
         return False
     if shows_content(task) or denies(text) or any(_numerals(text)):
         return False
@@ -766,7 +778,7 @@ def names_particulars(task: str) -> bool:
     given = [*_NUMBER.findall(plain), *_numerals(plain)]
     if len(given) > 1 or _TOTAL.search(plain) is None:
         return False
-    return asks_figure(plain) or _AMOUNT.search(plain) is not None
+    return any(_asked_for(plain))
 
 
 def gives_figures(task: str) -> bool:
