@@ -254,11 +254,11 @@ def sign_of(
             return "mood"
     if not every:
         return None
-    if _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every]):
-        if not clause.may_end:  # the words of the task make no difference
-            if not negative and _is_acting(clause, results):
-                return "plain"
-            return "faint" if _NUMBERED.match(clause.text) else None
+    is_plain = _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every])
+    if is_plain and not clause.may_end:  # the words of the task make no difference
+        if not negative and _is_acting(clause, results):
+            return "plain"
+        return "faint" if _NUMBERED.match(clause.text) else None
     asked = frozenset(_words_of_task(task))
     told = every - asked
     if not _OBJECT & every:

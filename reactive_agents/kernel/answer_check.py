@@ -329,10 +329,11 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
         return False
     clause, results = _last_clause(text), seen.found
     judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
-    figures, names = list(islice(judged(clause), _MOST_FIGURES)), _NAME.findall(clause)
-    if any(_occurs(each, results) and not _occurs(each, background.text) for each in (*figures, *names)):
+    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, background.text)]
+    names = [each for each in _NAME.findall(clause) if not _occurs(each, background.text)]
+    if any(_occurs(each, results) for each in (*figures, *names)):
         return True
-    if any(_has_word(name[:3], results) and not _occurs(name, background.text) for name in names):
+    if any(_has_word(name[:3], results) for name in names):
         return True  # "Friday" where the result has "Fri"
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(seen.reckoned.supports, figures)):

@@ -48,8 +48,6 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
         seen: everything that the calls and their results say.
     """
     files, lists = _named_in(task)
-    if not files and not lists:
-        return ()
     known, found = seen.casefold(), dict[str, None]()
     asked = list(asked)
     if any(map(_FILE.fullmatch, asked)) and not denies(task):
@@ -59,6 +57,11 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
             for parts in lists:
                 found |= dict.fromkeys(_beside(parts, item, known))
     return tuple(found)[:_MOST_ITEMS]
+
+
+def names_items(task: str) -> bool:
+    """Return whether a task has a list, or names a file."""
+    return any(_named_in(task))
 
 
 @lru_cache(maxsize=8)
