@@ -49,7 +49,6 @@ from reactive_agents.kernel.state import (
     TERMINAL,
     Guidance,
     KernelState,
-    check_successor,
     checked_successor,
     initial_kernel_state,
 )
@@ -229,8 +228,8 @@ async def _take_step(
         return _after_failure(state, context, result.failure())
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
-        result = Success(_with_outcome(following, context))
-    return check_successor(state, result)
+        return Success(_with_outcome(following, context))
+    return result
 
 
 def _after_failure(
