@@ -328,9 +328,10 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     if not seen.results or _OPEN_END.search(text):
         return False
     clause, results = _last_clause(text), seen.found
-    judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
-    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, background.text)]
-    names = [each for each in _NAME.findall(clause) if not _occurs(each, background.text)]
+    said, is_long = _read_evidence(clause), len(results) > _SHORT_RESULTS
+    judged = islice((each for each in said.figures if not (is_long and _is_small(each))), _MOST_FIGURES)
+    figures = [each for each in judged if not _occurs(each, background.text)]
+    names = [each for each in said.names if not _occurs(each, background.text)]
     if any(_occurs(each, results) for each in (*figures, *names)):
         return True
     if any(_has_word(name[:3], results) for name in names):
@@ -341,11 +342,27 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     items = {str(count) for result in seen.results for count in _items_in(result)}
     if not items.isdisjoint(_numerals(clause)):
         return True
-    words = _words(clause)
-    if words.isdisjoint(seen.found_words):
+    if said.words.isdisjoint(seen.found_words):
         return False
-    added = words - background.words
+    added = said.words - background.words
     return 2 * len(added & seen.found_words) >= max(1, len(added))
+
+
+@frozen
+class _Evidence:
+    """What may be evidence in a clause."""
+
+    figures: tuple[str, ...]
+    names: tuple[str, ...]
+    words: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def _read_evidence(clause: str) -> _Evidence:
+    """Return what may be evidence in a clause, which is looked at once."""
+    return _Evidence(
+        tuple(_numbers_and_names(clause)), tuple(_NAME.findall(clause)), frozenset(_words(clause))
+    )
 
 
 def announces(text: str, seen: Seen) -> bool:
@@ -1217,9 +1234,8 @@ def _as_one_clause(block: re.Match[str]) -> str:
 
 def _works_out(clause: str, seen: Seen) -> bool:
     """Return whether a clause has a figure that follows from the task."""
-    figures = [
-        each for each in islice(_numbers_and_names(clause), _MOST_FIGURES) if not _occurs(each, seen.task)
-    ]
+    said = _read_evidence(clause).figures[:_MOST_FIGURES]
+    figures = [each for each in said if not _occurs(each, seen.task)]
     known = _Known(seen.task, ()) if figures else None
     return known is not None and any(map(known.supports, figures))
 
