@@ -494,12 +494,10 @@ def _is_acting(clause: Clause, results: str) -> bool:
 
 
 def _begins_with_participle(words: list[str]) -> bool:
-    if len(words) < 2 or words[0] in _NO_PARTICIPLES or words[1] == "and":
+    if len(words) < 2 or not _is_participle(words[0]) or words[0] in _NO_PARTICIPLES or words[1] == "and":
         return False
     finite = next((word for word in words[1:] if word in _FINITE or word in _SUBORDINATE), "")
-    if finite in _FINITE:
-        return False  # "using it would be simpler", and not "checking whether it is"
-    return _is_participle(words[0])
+    return finite not in _FINITE  # "using it would be simpler", and not "checking whether it is"
 
 
 def _is_participle(word: str) -> bool:

@@ -339,9 +339,10 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(seen.reckoned.supports, figures)):
         return True
-    items = {str(count) for result in seen.results for count in _items_in(result)}
-    if not items.isdisjoint(_numerals(clause)):
-        return True
+    if said.numerals:
+        items = {str(count) for result in seen.results for count in _items_in(result)}
+        if not said.numerals.isdisjoint(items):
+            return True
     if said.words.isdisjoint(seen.found_words):
         return False
     added = said.words - background.words
@@ -353,6 +354,7 @@ class _Evidence:
     """What may be evidence in a clause."""
 
     figures: tuple[str, ...]
+    numerals: frozenset[str]
     names: tuple[str, ...]
     words: frozenset[str]
 
@@ -361,7 +363,10 @@ class _Evidence:
 def _read_evidence(clause: str) -> _Evidence:
     """Return what may be evidence in a clause, which is looked at once."""
     return _Evidence(
-        tuple(_numbers_and_names(clause)), tuple(_NAME.findall(clause)), frozenset(_words(clause))
+        tuple(_numbers_and_names(clause)),
+        frozenset(_numerals(clause)),
+        tuple(_NAME.findall(clause)),
+        frozenset(_words(clause)),
     )
 
 
@@ -486,8 +491,10 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     evident = bool(results) and _has_evidence(clause.text, seen, background)
     if not evident:
         sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
-        if _named(known, sentence, telling_only=denies(sentence) or says_whether(clause.text)):
-            return "announcement"
+        if _named(known, sentence, telling_only=False):
+            is_told = denies(sentence) or says_whether(clause.text)
+            if not is_told or _named(known, sentence, telling_only=True):
+                return "announcement"
         if sentence != clause.text and sign_of(read_clause(sentence), acts, seen.task, results) == "plain":
             return "announcement"
     if _named(known, text, telling_only=True):
@@ -529,8 +536,10 @@ def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:
             break
         if clause.denies or ends_with_evidence(clause.text, seen):
             return clause, sign
-        is_wish = speaks_to_reader(clause.text) or _CHEER.search(clause.text)
-        if sign and (speaks_of_oneself(clause.text) or not is_wish):
+        if sign and (
+            speaks_of_oneself(clause.text)
+            or not (speaks_to_reader(clause.text) or _CHEER.search(clause.text))
+        ):
             break
     return judged
 
