@@ -49,6 +49,7 @@ from reactive_agents.kernel.state import (
     TERMINAL,
     Guidance,
     KernelState,
+    check_successor,
     checked_successor,
     initial_kernel_state,
 )
@@ -228,8 +229,8 @@ async def _take_step(
         return _after_failure(state, context, result.failure())
     following = result.unwrap()
     if following.status in TERMINAL and following.outcome is None:
-        return Success(_with_outcome(following, context))
-    return result
+        result = Success(_with_outcome(following, context))
+    return check_successor(state, result)
 
 
 def _after_failure(
