@@ -254,7 +254,7 @@ class Seen:
 
 @frozen(slots=False)
 class Background:
-    """What was known before the results, and is no evidence."""
+    """A text known before the results, which is no evidence."""
 
     text: str
 
@@ -351,7 +351,7 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
 
 @frozen
 class _Evidence:
-    """What may be evidence in a clause."""
+    """The parts of a clause that may be evidence."""
 
     figures: tuple[str, ...]
     numerals: frozenset[str]
@@ -520,7 +520,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
 
 
 def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:
-    """Return the last clause of a text before those that follow its answer, with its sign.
+    """Return the last clause before those that follow the answer, with its sign.
 
     Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
     """
