@@ -418,6 +418,11 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
 
 
+def denies_in_part(text: str) -> bool:
+    """Return whether a clause of a text has a negation."""
+    return any(read_clause(each).denies for each in _clauses(text))
+
+
 def is_refusal(text: str, seen: Seen) -> bool:
     """Return whether a text says only that the task cannot be done.
 

@@ -15,6 +15,7 @@ from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_check import (
     Seen,
     asks_back,
+    denies_in_part,
     ends_with_evidence,
     explains,
     has_no_tool,
@@ -88,6 +89,8 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
     if proposal is None or proposal.could_not or not proposal.text.strip():
         return None
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
+        return None
+    if not denies_in_part(proposal.text):
         return None
     if not state.ledger.counted.attempts:
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
