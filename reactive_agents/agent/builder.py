@@ -191,8 +191,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         what it does not name.
         """
         if not isinstance(settings, ModelSettings):
-            wrong = InvalidConfig("model_settings", abbreviated(settings), "ModelSettings")
-            return self._with_problem(wrong)
+            return self._with_problem(InvalidConfig("model_settings", abbreviated(settings), "ModelSettings"))
         return self._with_config(model_settings=settings.over(self.config.model_settings))
 
     def with_provider(
@@ -205,9 +204,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Use a model object, such as a ``ScriptedLLM``, in place of ``with_model``."""
         expected = "an object with complete, stream and model; with_model takes a model's name"
         wrong = wrong_object("llm", llm, expected, "complete", "stream", "model")
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(llm=llm)
+        return self._with_problem(wrong)._with_components(llm=llm)
 
     def with_fallbacks(self, *models: str) -> Self:
         """Add models to try, in order, when the first fails for good."""
@@ -248,9 +245,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_name(self, name: str) -> Self:
         """Name the agent in memory, usage records and the audit log."""
         wrong = wrong_text("name", name, "a name that is not blank")
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._evolve(name=name)
+        return self._evolve(name=name) if wrong is None else self._with_problem(wrong)
 
     def with_reasoning(
         self, default_strategy: ReasoningStrategy = "reactive", **options: Unpack[ReasoningOptions]
@@ -263,31 +258,24 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """
         usual = ReasoningConfig()
         chosen = {} if default_strategy == usual.default_strategy else {"default_strategy": default_strategy}
-        read = changed_options(usual, {**chosen, **options})
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        return self._with_config(reasoning=read.unwrap())
+        return self._with_read("reasoning", changed_options(usual, {**chosen, **options}))
 
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> Self:
         """Register a custom strategy, for ``with_reasoning(name)``."""
-        wrong = wrong_text("strategy.name", name, "a name that is not blank") or wrong_functions(
-            "strategy", strategy
-        )
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(strategies=(*self.components.strategies, (name, strategy)))
+        wrong = wrong_text("strategy.name", name, "a name that is not blank")
+        wrong = wrong or wrong_functions("strategy", strategy)
+        strategies = (*self.components.strategies, (name, strategy))
+        return self._with_problem(wrong)._with_components(strategies=strategies)
 
     def with_kernel(self, name: str, kernel: ThoughtKernel) -> Self:
         """Register a custom kernel under a name; ``with_reasoning(kernel=name)`` runs it.
 
         Under the name of a built-in kernel (``react``, ``direct`` or ``one-shot``) it takes its place.
         """
-        wrong = wrong_text("kernel.name", name, "a name that is not blank") or wrong_functions(
-            "kernel", kernel
-        )
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(kernels=(*self.components.kernels, (name, kernel)))
+        wrong = wrong_text("kernel.name", name, "a name that is not blank")
+        wrong = wrong or wrong_functions("kernel", kernel)
+        kernels = (*self.components.kernels, (name, kernel))
+        return self._with_problem(wrong)._with_components(kernels=kernels)
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions that may change or end it."""
@@ -302,9 +290,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             function: takes a ``CompactionMaterial`` and returns a text; sync or async.
         """
         wrong = wrong_functions("compaction_function", function)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(compaction_function=function)
+        return self._with_problem(wrong)._with_components(compaction_function=function)
 
     with_synthesis_strategy = with_compaction_function
     """The earlier name of :meth:`with_compaction_function`."""
@@ -315,10 +301,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         A policy is a pure function of the kernel's state and context; it may steer the model, end the run, or
         have no verdict (``None``).
         """
-        wrong = wrong_functions("policies", *policies)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(policies=(*self.components.policies, *policies))
+        described = self._with_problem(wrong_functions("policies", *policies))
+        return described._with_components(policies=(*self.components.policies, *policies))
 
     @overload
     def with_tools(  # type: ignore[overload-overlap]
@@ -551,10 +535,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
         given: BudgetOptions = {"tokens": tokens, "cost_usd": cost_usd, "calls": calls}
-        changed = changed_budget(self.config.budget, given)
-        if isinstance(changed, Failure):
-            return self._with_problem(changed.failure())
-        return self._with_config(budget=changed.unwrap())
+        return self._with_read("budget", changed_budget(self.config.budget, given))
 
     def with_context_profile(
         self, tier: ContextTier | None = None, **fields: Unpack[ContextProfileOptions]
@@ -567,10 +548,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 replaces the field of the profile.
         """
         given = fields if tier is None else {**fields, "tier": tier}
-        read = changed_options(self.config.context_profile, given)
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        return self._with_config(context_profile=read.unwrap())
+        return self._with_read("context_profile", changed_options(self.config.context_profile, given))
 
     def with_result_compression(self, **options: Unpack[CompressionOptions]) -> Self:
         """Set how long tool results are shortened for the model.
@@ -579,10 +557,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
                 such as ``transform={"file-search": "matches[*].path"}``.
         """
-        read = changed_options(self.config.compression, options)
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        return self._with_config(compression=read.unwrap())
+        return self._with_read("compression", changed_options(self.config.compression, options))
 
     def with_content(
         self, *, model_takes: Sequence[ContentKind] | None = None, **limits: Unpack[ContentOptions]
@@ -594,10 +569,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 by default what is known of each, and everything where nothing is.
             limits: the fields of ``ContentConfig``, such as ``max_bytes=5_000_000``.
         """
-        read = changed_options(self.config.content, limits)
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        limited = self._with_config(content=read.unwrap())
+        limited = self._with_read("content", changed_options(self.config.content, limits))
         return limited if model_takes is None else limited._evolve_within("model", takes=model_takes)
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
