@@ -27,7 +27,7 @@ from reactive_agents.adapters.system import (
     interruptible_result,
 )
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
-from reactive_agents.agent.errors import AgentError, value_or_raise
+from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.run_options import (
     RunChanges,
     RunOptions,
@@ -87,7 +87,6 @@ R = TypeVar("R", default=AgentResult)
 D = TypeVar("D", contravariant=True, default=None)
 """The type of the dependencies that each run is given; ``None`` for an agent without."""
 
-_A = TypeVar("_A")
 _Output = TypeVar("_Output")
 
 
@@ -171,14 +170,11 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        return await self._conducted(*_value(self._run_of(task, options)))
+        return await self._conducted(*value_or_raise(self._run_of(task, options)))
 
     async def _conducted(self, ready: Task, changes: RunChanges) -> Any:
         outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
-        if not isinstance(outcome, Success):
-            failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
-        return (changes.present or self.present)(outcome.unwrap())
+        return (changes.present or self.present)(result_or_raise(outcome))
 
     @overload
     def run_sync(
@@ -212,7 +208,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Arguments and errors are those of :meth:`run`.
         """
-        ready, changes = _value(self._run_of(task, options))
+        ready, changes = value_or_raise(self._run_of(task, options))
 
         async def run_and_close(results: list[Any], seconds: float) -> None:
             try:
@@ -310,7 +306,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task is no text, or an option is wrong.
         """
-        ready, changes = _value(self._run_of(task, options))
+        ready, changes = value_or_raise(self._run_of(task, options))
         events = stream_events(self._engine, ready, changes.overrides, run_id=changes.run_id)
         async with aclosing(events):
             async for event in events:
@@ -362,7 +358,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.output_stream import OutputStream  # imported by programs that use it
 
-        ready, changes = _value(self._run_of(task, options))
+        ready, changes = value_or_raise(self._run_of(task, options))
         engine, overrides = self._engine, changes.overrides
         shape = overrides.services.get("output_shape", engine.ports.output_shape).value_or(None)
         return OutputStream(
@@ -378,7 +374,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the task is no text; ``.error`` is a ``TaskError``. A custom clock or source of ids
                 failed; it is an ``ExecutionError``.
         """
-        return _value(self._task(task, options))
+        return value_or_raise(self._task(task, options))
 
     @property
     def agent_id(self) -> AgentId:
@@ -436,7 +432,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.runs import queued_run
 
-        ready, changes = _value(self._run_of(task, dict(options)))
+        ready, changes = value_or_raise(self._run_of(task, dict(options)))
         runs, clock = self.runs, self.container.core.clock()
         run_id = changes.run_id or RunId(self.container.core.ids().new())
         due = clock.now() + timedelta(seconds=delay_s)
@@ -472,7 +468,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.core.run_record import RunSchedule, next_time
 
-        ready, _ = _value(self._run_of(task, dict(options)))
+        ready, _ = value_or_raise(self._run_of(task, dict(options)))
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
         except ValueError as error:
@@ -686,10 +682,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
-        subscribed = self._subscriptions.add(self._events, handler, run_id=run_id)
-        if isinstance(subscribed, Failure):
-            raise AgentError(subscribed.failure())
-        return subscribed.unwrap()
+        return value_or_raise(self._subscriptions.add(self._events, handler, run_id=run_id))
 
     async def aclose(self) -> None:
         """Close all that the agent opened; it can be used again afterwards.
@@ -795,13 +788,6 @@ class ReactiveAgent(Generic[R, D]):
         if isinstance(fields, Failure):
             return Failure(errors.TaskError(fields.failure(), made.id))
         return Success(evolve(made, **fields.unwrap()))
-
-
-def _value(made: Result[_A, errors.TaskError | errors.ExecutionError]) -> _A:
-    if not isinstance(made, Success):
-        raise AgentError(made.failure())
-    value: _A = made.unwrap()
-    return value
 
 
 def _inside_event_loop() -> bool:

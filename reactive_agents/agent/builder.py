@@ -18,7 +18,7 @@ from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.agent.output_types import output_validator
 from reactive_agents.agent.run_options import BudgetOptions, changed_budget
 from reactive_agents.agent.service_options import ServiceOptions
@@ -633,10 +633,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Raises:
             AgentError: the description is wrong; ``.error`` is the typed error.
         """
-        built = self._build()
-        if isinstance(built, Failure):
-            raise AgentError(built.failure())
-        return built.unwrap()
+        return value_or_raise(self._build())
 
     def build_effect(self) -> Effect[ReactiveAgent[R, _Deps], ConfigErrors]:
         """Build the agent as an effect, which fails with the first error."""
@@ -648,10 +645,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Raises:
             AgentError: it has a part that cannot be serialised: a model object, a hook, a local function.
         """
-        described = self._described()
-        if isinstance(described, Failure):
-            raise AgentError(described.failure())
-        return described.unwrap()
+        return value_or_raise(self._described())
 
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:

@@ -153,7 +153,7 @@ class AgentDescription:
         return evolve(self, components=replaced(self.components, **changes))
 
     def _with_read(self, option: str, read: Result[object, ConfigErrors]) -> Self:
-        """Return the description with a field of its config that was read, or with a problem."""
+        """Return the description with a field that was read, or with its problem."""
         if isinstance(read, Failure):
             return self._with_problem(read.failure())
         return self._with_config(**{option: read.unwrap()})

@@ -30,7 +30,7 @@ from reactive_agents.agent.assembly import (
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.tool_references import imported
@@ -442,10 +442,7 @@ class PersonaAgent:
             AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
         bus: ports.EventBus = self.container.core.events()
-        subscribed = self._subscriptions.add(bus, handler)
-        if isinstance(subscribed, Failure):
-            raise AgentError(subscribed.failure())
-        return subscribed.unwrap()
+        return value_or_raise(self._subscriptions.add(bus, handler))
 
     async def aclose(self) -> None:
         """Close all that the persona opened; it can be used again afterwards."""
@@ -665,10 +662,7 @@ class Personas:
         Raises:
             AgentError: the configuration is invalid; ``.error`` is the error.
         """
-        built = self.build_result()
-        if isinstance(built, Failure):
-            raise AgentError(built.failure())
-        return built.unwrap()
+        return value_or_raise(self.build_result())
 
     def build_effect(self) -> Effect[PersonaAgent, ConfigErrors]:
         """Build the persona as an effect, which fails with the first error."""

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 from attrs.validators import and_, ge, le, min_len, optional
 from returns.result import Result
 from typing_extensions import TypedDict
@@ -217,27 +217,8 @@ class PersonaConfig:
 
     def settings(self) -> personas.PersonaSettings:
         """Return the settings of the persona."""
-        return personas.PersonaSettings(
-            id=self.persona_id,
-            name=self.name,
-            role=self.role,
-            reasoning=self.reasoning,
-            planning_model=self.planning_model,
-            evaluation_model=self.evaluation_model,
-            evaluation=self.evaluation,
-            reuse_above=self.reuse_above,
-            max_replans=self.max_replans,
-            max_depth=self.max_depth,
-            engagement=self.engagement,
-            learning=self.learning,
-            timeouts=self.timeouts,
-            inbox=self.inbox,
-            voice=self.voice,
-            transcript=self.transcript,
-            streaming=self.streaming,
-            delivery=self.delivery,
-            limits=self.limits,
-        )
+        own = {each.name: getattr(self, each.name) for each in fields(personas.PersonaSettings)}
+        return personas.PersonaSettings(**{**own, "id": self.persona_id})
 
 
 def read_persona(

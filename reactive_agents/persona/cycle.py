@@ -50,7 +50,7 @@ from reactive_agents.persona.prompts import (
 )
 from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
-from reactive_agents.reasoning.structured_output import Question, Structured, ask_structured
+from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 
 _T = TypeVar("_T")
 

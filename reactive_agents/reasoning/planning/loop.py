@@ -34,7 +34,8 @@ from reactive_agents.reasoning.planning.planner import augment, replan, with_req
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
 from reactive_agents.reasoning.planning.schemas import Reflection
 from reactive_agents.reasoning.strategy import profile_of
-from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import shape_of
 
 REFLECTION_TOKENS: dict[Depth, int] = {"shallow": 1_500, "deep": 2_500}
 """Tokens that one reflection may have."""

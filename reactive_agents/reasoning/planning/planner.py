@@ -20,8 +20,13 @@ from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
-from reactive_agents.kernel.call_parsing import repair_call, signature
-from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of, types_of
+from reactive_agents.kernel.call_parsing.argument_schema import (
+    properties_of,
+    required_of,
+    signature,
+    types_of,
+)
+from reactive_agents.kernel.call_parsing.repair import repair_call
 from reactive_agents.kernel.call_parsing.tool_names import find_tool
 from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning import prompts, schemas
@@ -38,7 +43,8 @@ from reactive_agents.reasoning.planning.schemas import (
     references_in,
 )
 from reactive_agents.reasoning.strategy import profile_of
-from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read_by
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import Shape, shape_read_by
 
 T = TypeVar("T")
 

@@ -12,9 +12,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.kernel.call_parsing import parse_calls
 from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, required_of
 from reactive_agents.kernel.call_parsing.json_extraction import Decoded, JsonReader, decode
+from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.repair import coerce
 from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
