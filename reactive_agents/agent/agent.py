@@ -19,13 +19,8 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
+from reactive_agents.adapters import system
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
-from reactive_agents.adapters.system import (
-    cancel_on_sigterm,
-    checked_redactor,
-    end_on_sigterm_after,
-    interruptible_result,
-)
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.run_options import (
@@ -220,7 +215,7 @@ class ReactiveAgent(Generic[R, D]):
 
         async def run_on_this_thread() -> list[Any]:
             results: list[Any] = []
-            with cancel_on_sigterm():
+            with system.cancel_on_sigterm():
                 await run_and_close(results, inf)
             return results
 
@@ -235,9 +230,9 @@ class ReactiveAgent(Generic[R, D]):
 
             with start_blocking_portal() as portal:
                 scope = portal.call(anyio.CancelScope)
-                with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
+                with system.end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
                     running = portal.start_task_soon(run_within, scope, blocked_seconds())
-                    results = interruptible_result(running)
+                    results = system.interruptible_result(running)
         else:
             results = anyio.run(run_on_this_thread)
         if not results:
@@ -389,7 +384,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the container provides no store of sessions, with ``ServiceMissing``.
         """
         return Sessions(
-            self._session_store(), self.agent_id, checked_redactor(self.container.core.redactor())
+            self._session_store(), self.agent_id, system.checked_redactor(self.container.core.redactor())
         )
 
     @property

@@ -9,12 +9,7 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.governance.requests import (
-    ApprovalHandler,
-    CallHandler,
-    LocalRequestDesk,
-    QuestionHandler,
-)
+from reactive_agents.adapters.governance import requests
 from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.tool_references import ToolLike
@@ -51,15 +46,15 @@ class DeskOptions:
     """
 
     approves: bool = False
-    approval_handler: ApprovalHandler | None = None
+    approval_handler: requests.ApprovalHandler | None = None
     approval_timeout_s: float = 300.0
-    question_handler: QuestionHandler | None = None
-    call_handler: CallHandler | None = None
+    question_handler: requests.QuestionHandler | None = None
+    call_handler: requests.CallHandler | None = None
     attended: bool = True
 
-    def desk(self) -> LocalRequestDesk:
+    def desk(self) -> requests.LocalRequestDesk:
         """Return a new desk."""
-        return LocalRequestDesk(
+        return requests.LocalRequestDesk(
             self.approval_handler,
             timeout_s=self.approval_timeout_s,
             answer=self.question_handler,

@@ -20,13 +20,8 @@ from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.system import SystemClock, checked_redactor
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
+from reactive_agents.agent import assembly
 from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.assembly import (
-    ResolvedAgent,
-    compose_agent,
-    resolve_agent,
-    stored_paths,
-)
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
@@ -102,7 +97,7 @@ class DomainComponents:
 @frozen(eq=False)
 class _ResolvedDomain:
     name: str
-    agent: ResolvedAgent
+    agent: assembly.ResolvedAgent
     components: DomainComponents
     config: DomainConfig
 
@@ -216,7 +211,7 @@ def _resolve_domain(
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
-    own = evolve(own, config_files=(*own.config_files, *config_files, *stored_paths(config.memory)))
+    own = evolve(own, config_files=(*own.config_files, *config_files, *assembly.stored_paths(config.memory)))
     if domain.reminders:
         own = evolve(own, tools=(*own.tools, remind))
     if agent.name == AgentConfig().name:
@@ -224,7 +219,7 @@ def _resolve_domain(
     if agent.model == ModelConfig():
         agent = evolve(agent, model=config.model)
         own = own if own.llm is not None else evolve(own, llm=llm)
-    return resolve_agent(agent, own).map(
+    return assembly.resolve_agent(agent, own).map(
         lambda resolved: _ResolvedDomain(domain.name, resolved, components, domain)
     )
 
@@ -248,7 +243,7 @@ def _compose(
         }
     )
     shared: dict[str, Provider[Any]] = {"clock": core.clock, "ids": core.ids, "events": core.events}
-    agents = tuple(compose_agent(each.agent, shared) for each in domains)
+    agents = tuple(assembly.compose_agent(each.agent, shared) for each in domains)
     given: dict[str, Provider[Any]] = {
         "domains": Singleton(
             _domains,

@@ -14,16 +14,8 @@ from reactive_agents.adapters.governance.requests import (
     ApprovalHandler,
     QuestionHandler,
 )
+from reactive_agents.agent import validation
 from reactive_agents.agent.description import AgentDescription
-from reactive_agents.agent.validation import (
-    is_above_zero,
-    read_options,
-    wrong_embedder,
-    wrong_functions,
-    wrong_object,
-    wrong_place,
-    wrong_value,
-)
 from reactive_agents.core import config
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.tools import ASK_USER
@@ -90,7 +82,7 @@ class ServiceOptions(AgentDescription):
             extraction=extraction,
             scope=scope,
             anonymous=anonymous,
-        )._with_problem(wrong_embedder("memory.embedder", embedder))
+        )._with_problem(validation.wrong_embedder("memory.embedder", embedder))
         return described._with_components(embedder=embedder)._with_required("memory", on_failure)
 
     def with_sessions(self, path: str | Path) -> Self:
@@ -184,7 +176,7 @@ class ServiceOptions(AgentDescription):
                 return self._with_problem(
                     InvalidConfig(f"telemetry.{name}", kind, f"a provider with {method}")
                 )
-        wrong = wrong_value("telemetry.content", content, bool, "True or False")
+        wrong = validation.wrong_value("telemetry.content", content, bool, "True or False")
         if wrong is not None:
             return self._with_problem(wrong)
         from reactive_agents.adapters.telemetry.open_telemetry import OpenTelemetryHandler
@@ -361,7 +353,11 @@ class ServiceOptions(AgentDescription):
             output: by default the standard error.
         """
         expected = "a text file"
-        wrong = None if output is None else wrong_object("console.output", output, expected, "write", "flush")
+        wrong = (
+            None
+            if output is None
+            else validation.wrong_object("console.output", output, expected, "write", "flush")
+        )
 
         def make() -> RunConsole:
             from reactive_agents.adapters.telemetry.console import RunConsole
@@ -380,8 +376,10 @@ class ServiceOptions(AgentDescription):
                 one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
             timeout_s: seconds that a request waits, above 0; then it is denied.
         """
-        wrong = None if handler is None else wrong_functions("approval.handler", handler)
-        wrong = wrong or wrong_value("approval.timeout_s", timeout_s, float, "above 0 seconds", is_above_zero)
+        wrong = None if handler is None else validation.wrong_functions("approval.handler", handler)
+        wrong = wrong or validation.wrong_value(
+            "approval.timeout_s", timeout_s, float, "above 0 seconds", validation.is_above_zero
+        )
         desk = evolve(
             self.components.desk, approves=True, approval_handler=handler, approval_timeout_s=timeout_s
         )
@@ -397,7 +395,7 @@ class ServiceOptions(AgentDescription):
             handler: answers a question with a text, or with ``None`` where no one does; sync or async.
                 Without one, each question waits for ``agent.answer``, which also goes before it.
         """
-        wrong = None if handler is None else wrong_functions("ask_user.handler", handler)
+        wrong = None if handler is None else validation.wrong_functions("ask_user.handler", handler)
         described = self._with_problem(wrong)
         desk = evolve(self.components.desk, question_handler=handler)
         return described._with_components(desk=desk, tools=(*self.components.tools, ASK_USER))
@@ -414,7 +412,7 @@ class ServiceOptions(AgentDescription):
         """Return the description with the service configured, or with a problem."""
         if "path" in options:
             path = options["path"]
-            wrong = wrong_place(f"{service}.path", path)
+            wrong = validation.wrong_place(f"{service}.path", path)
             if wrong is not None:
                 return self._with_problem(wrong)
             options["path"] = os.fspath(cast("str | Path", path))
@@ -423,4 +421,4 @@ class ServiceOptions(AgentDescription):
             places = (evolve(each, path=f"$.{service}{each.path[1:]}") for each in problem.problems)
             return DecodeError(problem.type_name, tuple(places))
 
-        return self._with_read(service, read_options(kind, options).alt(placed))
+        return self._with_read(service, validation.read_options(kind, options).alt(placed))

@@ -113,9 +113,7 @@ def _make_verifier(config: VerificationConfig, tools: ToolSettings) -> EvidenceV
 def _open_cost_tracker(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> SqliteCostTracker:
     from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 
-    tracker = SqliteCostTracker(config.path, clock=clock)
-    lifetimes.add(tracker.aclose)
-    return tracker
+    return lifetimes.keep(SqliteCostTracker(config.path, clock=clock))
 
 
 def _open_budget(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> SqliteBudget:
@@ -129,8 +127,7 @@ def _open_budget(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> Sqli
         warn_at=config.warn_at,
         clock=clock,
     )
-    lifetimes.add(budget.aclose)
-    return budget
+    return lifetimes.keep(budget)
 
 
 def _open_audit_log(
@@ -151,5 +148,4 @@ def _open_audit_log(
         signing_key=signing_key,
         durable_starts=durable_starts,
     )
-    lifetimes.add(log.aclose)
-    return log
+    return lifetimes.keep(log)

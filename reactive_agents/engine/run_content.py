@@ -23,17 +23,10 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import content as contents
+from reactive_agents.core import errors
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import without_instructions
-from reactive_agents.core.errors import (
-    ContentErrors,
-    ContentRefused,
-    ContentUnavailable,
-    RuntimeErrors,
-    ServiceFailed,
-    ServiceMissing,
-)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
@@ -47,7 +40,7 @@ from reactive_agents.kernel.context_window.summary import is_summary
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
 
-TakingErrors: TypeAlias = ContentErrors | ServiceFailed
+TakingErrors: TypeAlias = errors.ContentErrors | errors.ServiceFailed
 
 _log = logging.getLogger("reactive_agents")
 _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})
@@ -58,7 +51,7 @@ _EXAMINED_HERE = 1_000_000
 """Bytes up to which a part is examined on the event loop."""
 
 
-async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
+async def take_content(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Store the content of the task and history of the run's context.
 
     Fails with ``ExecutionError``: without its content a run would answer another question than it was asked.
@@ -73,7 +66,7 @@ async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
     if not (task.parts or history.parts or (task.history and any(contents.parts_in(task.history)))):
         return DONE
     content = content_of(services)
-    if isinstance(content, ServiceMissing):
+    if isinstance(content, errors.ServiceMissing):
         return Failure(context.failure_of("bootstrap")(content))
     content.know((*history.parts, *contents.parts_in(history.messages)))
     continued = await content.take_messages(task.history)
@@ -90,14 +83,14 @@ async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
     return DONE
 
 
-def content_of(services: EngineServices) -> RunContent | ServiceMissing:
+def content_of(services: EngineServices) -> RunContent | errors.ServiceMissing:
     """Return the content of a run, made when it has none yet."""
     handle, ports = services.handle, services.ports
     if handle.content is None:
         store, loader = ports.content_store().value_or(None), ports.content_loader().value_or(None)
         if store is None or loader is None:
             missing = "memory.content" if store is None else "tooling.content_loader"
-            return ServiceMissing("content", missing)
+            return errors.ServiceMissing("content", missing)
         owner = ContentOwner(handle.context.run_id, handle.context.task.user)
         callers = _content_of_caller(services)
         handle.content = RunContent(store, loader, services.settings.content, owner, callers)
@@ -213,7 +206,7 @@ class RunContent:
                 error = read.failure()
                 reason = (
                     f"{error.field}: got {error.value}, expected {error.expected}"
-                    if isinstance(error, ContentRefused)
+                    if isinstance(error, errors.ContentRefused)
                     else error.message
                 )
                 value = _replaced(value, part.label, f"[{part.label.strip('[]')} is left out: {reason}]")
@@ -298,7 +291,7 @@ class RunContent:
             return read
         data = read.unwrap()
         if data is None:
-            return Failure(ContentUnavailable(f"{part.label} is not stored any more.", "read"))
+            return Failure(errors.ContentUnavailable(f"{part.label} is not stored any more.", "read"))
         return Success(evolve(part, data=data))
 
     # --- one part ---------------------------------------------------------------------------------------
@@ -399,8 +392,8 @@ def _may_be_public(url: str) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[ContentRefused]:
-    return Failure(ContentRefused(part.label, name, value, expected))
+def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[errors.ContentRefused]:
+    return Failure(errors.ContentRefused(part.label, name, value, expected))
 
 
 def _replaced(value: Json, label: str, text: str) -> Json:

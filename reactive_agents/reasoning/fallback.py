@@ -12,12 +12,7 @@ from collections.abc import Callable
 from attrs import define, evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    KernelErrors,
-    ReasoningErrors,
-    StrategyExecutionError,
-    StrategyNotFoundError,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
@@ -47,7 +42,9 @@ class CallCounter:
     def wrap(self, inner: KernelStep) -> KernelStep:
         """Return the step with its calls counted."""
 
-        async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        async def step(
+            state: KernelState, context: KernelContext
+        ) -> Result[KernelState, errors.KernelErrors]:
             outcome = await inner(state, context)
             if isinstance(outcome, Success) and outcome.unwrap().ledger is not state.ledger:
                 made = outcome.unwrap().ledger.calls.since(state.ledger.calls)
@@ -71,7 +68,7 @@ def with_kernels_wrapped(
 FIRST = "first."
 """Begins the keys of the first strategy's results, where a second one follows."""
 
-_Outcome = Result[ReasoningResult, ReasoningErrors]
+_Outcome = Result[ReasoningResult, errors.ReasoningErrors]
 
 
 @frozen
@@ -89,7 +86,7 @@ async def run_with_fallback(
     services: StrategyServices,
     *,
     falls_back: bool,
-) -> Result[ReasoningResult, ReasoningErrors]:
+) -> Result[ReasoningResult, errors.ReasoningErrors]:
     """Run a strategy, and another one where its outcome is not accepted.
 
     Steps and totals are those of both. Calls of the first count for the limits and requirements of the
@@ -133,7 +130,7 @@ async def run_contained(
     """
     outcome = await attempt_foreign(strategy, ReasoningResult, strategy_input, services)
     if isinstance(outcome, BrokenContract):
-        return Failure(StrategyExecutionError(name, f"The strategy {name} {outcome.problem}"))
+        return Failure(errors.StrategyExecutionError(name, f"The strategy {name} {outcome.problem}"))
     return outcome
 
 
@@ -146,7 +143,7 @@ async def _run(
     """
     known = services.strategies.get(strategy)
     if known is None:
-        return Failure(StrategyNotFoundError(strategy, tuple(services.strategies)))
+        return Failure(errors.StrategyNotFoundError(strategy, tuple(services.strategies)))
     control = services.control
     if control is not None:
         control.begin(strategy)
@@ -205,7 +202,7 @@ def _problem_of(
 
 async def _successor(
     first: _Attempt, strategy_input: StrategyInput, services: StrategyServices
-) -> Result[ReasoningStrategy | None, ReasoningErrors]:
+) -> Result[ReasoningStrategy | None, errors.ReasoningErrors]:
     """Return the default strategy, else ``reactive``, else the best of the others.
 
     ``None`` when there is no other strategy.
@@ -260,13 +257,13 @@ def _combined(
     if not isinstance(second, Success):
         error = second.failure()
         message = f"{first.problem} The fallback strategy {name} failed too: {error.message}"
-        cause = error.cause if isinstance(error, StrategyExecutionError) else None
-        return Failure(StrategyExecutionError(name, message, cause=cause))
+        cause = error.cause if isinstance(error, errors.StrategyExecutionError) else None
+        return Failure(errors.StrategyExecutionError(name, message, cause=cause))
     result = second.unwrap()
     steps, results, iterations = result.steps, dict(result.tool_results), result.metadata.iterations
     if not isinstance(first.outcome, Success):
         error = first.outcome.failure()
-        iterations += (error.step or 0) if isinstance(error, StrategyExecutionError) else 0
+        iterations += (error.step or 0) if isinstance(error, errors.StrategyExecutionError) else 0
     else:
         earlier = first.outcome.unwrap()
         steps = (*map(_with_first_key, earlier.steps), *steps)

@@ -11,13 +11,7 @@ from attrs import asdict, evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import (
-    CONTEXT_PROFILES,
-    NO_PROFILE_OVERRIDES,
-    ContextProfile,
-    ContextProfileOverrides,
-    ContextTier,
-)
+from reactive_agents.core import config
 from reactive_agents.core.content import parts_in
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
@@ -35,7 +29,7 @@ _LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
 _MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
 _SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
 _LARGEST_LOCAL, _LEAST_LARGE = 15.0, 65.0  # billions of parameters
-_FAMILIES: tuple[tuple[str, ContextTier], ...] = (
+_FAMILIES: tuple[tuple[str, config.ContextTier], ...] = (
     (r"(?:phi|smollm|tinyllama|ministral|gemma)", "local"),
     (r"claude-(?:instant|[123](?![0-9]))", "large"),
     (r"claude-(?:\w+-)*(?:sonnet|opus)", "frontier"),
@@ -52,32 +46,34 @@ _FAMILIES: tuple[tuple[str, ContextTier], ...] = (
 
 
 @cache
-def profile_for(model: str) -> ContextProfile:
+def profile_for(model: str) -> config.ContextProfile:
     """Return the profile of a model by its name; ``mid`` for an unknown name.
 
     Args:
         model: as ``provider/model`` or without the provider. A model on the user's own machine is
             ``local``; then words for small models decide, then the number of parameters, then the family.
     """
-    return CONTEXT_PROFILES[_tier_of(model.lower())]
+    return config.CONTEXT_PROFILES[_tier_of(model.lower())]
 
 
 def merge_profile(
-    baseline: ContextProfile, overrides: ContextProfileOverrides, max_tokens: int | Unset | None = UNSET
-) -> ContextProfile:
+    baseline: config.ContextProfile,
+    overrides: config.ContextProfileOverrides,
+    max_tokens: int | Unset | None = UNSET,
+) -> config.ContextProfile:
     """Return the baseline, or the profile of the override's tier, with overrides.
 
     Args:
         max_tokens: the user's upper bound of an answer, before that of the profile.
     """
-    if overrides != NO_PROFILE_OVERRIDES:
-        base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
+    if overrides != config.NO_PROFILE_OVERRIDES:
+        base = baseline if overrides.tier is None else config.CONTEXT_PROFILES[overrides.tier]
         given = {name: value for name, value in asdict(overrides).items() if value is not None}
         baseline = evolve(base, **given)
     return baseline if max_tokens is UNSET else evolve(baseline, max_answer_tokens=max_tokens)
 
 
-def _tier_of(name: str) -> ContextTier:
+def _tier_of(name: str) -> config.ContextTier:
     runner, _, _ = name.partition("/")
     words = set(re.split(r"[^a-z0-9.]+", name))
     if runner in _LOCAL_RUNNERS or words & _LOCAL_WORDS:
@@ -125,8 +121,8 @@ def nothing_counted(request: ModelRequest) -> int | None:
 
 
 def model_window(
-    overrides: ContextProfileOverrides,
-    profile: ContextProfile,
+    overrides: config.ContextProfileOverrides,
+    profile: config.ContextProfile,
     counter: Maybe[TokenCounter],
     model: str | None,
 ) -> Window:

@@ -20,16 +20,8 @@ from reactive_agents.core.errors import OutputValidatorFailed
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel import answer_check
+from reactive_agents.kernel import answer_check, answer_form
 from reactive_agents.kernel.announcements import denies
-from reactive_agents.kernel.answer_form import (
-    OUTPUT_TYPE,
-    OUTPUT_VALIDATOR,
-    RETRIES,
-    AnswerForm,
-    accepted_text,
-    reason_without_form,
-)
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -562,7 +554,7 @@ async def held_to_form(
     form = context.input.answer_form
     if form is None or stop.outcome != "completed" or not stop.output:
         return stop
-    accepted = await in_time(accepted_text(stop.output, form), seconds_left(context))
+    accepted = await in_time(answer_form.accepted_text(stop.output, form), seconds_left(context))
     if accepted is None:
         reason = "The time limit of the run was reached. Missing: the validation of the answer."
         return Stop("deadline", "partial", stop.output, reason)
@@ -580,30 +572,34 @@ async def held_to_form(
 
 
 def _objection(
-    problem: str, form: AnswerForm, proposal: Proposal, state: KernelState, context: KernelContext
+    problem: str, form: answer_form.AnswerForm, proposal: Proposal, state: KernelState, context: KernelContext
 ) -> Redirect | Stop | None:
     """Return the verdict on an answer without the fields; ``None`` to leave it."""
     if not turns_left(state, context):
         return None
-    by_tool, asked = proposal.call_id is not None, state.ledger.told.get(OUTPUT_TYPE, 0)
-    if asked < (RETRIES if by_tool else 1):
+    by_tool, asked = proposal.call_id is not None, state.ledger.told.get(answer_form.OUTPUT_TYPE, 0)
+    if asked < (answer_form.RETRIES if by_tool else 1):
         again = "again " if by_tool else ""
-        return Redirect(OUTPUT_TYPE, f"{problem} Call {FINAL_ANSWER} {again}with the fields of the answer.")
+        return Redirect(
+            answer_form.OUTPUT_TYPE, f"{problem} Call {FINAL_ANSWER} {again}with the fields of the answer."
+        )
     if not by_tool:
         return None
-    return Stop(OUTPUT_TYPE, "partial", proposal.text, reason_without_form(form.name, problem))
+    return Stop(
+        answer_form.OUTPUT_TYPE, "partial", proposal.text, answer_form.reason_without_form(form.name, problem)
+    )
 
 
 def _rejection(
-    problem: str, stop: Stop, form: AnswerForm, state: KernelState, context: KernelContext
+    problem: str, stop: Stop, form: answer_form.AnswerForm, state: KernelState, context: KernelContext
 ) -> Redirect | Stop:
     """Return the verdict on an answer that a validator does not accept."""
     if not turns_left(state, context):
         return stop  # it is corrected after the run
-    if state.ledger.told.get(OUTPUT_VALIDATOR, 0) >= RETRIES:
-        reason = reason_without_form(form.name, problem, rejected=True)
-        return Stop(OUTPUT_VALIDATOR, "partial", stop.output, reason)
+    if state.ledger.told.get(answer_form.OUTPUT_VALIDATOR, 0) >= answer_form.RETRIES:
+        reason = answer_form.reason_without_form(form.name, problem, rejected=True)
+        return Stop(answer_form.OUTPUT_VALIDATOR, "partial", stop.output, reason)
     deliver = (
         f"Call {FINAL_ANSWER} again" if context.toolset.permits(FINAL_ANSWER) else "Give the answer again"
     )
-    return Redirect(OUTPUT_VALIDATOR, f"{problem} {deliver}, corrected and whole.")
+    return Redirect(answer_form.OUTPUT_VALIDATOR, f"{problem} {deliver}, corrected and whole.")
