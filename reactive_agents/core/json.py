@@ -6,6 +6,7 @@ Arrays are lists, objects are dictionaries with string keys.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NewType, TypeAlias, Union
 
 if TYPE_CHECKING:
@@ -23,6 +24,19 @@ def object_within(text: str) -> str:
     """
     start, end = text.find("{"), text.rfind("}")
     return text[start : end + 1] if 0 <= start < end else text
+
+
+def map_texts(value: Json, change: Callable[[str], str]) -> Json:
+    """Return JSON data with each of its texts changed; the keys of objects stay."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [map_texts(each, change) for each in value]
+        case dict():
+            return {key: map_texts(each, change) for key, each in value.items()}
+        case _:
+            return value
 
 
 # --- repair of lone surrogates, which UTF-8 cannot express ----------------------------------------------

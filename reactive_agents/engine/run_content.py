@@ -28,7 +28,7 @@ from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import map_texts
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
@@ -200,6 +200,11 @@ class RunContent:
         """
         value = result.result
         stored: list[Content] = []
+
+        def show(part: Content, instead: str) -> None:
+            nonlocal value
+            value = map_texts(value, lambda text: text.replace(part.label, instead, 1))
+
         for part in result.parts:
             read = await self._read(part, stored)
             if isinstance(read, Failure):
@@ -209,18 +214,17 @@ class RunContent:
                     if isinstance(error, errors.ContentRefused)
                     else error.message
                 )
-                value = _replaced(value, part.label, f"[{part.label.strip('[]')} is left out: {reason}]")
+                show(part, f"[{part.label.strip('[]')} is left out: {reason}]")
                 continue
             reference, data = read.unwrap()
             if reference.media_type.startswith("text/"):
-                whole = f"{reference.label}\n{contents.document_text(reference, data)}"
-                value = _replaced(value, part.label, whole)
+                show(part, f"{reference.label}\n{contents.document_text(reference, data)}")
                 continue
             kept = await self._keep(reference, data)
             if isinstance(kept, Failure):
-                value = _replaced(value, part.label, f"[{kept.failure().message}]")
+                show(part, f"[{kept.failure().message}]")
                 continue
-            value = _replaced(value, part.label, reference.label)
+            show(part, reference.label)
             stored.append(reference)
         return evolve(result, result=value, parts=tuple(stored))
 
@@ -286,13 +290,9 @@ class RunContent:
     async def _filled(self, part: Content) -> Result[Content, TakingErrors]:
         if not part.is_stored:
             return Success(part)
+        gone = errors.ContentUnavailable(f"{part.label} is not stored any more.", "read")
         read = await self._stored(part)
-        if isinstance(read, Failure):
-            return read
-        data = read.unwrap()
-        if data is None:
-            return Failure(errors.ContentUnavailable(f"{part.label} is not stored any more.", "read"))
-        return Success(evolve(part, data=data))
+        return read.bind(lambda data: Failure(gone) if data is None else Success(evolve(part, data=data)))
 
     # --- one part ---------------------------------------------------------------------------------------
 
@@ -348,20 +348,12 @@ class RunContent:
         if part.data:
             return Success(part.data)
         if part.digest:
-            return await self._held(part)
+            unknown = _refuse(part, "digest", repr(part.digest), "the digest of content of this user's runs")
+            read = await self._stored(part)
+            return read.bind(lambda data: unknown if data is None else Success(data))
         if not part.path and not part.url:
             return Success(b"")
         return await call_service("content_loader.load", self._loader.load, bytes, part, self._limits)
-
-    async def _held(self, part: Content) -> Result[bytes, TakingErrors]:
-        """Return the stored bytes that a part refers to, if the user may refer to them."""
-        read = await self._stored(part)
-        if isinstance(read, Failure):
-            return read
-        data = read.unwrap()
-        if data is None:
-            return _refuse(part, "digest", repr(part.digest), "the digest of content of this user's runs")
-        return Success(data)
 
 
 def _examined(part: Content, data: bytes) -> Content:
@@ -394,18 +386,3 @@ def _may_be_public(url: str) -> bool:
 
 def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[errors.ContentRefused]:
     return Failure(errors.ContentRefused(part.label, name, value, expected))
-
-
-def _replaced(value: Json, label: str, text: str) -> Json:
-    """Return JSON data with a label replaced in its texts."""
-    if label == text:
-        return value
-    match value:
-        case str():
-            return value.replace(label, text, 1)
-        case list():
-            return [_replaced(each, label, text) for each in value]
-        case dict():
-            return {key: _replaced(each, label, text) for key, each in value.items()}
-        case _:
-            return value

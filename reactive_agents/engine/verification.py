@@ -235,8 +235,8 @@ async def _check(
     )
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
-    report, events = verified.unwrap(), services.events
-    events.publish(ResultVerified, report.confidence, report.verified)
+    report = verified.unwrap()
+    services.events.publish(ResultVerified, report.confidence, report.verified)
     return verified
 
 
@@ -266,5 +266,4 @@ def _verdict(context: ExecutionContext, report: VerificationReport) -> Verificat
 
 
 def _publish_action(action: VerificationAction, detail: str, services: EngineServices) -> None:
-    events = services.events
-    events.publish(VerificationActed, action=action, detail=detail)
+    services.events.publish(VerificationActed, action=action, detail=detail)

@@ -429,7 +429,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         tools: descriptions of the tools by their names.
     """
     text = _joined(text)
-    clauses = _clauses(text)
+    clauses = _clauses_of(text)
     known = [_read_tool(name, description) for name, description in tools.items()]
     if not seen.results and _repeats(text, seen.task, known):
         return "answer"
@@ -1145,7 +1145,11 @@ def _last_clause(text: str) -> str:
 
 def _clauses(text: str) -> list[str]:
     """Return the clauses with a letter or digit; a block of code is one of them."""
-    found = [each for each in _CLAUSE_END.split(_joined(text).strip()) if _LETTER.search(each)]
+    return _clauses_of(_joined(text))
+
+
+def _clauses_of(joined: str) -> list[str]:
+    found = [each for each in _CLAUSE_END.split(joined.strip()) if _LETTER.search(each)]
     return [each for each in found if not _MARK_ALONE.match(each)] or found
 
 

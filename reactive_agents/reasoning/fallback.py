@@ -102,7 +102,8 @@ async def run_with_fallback(
     counted = evolve(services, kernel=with_kernels_wrapped(services.kernel, calls.wrap))
     outcome = await _run(strategy, strategy_input, counted)
     problem = _problem_of(strategy, outcome, services, falls_back=falls_back)
-    if not problem or limit_reached(strategy_input, _uncontrolled(services)) is not None:
+    uncontrolled = evolve(services, control=None)  # so that the controller counts as no limit
+    if not problem or limit_reached(strategy_input, uncontrolled) is not None:
         return outcome
     first = _Attempt(strategy, outcome, problem)
     successor = await _successor(first, strategy_input, services)
@@ -300,8 +301,3 @@ def _publish_fallback(name: ReasoningStrategy, reason: str, services: StrategySe
     events = services.kernel.events.value_or(None)
     if events is not None:
         events.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")
-
-
-def _uncontrolled(services: StrategyServices) -> StrategyServices:
-    """Return the services without the controller, so that it counts as no limit."""
-    return evolve(services, control=None)

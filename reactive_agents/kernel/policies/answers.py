@@ -38,7 +38,7 @@ from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
-from reactive_agents.kernel.policies.limits import turns_left
+from reactive_agents.kernel.policies.limits import results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -126,7 +126,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(
             WRITTEN_CALL, "partial", text if is_nameless else None, f"{reason} Missing: a final answer."
         )
-    tools = ", ".join(_names(state, context))
+    tools = ", ".join(definition.name for definition in offered)
     unknown = f"There is no tool {name!r}. " if name and not context.toolset.permits(name) else ""
     advice = f"{unknown}The tools are: {tools}."
     advice += context.worded(" Make the call with the tool call, if you mean it.", " Make the call.")
@@ -148,9 +148,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     asks for counts as an announcement, or as unclear where it has evidence.
     """
     text = _text_proposed(state, context)
-    if not text:
-        return None
-    if _fits_form(text, context):
+    if not text or _fits_form(text, context):
         return None
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
@@ -184,7 +182,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
     if not lacks_figure and answer_check.is_told_at_length(text, seen):
         return None
-    has_results = turns_left(state, context) and is_left and bool(_results(state))
+    has_results = turns_left(state, context) and is_left and bool(results_of(state))
     tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
@@ -198,9 +196,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     answer that is delivered without anything found after that is partial where no call of the run has worked.
     """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip():
-        return None
-    if not _can_ask(context):
+    if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
     last = _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
@@ -214,7 +210,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
         return None
-    if _was_told(state, FAILED_CALL):
+    if state.ledger.told.get(FAILED_CALL):
         explained = proposal.could_not or answer_check.explains(
             proposal.text, context.input.asked, [last.content]
         )
@@ -350,7 +346,7 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
         if step.type == "observation" and step.metadata is not None and not _was_run(step)
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
-    return open_items(context.input.to_do, asked, "\n".join((*made, *_results(state))))
+    return open_items(context.input.to_do, asked, "\n".join((*made, *results_of(state))))
 
 
 def _was_run(step: ReasoningStep) -> bool:
@@ -467,10 +463,6 @@ def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     return {tool.name: "" if tool.name in own else tool.description for tool in _offered(state, context)}
 
 
-def _names(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    return tuple(definition.name for definition in _offered(state, context))
-
-
 def _text_proposed(state: KernelState, context: KernelContext) -> str:
     """Return the text of a turn without a call.
 
@@ -493,24 +485,12 @@ def _texts_in_a_row(state: KernelState) -> int:
     return count
 
 
-def _was_told(state: KernelState, policy: str) -> bool:
-    return state.ledger.told.get(policy, 0) > 0
-
-
-def _results(state: KernelState) -> list[str]:
-    """Return the full results of calls.
-
-    Keys of the scratchpad with a colon hold something else.
-    """
-    return [text for key, text in state.scratchpad.items() if ":" not in key]
-
-
 def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
     told = [message.content for message in context.prefix if message.content != ours]
-    found, worked = _results(state), set[str | None]()
+    found, worked = [*results_of(state)], set[str | None]()
     for step in state.steps:
         if step.metadata is None or not _is_of_a_tool(step):
             continue

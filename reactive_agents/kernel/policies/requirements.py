@@ -32,7 +32,7 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
-from reactive_agents.kernel.policies.limits import IDLE_TURNS, turns_left
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.toolset import FINAL_ANSWER
@@ -86,7 +86,7 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
             proposal.text, context.input.to_do, {each.name: each.description for each in offered}
         ):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
-    found = (*_results(state), *_errors_of(state))
+    found = (*results_of(state), *_errors_of(state))
     if not answer_check.is_refusal(proposal.text, answer_check.Seen(context.input.asked, found)):
         return None
     says_why = any(answer_check.tells_failure(proposal.text, error) for error in _errors_of(state))
@@ -105,8 +105,8 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     parts = [part for part in _PART.split(proposal.could_not) if len(part.split()) > _PLACEHOLDER_WORDS]
     if not proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return bool(proposal.could_not)
-    results = tuple(_results(state))
-    return not answer_check.ends_with_evidence(proposal.text, answer_check.Seen(context.input.asked, results))
+    seen = answer_check.Seen(context.input.asked, results_of(state))
+    return not answer_check.ends_with_evidence(proposal.text, seen)
 
 
 def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRequirements) -> str:
@@ -145,10 +145,6 @@ def _needed(tools: Iterable[str]) -> str:
 
 def _names_of(now: OpenRequirements) -> set[str]:
     return {each.name for each, _ in (*now.open, *now.lost)}
-
-
-def _results(state: KernelState) -> list[str]:
-    return [text for key, text in state.scratchpad.items() if ":" not in key]
 
 
 def _errors_of(state: KernelState, names: set[str] | None = None) -> tuple[str, ...]:
@@ -287,7 +283,7 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
         return False
     if not denies(state.proposal.text):
         return False
-    text, seen = state.proposal.text, answer_check.Seen(context.input.asked, tuple(_results(state)))
+    text, seen = state.proposal.text, answer_check.Seen(context.input.asked, results_of(state))
     told = any(answer_check.tells_failure(text, error) for error in _errors_of(state))
     return told or any(answer_check.ends_with_evidence(each, seen) for each in _PART.split(text))
 
