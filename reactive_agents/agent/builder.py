@@ -321,37 +321,16 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(wrong.failure())
         return self._with_components(handoffs=handoffs)
 
-    @overload
     def with_toolset(
         self,
-        tools: Sequence[Tool[..., Any, _Deps] | tool_references.PlainFunction | str],
-        *,
-        prefix: str = "",
-        rename: Mapping[str, str] | None = None,
-        only: Collection[str] | None = None,
-        filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
-    ) -> Self: ...
-
-    @overload
-    def with_toolset(
-        self,
-        tools: Callable[[RunContext[_Deps]], ChosenTools | Awaitable[ChosenTools]]
+        tools: Sequence[Tool[..., Any, _Deps] | tool_references.PlainFunction | str]
+        | Callable[[RunContext[_Deps]], ChosenTools | Awaitable[ChosenTools]]
         | Callable[[], ChosenTools | Awaitable[ChosenTools]],
         *,
         prefix: str = "",
         rename: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
-    ) -> Self: ...
-
-    def with_toolset(
-        self,
-        tools: Any,
-        *,
-        prefix: str = "",
-        rename: Mapping[str, str] | None = None,
-        only: Collection[str] | None = None,
-        filter: Any = None,
     ) -> Self:
         """Add tools under other names, or chosen for each run.
 
