@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from math import inf
 from threading import Lock
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
@@ -15,6 +16,7 @@ from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import KernelErrors
+from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -31,6 +33,8 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
+
+_Fields = ParamSpec("_Fields")
 
 
 class UsageAccount:
@@ -419,6 +423,18 @@ class KernelServices:
     counter: Maybe[TokenCounter] = Nothing
     account: UsageAccount | None = None
     callers: Callable[[], tuple[Provenance, ...]] = tuple
+
+    def publish(
+        self,
+        kind: Callable[Concatenate[RunId, TaskId, int, datetime, _Fields], AgentEvent],
+        /,
+        *args: _Fields.args,
+        **kwargs: _Fields.kwargs,
+    ) -> None:
+        """Publish an event of the kind with these fields, if events go anywhere."""
+        events = self.events.value_or(None)
+        if events is not None:
+            events.publish(kind, *args, **kwargs)
 
 
 @frozen

@@ -346,8 +346,8 @@ _SETTLING_S = 5.0
 
 
 Hold: TypeAlias = Callable[[str], Awaitable[None]]
-Attach: TypeAlias = Callable[[ModelRequest], Awaitable[Result[ModelRequest, ContentErrors | ServiceFailed]]]
 """Wait before the step of that name as long as the run is paused."""
+Attach: TypeAlias = Callable[[ModelRequest], Awaitable[Result[ModelRequest, ContentErrors | ServiceFailed]]]
 
 
 class AnswerRecord(Protocol):

@@ -41,6 +41,7 @@ _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _SCHEMAS_BY_NAME = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
+_ANNOTATIONS = frozenset({"$comment", "examples", "example", "title"})
 
 
 @frozen
@@ -53,16 +54,8 @@ class _Rules:
 
 
 _RULES: dict[SchemaDetail, _Rules] = {
-    "trimmed": _Rules(
-        frozenset({"$comment", "examples", "example", "title"}),
-        frozenset({"$comment", "examples", "example", "title"}),
-        short=False,
-    ),
-    "compact": _Rules(
-        frozenset({"$comment", "examples", "example", "title", "default"}),
-        frozenset({"$comment", "examples", "example", "title", "default", "description"}),
-        short=True,
-    ),
+    "trimmed": _Rules(_ANNOTATIONS, _ANNOTATIONS, short=False),
+    "compact": _Rules(_ANNOTATIONS | {"default"}, _ANNOTATIONS | {"default", "description"}, short=True),
 }
 
 

@@ -298,6 +298,4 @@ def _with_first_key(step: ReasoningStep) -> ReasoningStep:
 
 
 def _publish_fallback(name: ReasoningStrategy, reason: str, services: StrategyServices) -> None:
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")
+    services.kernel.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")

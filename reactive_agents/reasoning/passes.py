@@ -375,9 +375,7 @@ def note_step(
         services.kernel.clock.now(),
         metadata,
     )
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
+    services.kernel.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
     if services.control is not None:
         services.control.note(step)
     return progress.with_steps(step)

@@ -635,9 +635,7 @@ async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServi
     needs = merge_tool_needs(given, found)
     if method == "rules" and not found.required:
         return given
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
+    services.kernel.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
     return needs
 
 

@@ -9,14 +9,9 @@ from attrs import evolve, field, frozen
 from attrs.validators import and_, ge, le
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
 from reactive_agents.core.config import Depth
-from reactive_agents.core.errors import (
-    DecodeError,
-    ReasoningErrors,
-    StrategyExecutionError,
-    StructuredOutputError,
-)
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata
 from reactive_agents.core.texts import word_similarity
@@ -66,7 +61,7 @@ class Critique:
     satisfied: bool
 
 
-def read_critique(data: Json) -> Result[Critique, DecodeError]:
+def read_critique(data: Json) -> Result[Critique, errors.DecodeError]:
     """Return the critique that JSON data describes.
 
     Other shapes that models give are read as well: a score as ``8/10``, ``80%`` or 80, issues as objects or
@@ -408,13 +403,13 @@ class _End:
 
     terminated_by: str
     why: str
-    error: ReasoningErrors | None = None
+    error: errors.ReasoningErrors | None = None
 
 
 @effect
 async def reflexion(
     strategy_input: StrategyInput, services: StrategyServices
-) -> Result[ReasoningResult, ReasoningErrors]:
+) -> Result[ReasoningResult, errors.ReasoningErrors]:
     """Attempt the task, and improve the best answer until the critic is satisfied.
 
     It ends when the critic is satisfied, when another attempt gives a supported answer again, after
@@ -470,7 +465,7 @@ async def _attempt_once(
     state = ran.unwrap()
     trial = evolve(trial, progress=trial.progress.after(state))
     if state.status == "failed":
-        error = StrategyExecutionError(NAME, state.reason, trial.progress.iterations, state.error)
+        error = errors.StrategyExecutionError(NAME, state.reason, trial.progress.iterations, state.error)
         return trial, _End("attempt_failed", state.reason, error)
     made = _attempt_of(state, trial.progress, strategy_input)
     if made is not None and (confirmed := _confirmed(trial, made)) is not None:
@@ -535,7 +530,7 @@ async def _judge(
     progress: Progress,
     strategy_input: StrategyInput,
     services: StrategyServices,
-) -> Result[Critique, StructuredOutputError]:
+) -> Result[Critique, errors.StructuredOutputError]:
     """Return the critique of an attempt.
 
     A pass without an answer needs no model for that.

@@ -566,9 +566,7 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
         )
         level = pruned(judged, config)
         nodes += level
-        events = services.kernel.events.value_or(None)
-        if events is not None:
-            events.publish(ThoughtsJudged, level)
+        services.kernel.publish(ThoughtsJudged, level)
         frontier = survivors(level)
         if not frontier:
             return SearchedTree(nodes, _no_survivor(level, config))
