@@ -51,10 +51,6 @@ def _nothing() -> Maybe[Any]:
     return Nothing
 
 
-def _no_desk() -> Maybe[ports.RequestDesk]:
-    return Nothing
-
-
 @frozen(eq=False)
 class OutputValidator:
     """A function that validates answers.
@@ -125,7 +121,7 @@ class EnginePorts:
     output_validators: tuple[OutputValidator, ...] = ()
     instructions: tuple[ContextFunction, ...] = ()
     toolsets: ports.RunToolsets | None = None
-    desk: Callable[[], Maybe[ports.RequestDesk]] = _no_desk
+    desk: Callable[[], Maybe[ports.RequestDesk]] = _nothing
     handoffs: Mapping[str, HandoffTarget] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:

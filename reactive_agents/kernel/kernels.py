@@ -181,30 +181,14 @@ async def _end(state: KernelState, context: KernelContext) -> Result[KernelState
     observed = await attempt(observe(state, context))
     if isinstance(observed, Failure):
         return observed
-    result = state.results[0]
+    result, told = state.results[0], replaced(observed.unwrap(), terminated_by=ENDED_BY)
     if result.success:
-        return successor(
-            observed.unwrap(),
-            replaced(
-                observed.unwrap(),
-                status="done",
-                outcome="completed",
-                output=result_text(result.result),
-                terminated_by=ENDED_BY,
-                reason=f"The call of {result.tool_name} worked.",
-            ),
-        )
-    return successor(
-        observed.unwrap(),
-        replaced(
-            observed.unwrap(),
-            status="failed",
-            outcome="failed",
-            error=KernelFailed(result.error, state.kernel_type),
-            terminated_by=ENDED_BY,
-            reason=result.error,
-        ),
-    )
+        reason, output = f"The call of {result.tool_name} worked.", result_text(result.result)
+        ended = replaced(told, status="done", outcome="completed", output=output, reason=reason)
+    else:
+        error = KernelFailed(result.error, state.kernel_type)
+        ended = replaced(told, status="failed", outcome="failed", error=error, reason=result.error)
+    return successor(observed.unwrap(), ended)
 
 
 BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(

@@ -68,7 +68,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
                 continue
             fitted = candidate.value
             if shape.is_fitted:
-                fitted = fitted_to_schema(fitted, shape.schema, shape.schema)
+                fitted = fitted_to_schema(fitted, shape.schema)
             is_unknown = isinstance(fitted, dict) and not fitted and bool(candidate.value)
             read = _only_unknown(shape) if is_unknown else shape.read(fitted)
             if isinstance(read, Failure):
@@ -113,7 +113,7 @@ def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
     )
     if found is None or not isinstance(found.value, dict) or found.value.keys() != {WRAPPED}:
         return None
-    value = fitted_to_schema(found.value[WRAPPED], shape.schema, shape.schema)
+    value = fitted_to_schema(found.value[WRAPPED], shape.schema)
     return evolve(found, value=value) if isinstance(shape.read(value), Success) else None
 
 
@@ -124,9 +124,9 @@ def _is_json(text: str) -> bool:
     return found is not None and found.end == len(whole)
 
 
-def fitted_to_schema(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Json:
+def fitted_to_schema(value: Json, schema: JsonObject) -> Json:
     """Return the value in the types of the schema, without loss and unknown fields."""
-    return _pruned(coerce(value, schema, root), schema, root, depth)
+    return _pruned(coerce(value, schema, schema), schema, schema, 0)
 
 
 def _sources(text: str, shape: Shape[T]) -> tuple[Iterator[Decoded], ...]:
