@@ -291,8 +291,15 @@ class RunContent:
         if not part.is_stored:
             return Success(part)
         gone = errors.ContentUnavailable(f"{part.label} is not stored any more.", "read")
+        return (await self._held(part, gone)).map(lambda data: evolve(part, data=data))
+
+    async def _held(self, part: Content, missing: errors.ContentErrors) -> Result[bytes, TakingErrors]:
+        """Return the stored bytes that a part refers to; fails with ``missing`` where there are none."""
         read = await self._stored(part)
-        return read.bind(lambda data: Failure(gone) if data is None else Success(evolve(part, data=data)))
+        if isinstance(read, Failure):
+            return read
+        data = read.unwrap()
+        return Failure(missing) if data is None else Success(data)
 
     # --- one part ---------------------------------------------------------------------------------------
 
@@ -349,8 +356,7 @@ class RunContent:
             return Success(part.data)
         if part.digest:
             unknown = _refuse(part, "digest", repr(part.digest), "the digest of content of this user's runs")
-            read = await self._stored(part)
-            return read.bind(lambda data: unknown if data is None else Success(data))
+            return await self._held(part, unknown.failure())
         if not part.path and not part.url:
             return Success(b"")
         return await call_service("content_loader.load", self._loader.load, bytes, part, self._limits)
