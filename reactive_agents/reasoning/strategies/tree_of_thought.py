@@ -23,15 +23,7 @@ from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.prompt import fence
 from reactive_agents.kernel.toolset import first_sentence
-from reactive_agents.reasoning.passes import (
-    Pass,
-    Progress,
-    begin_progress,
-    evidence_of_run,
-    limit_reached,
-    note_step,
-    run_pass,
-)
+from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.strategy import (
     StrategyInput,
     StrategyServices,
@@ -422,25 +414,27 @@ async def tree_of_thought(
     Asks the model at most :func:`most_calls` times for the tree, and then ``kernel_max_iterations`` times in
     each pass.
     """
-    measure, progress = begin_measure(services), begin_progress(strategy_input, services)
+    measure, progress = begin_measure(services), passes.begin_progress(strategy_input, services)
     searched = await search_tree(_share_of(strategy_input, services), services)
     breadth = strategy_input.config.strategies.tree_of_thought.breadth
     paths = paths_of(searched.nodes)[:breadth] or ((),)
-    passes: list[_Worked] = []
+    tries: list[_Worked] = []
     for number, path in enumerate(paths, 1):
         progress = _note_path(progress, path, services)
-        each = _pass_along(path, number, evidence_of_run(progress, strategy_input, services), strategy_input)
-        ran = await attempt(run_pass(each, progress, NAME, strategy_input, services))
+        each = _pass_along(
+            path, number, passes.evidence_of_run(progress, strategy_input, services), strategy_input
+        )
+        ran = await attempt(passes.run_pass(each, progress, NAME, strategy_input, services))
         if isinstance(ran, Failure):
-            if not passes:
+            if not tries:
                 return ran
             break
         worked = _Worked(number, path, ran.unwrap())
         progress = progress.after(worked.state)
-        passes.append(worked)
-        if worked.state.outcome in _FINAL or limit_reached(strategy_input, services) is not None:
+        tries.append(worked)
+        if worked.state.outcome in _FINAL or passes.limit_reached(strategy_input, services) is not None:
             break
-    best = _best_of(passes)
+    best = _best_of(tries)
     if best.state.status == "failed":
         state = best.state
         return Failure(StrategyExecutionError(NAME, state.reason, progress.iterations, state.error))
@@ -466,8 +460,8 @@ async def tree_of_thought(
 
 def _pass_along(
     path: tuple[results.ThoughtNode, ...], number: int, found: str, strategy_input: StrategyInput
-) -> Pass:
-    return Pass(
+) -> passes.Pass:
+    return passes.Pass(
         f"{NAME}:path-{number}",
         f"p{number}.",
         work_task(strategy_input.task_description, path, found),
@@ -477,23 +471,23 @@ def _pass_along(
 
 
 def _note_path(
-    progress: Progress, path: tuple[results.ThoughtNode, ...], services: StrategyServices
-) -> Progress:
+    progress: passes.Progress, path: tuple[results.ThoughtNode, ...], services: StrategyServices
+) -> passes.Progress:
     if not path:
         return progress
     known = results.StepMetadata(confidence=path[-1].score)
     label = f"{NAME}:search"
-    return note_step(
+    return passes.note_step(
         progress, "plan", thoughts_on(path), services, strategy=NAME, label=label, metadata=known
     )
 
 
-def _best_of(passes: list[_Worked]) -> _Worked:
+def _best_of(tries: list[_Worked]) -> _Worked:
     """Return the completed pass, else the first with a text or without an error."""
-    completed = [each for each in passes if each.state.outcome in _FINAL]
-    with_text = [each for each in passes if (each.state.output or "").strip()]
-    ended = [each for each in passes if each.state.status != "failed"]
-    return (completed or with_text or ended or passes)[0]
+    completed = [each for each in tries if each.state.outcome in _FINAL]
+    with_text = [each for each in tries if (each.state.output or "").strip()]
+    ended = [each for each in tries if each.state.status != "failed"]
+    return (completed or with_text or ended or tries)[0]
 
 
 def _reason(best: _Worked, paths: int, searched: SearchedTree) -> str:
@@ -549,7 +543,7 @@ async def search_tree(strategy_input: StrategyInput, services: StrategyServices)
     nodes: tuple[ThoughtNode, ...] = ()
     frontier: tuple[ThoughtNode | None, ...] = (None,)
     for depth in range(1, config.depth + 1):
-        limit = limit_reached(strategy_input, services)
+        limit = passes.limit_reached(strategy_input, services)
         if limit is not None:
             note = f"The search ended before level {depth}, as its share of the {limit.name} was used up."
             return SearchedTree(nodes, note)
