@@ -53,6 +53,7 @@ class _Begun:
     done: anyio.Event = field(factory=anyio.Event)
 
 
+@define(eq=False, repr=False)
 class QueueWorker:
     """Runs what is in a queue.
 
@@ -60,26 +61,17 @@ class QueueWorker:
         queues: takes the runs out of the queue, in place of the record.
     """
 
-    def __init__(
-        self,
-        engine: ExecutionEngine,
-        record: RunRecord,
-        queue: str,
-        limits: QueueLimits,
-        resume: Resume,
-        queues: QueueEngine | None = None,
-    ) -> None:
-        self._engine = engine
-        self._record = record
-        self._queue = queue
-        self._limits = limits
-        self._resume = resume
-        self._queues = queues
-        self._swept = -_AGAIN_S
-        self._begun: dict[RunId, _Begun] = {}
-        self._stopped: dict[RunId, float] = {}
-        self._changed = anyio.Event()
-        self._is_stopping = False
+    _engine: ExecutionEngine
+    _record: RunRecord
+    _queue: str
+    _limits: QueueLimits
+    _resume: Resume
+    _queues: QueueEngine | None = None
+    _swept: float = field(init=False, default=-_AGAIN_S)
+    _begun: dict[RunId, _Begun] = field(init=False, factory=dict)
+    _stopped: dict[RunId, float] = field(init=False, factory=dict)
+    _changed: anyio.Event = field(init=False, factory=anyio.Event)
+    _is_stopping: bool = field(init=False, default=False)
 
     async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> None:
         """Run what is due until this is cancelled.

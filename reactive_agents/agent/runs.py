@@ -65,24 +65,18 @@ class _Beside:
     done: anyio.Event = field(factory=anyio.Event)
 
 
+@define(eq=False, repr=False, slots=False)
 class Runs(Generic[R]):
     """The recorded runs of an agent.
 
     Every method raises ``AgentError`` with the typed error; ``RunRefused`` for a run that is not there.
     """
 
-    def __init__(
-        self,
-        engine: ExecutionEngine,
-        record: RunRecord,
-        present: Callable[[TaskResult], R],
-        queues: QueueEngine | None = None,
-    ) -> None:
-        self._engine = engine
-        self._record = record
-        self._present = present
-        self._queues = queues
-        self._workers: list[_Beside] = []
+    _engine: ExecutionEngine
+    _record: RunRecord
+    _present: Callable[[TaskResult], R]
+    _queues: QueueEngine | None = None
+    _workers: list[_Beside] = field(init=False, factory=list)
 
     # --- what there is ------------------------------------------------------------------------------------
 

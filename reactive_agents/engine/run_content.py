@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
-from attrs import evolve
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import content as contents
@@ -132,6 +132,7 @@ async def release_content(services: EngineServices) -> None:
             _log.warning("The content of a run was not released: %s", released.failure().message)
 
 
+@define(eq=False, repr=False)
 class RunContent:
     """Takes in the content of one run, and puts it into requests.
 
@@ -143,20 +144,12 @@ class RunContent:
         caller: the content of the run that began this one, which it may pass on.
     """
 
-    def __init__(
-        self,
-        store: ContentStore,
-        loader: ContentLoader,
-        limits: ContentConfig,
-        owner: ContentOwner,
-        caller: RunContent | None = None,
-    ) -> None:
-        self._store = store
-        self._loader = loader
-        self._limits = limits
-        self._owner = owner
-        self._caller = caller
-        self._known: dict[str, Content] = {}
+    _store: ContentStore
+    _loader: ContentLoader
+    _limits: ContentConfig
+    _owner: ContentOwner
+    _caller: RunContent | None = None
+    _known: dict[str, Content] = field(init=False, factory=dict)
 
     def know(self, parts: Iterable[Content]) -> None:
         """Put these stored parts into requests that show their labels."""
@@ -294,7 +287,7 @@ class RunContent:
         return (await self._held(part, gone)).map(lambda data: evolve(part, data=data))
 
     async def _held(self, part: Content, missing: errors.ContentErrors) -> Result[bytes, TakingErrors]:
-        """Return the stored bytes that a part refers to; fails with ``missing`` where there are none."""
+        """Return the stored bytes of a part; fails with ``missing`` where there are none."""
         read = await self._stored(part)
         if isinstance(read, Failure):
             return read

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
 from datetime import datetime
 from math import inf
 from threading import Lock
-from typing import Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
@@ -16,7 +16,6 @@ from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import KernelErrors
-from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.memory import MemoryContext
@@ -33,6 +32,9 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
 
 _Fields = ParamSpec("_Fields")
 
