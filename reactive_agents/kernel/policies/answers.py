@@ -335,11 +335,14 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     A call that was not run looked nothing up: of an unknown tool, or with arguments that do not fit.
     """
     calls = [step for step in state.steps if step.type == "action"]
-    asked = [text for call in calls for text in _texts_asked(call.content, context)]
-    if not asked:
+    if not calls:
         return ()
-    from reactive_agents.kernel.open_items import open_items  # its expressions take a while to compile
+    # their expressions take a while to compile
+    from reactive_agents.kernel.open_items import names_items, open_items
 
+    if not names_items(context.input.to_do):
+        return ()
+    asked = [text for call in calls for text in _texts_asked(call.content, context)]
     not_run = {
         step.metadata.call_id
         for step in state.steps
@@ -459,8 +462,8 @@ def _offered(state: KernelState, context: KernelContext) -> tuple[ToolDefinition
 
 def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     """Return descriptions of the tools by their names; the kernel's own have none."""
-    own = (FINAL_ANSWER, RECALL)
-    return {tool.name: "" if tool.name in own else tool.description for tool in _offered(state, context)}
+    described = context.toolset.descriptions
+    return {**described, RECALL: ""} if state.transcript.shown_in_part else described
 
 
 def _text_proposed(state: KernelState, context: KernelContext) -> str:
@@ -490,20 +493,20 @@ def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
     told = [message.content for message in context.prefix if message.content != ours]
-    found, worked = [*results_of(state)], set[str | None]()
+    found, worked, calls = [*results_of(state)], list[str](), dict[str | None, str]()
     for step in state.steps:
-        if step.metadata is None or not _is_of_a_tool(step):
+        about = step.metadata
+        if about is None:
             continue
-        if step.metadata.success is False:
-            (found if _was_run(step) else told).append(step.content)
+        if step.type == "action":
+            calls[about.call_id] = step.content
+        elif not _is_of_a_tool(step):
+            continue
+        elif about.success is not False:
+            worked.append(calls.get(about.call_id, ""))
         else:
-            worked.add(step.metadata.call_id)
-    calls = [
-        step.content
-        for step in state.steps
-        if step.type == "action" and step.metadata is not None and step.metadata.call_id in worked
-    ]
-    return answer_check.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(calls))
+            (found if _was_run(step) else told).append(step.content)
+    return answer_check.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(worked))
 
 
 # --- Answers that have a form: wrong fields go back to the model ---

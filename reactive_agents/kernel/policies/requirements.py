@@ -80,6 +80,8 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return None
+    if not answer_check.denies_in_part(proposal.text):
+        return None
     if not state.ledger.counted.attempts:
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
         if answer_check.has_no_tool(
