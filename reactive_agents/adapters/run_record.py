@@ -32,6 +32,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
+from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -54,6 +55,13 @@ _LEASE_US = int(LEASE_S * 1e6)
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
 
+_QUEUES = (
+    "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
+    " dequeued_us INTEGER NOT NULL, PRIMARY KEY (agent, queue))",
+    "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
+    " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
+    " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
+)
 RUNS = sqlite.Store(
     "runs",
     (
@@ -78,11 +86,7 @@ RUNS = sqlite.Store(
         (
             "ALTER TABLE runs ADD COLUMN begun_us INTEGER NOT NULL DEFAULT 0",
             "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
-            "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
-            " dequeued_us INTEGER NOT NULL, PRIMARY KEY (agent, queue))",
-            "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
-            " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
-            " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
+            *_QUEUES,
         ),
     ),
     postgres=(
@@ -103,11 +107,7 @@ RUNS = sqlite.Store(
             " body text NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
             "ALTER TABLE runs ADD COLUMN begun_us bigint NOT NULL DEFAULT 0",
             "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
-            "CREATE TABLE run_queues (agent text NOT NULL, queue text NOT NULL,"
-            " dequeued_us bigint NOT NULL, PRIMARY KEY (agent, queue))",
-            "CREATE TABLE run_schedules (agent text NOT NULL, name text NOT NULL, cron text NOT NULL,"
-            " timezone text NOT NULL, task text NOT NULL, queue text NOT NULL, priority bigint NOT NULL,"
-            " next_us bigint NOT NULL, PRIMARY KEY (agent, name))",
+            *map(table_of, _QUEUES),
         ),
         (
             "CREATE FUNCTION append_entry"
@@ -869,7 +869,7 @@ class SqliteRunRecord:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
-        """Return the time by the clock of all writers, which a transaction reads when it begins."""
+        """Return the time by the clock of all writers, as a transaction knows it."""
         return sqlite.microseconds(self._clock.now()) + self._file.skew_us
 
 

@@ -134,8 +134,6 @@ class SqliteMemory:
 
         Facts that share its words or meaning, statements of the user, recent runs, methods that worked, and
         critiques of answers to similar tasks.
-
-        Fails with ``MemoryUnavailable``.
         """
         if self._passes_by(task):
             return Success(MemoryContext("1" if self._embedder is None else "2"))
@@ -196,9 +194,7 @@ class SqliteMemory:
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
-        """Store the whole run, and delete the agent's oldest ones beyond the limit.
-
-        Fails with ``MemoryUnavailable``."""
+        """Store the whole run, and delete the agent's oldest ones beyond the limit."""
         clean = await anyio.to_thread.run_sync(self._without_secrets, session)
         return await self._database.write(
             "snapshot",
@@ -208,7 +204,7 @@ class SqliteMemory:
 
     @effect
     async def session(self, session_id: SessionId) -> Result[Maybe[SessionSnapshot], MemoryErrors]:
-        """A session that was kept, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """A session that was kept, or ``Nothing``."""
         found = await self._database.read(
             "session", lambda connection: store.get_session(connection, session_id)
         )
@@ -288,8 +284,7 @@ class SqliteMemory:
         """Delete entries and sessions, and return their number.
 
         Of a user, plans are deleted too.
-
-        Fails with ``MemoryUnavailable``."""
+        """
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
     # --- inside -----------------------------------------------------------------------------------------

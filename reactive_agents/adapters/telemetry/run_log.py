@@ -30,6 +30,7 @@ from attrs import define, evolve, field
 from returns.result import Failure, Result
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -65,6 +66,13 @@ _SUBJECTS: Mapping[type, str] = {
     events.PlanStepChanged: "step_id",
 }
 
+_EVENTS = (
+    "CREATE TABLE run_events (run_id TEXT NOT NULL, sequence INTEGER NOT NULL,"
+    " at_us INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,"
+    " PRIMARY KEY (run_id, sequence)) WITHOUT ROWID",
+    "CREATE TABLE run_texts (run_id TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL,"
+    " PRIMARY KEY (run_id, digest)) WITHOUT ROWID",
+)
 RUN_LOG = sqlite.Store(
     "run log",
     (
@@ -76,11 +84,7 @@ RUN_LOG = sqlite.Store(
             " version TEXT NOT NULL)",
             "CREATE INDEX logged_runs_by_start ON logged_runs (started_us)",
             "CREATE INDEX logged_runs_by_user ON logged_runs (user)",
-            "CREATE TABLE run_events (run_id TEXT NOT NULL, sequence INTEGER NOT NULL,"
-            " at_us INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,"
-            " PRIMARY KEY (run_id, sequence)) WITHOUT ROWID",
-            "CREATE TABLE run_texts (run_id TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL,"
-            " PRIMARY KEY (run_id, digest)) WITHOUT ROWID",
+            *_EVENTS,
             "CREATE TRIGGER logged_run_deleted AFTER DELETE ON logged_runs BEGIN"
             " DELETE FROM run_events WHERE run_id = OLD.run_id;"
             " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
@@ -96,10 +100,7 @@ RUN_LOG = sqlite.Store(
             "CREATE INDEX logged_runs_by_start ON logged_runs (started_us)",
             'CREATE INDEX logged_runs_by_user ON logged_runs ("user")',
             "CREATE INDEX logged_runs_by_parent ON logged_runs (parent)",
-            "CREATE TABLE run_events (run_id text NOT NULL, sequence bigint NOT NULL, at_us bigint NOT NULL,"
-            " kind text NOT NULL, subject text NOT NULL, body text NOT NULL, PRIMARY KEY (run_id, sequence))",
-            "CREATE TABLE run_texts (run_id text NOT NULL, digest text NOT NULL, body text NOT NULL,"
-            " PRIMARY KEY (run_id, digest))",
+            *map(table_of, _EVENTS),
             "CREATE FUNCTION logged_run_deleted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             " DELETE FROM reactive_agents.run_events WHERE run_id = OLD.run_id;"
             " DELETE FROM reactive_agents.run_texts WHERE run_id = OLD.run_id; RETURN NULL; END $$",
