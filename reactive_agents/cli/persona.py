@@ -24,16 +24,8 @@ from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
 from reactive_agents.cli.persona_work import evaluations, forget, inbox, outbox, plans, schedules
+from reactive_agents.core import errors
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import (
-    DecodeError,
-    InboxFull,
-    InvalidConfig,
-    InvalidEvent,
-    MemoryErrors,
-    RunCancelled,
-    UnknownDomain,
-)
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
@@ -133,7 +125,7 @@ def send(
 
     code = _run(file, allow_tools_from, work, as_json=as_json, quiet=quiet)
     if code == output.ExitCode.INTERRUPTED and as_json and not outcomes:
-        output.print_json(output.error_record(RunCancelled.__name__, _INTERRUPTED))
+        output.print_json(output.error_record(errors.RunCancelled.__name__, _INTERRUPTED))
     elif code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     for outcome in outcomes:
@@ -237,7 +229,7 @@ def serve(
         from reactive_agents.server.process import DrainingServer, bound_socket
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        wrong = InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
+        wrong = errors.InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json) from None
 
     def report(outcome: PersonaOutcome) -> None:
@@ -267,7 +259,9 @@ def serve(
 
 
 def _problem_of(
-    submitted: Result[Submission, InboxFull | InvalidEvent | UnknownDomain | MemoryErrors],
+    submitted: Result[
+        Submission, errors.InboxFull | errors.InvalidEvent | errors.UnknownDomain | errors.MemoryErrors
+    ],
 ) -> str:
     if isinstance(submitted, Failure):
         refused: str = submitted.failure().message
@@ -276,7 +270,7 @@ def _problem_of(
     return "" if dropped is None else f"The inbox is full; event {dropped.key!r} was dropped for this one."
 
 
-def read_line(text: str) -> Result[EventLine, DecodeError]:
+def read_line(text: str) -> Result[EventLine, errors.DecodeError]:
     """Decode a JSON line. Fails with ``DecodeError``."""
     return from_json(text, EventLine)
 

@@ -20,15 +20,8 @@ from returns.future import FutureResult
 from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import persona_events
+from reactive_agents.core import errors, persona_events
 from reactive_agents.core.channels import DeliveryDelayed, Reaction
-from reactive_agents.core.errors import (
-    DeliveryFailed,
-    InvalidEvent,
-    MemoryErrors,
-    StructuredOutputError,
-    UnknownDomain,
-)
 from reactive_agents.core.ids import ContextId, EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
     EventEnd,
@@ -153,7 +146,7 @@ class Persona:
     @effect
     async def process_event(
         self, domain: Domain, event: DomainEvent
-    ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
+    ) -> Result[PersonaOutcome, errors.UnknownDomain | errors.InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
         Events that arrived before it in its room come first. One that was sent before is declined; a new one
@@ -163,7 +156,7 @@ class Persona:
         ``InvalidEvent``.
         """
         if domain not in self.domains:
-            return Failure(UnknownDomain(domain, tuple(self.domains)))
+            return Failure(errors.UnknownDomain(domain, tuple(self.domains)))
         if event.problem is not None:
             return Failure(event.problem)
         room = self.room_of(domain, event)
@@ -177,7 +170,7 @@ class Persona:
             self._taken.pop((room, event.id), None)
 
     @effect
-    async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
+    async def resume(self) -> Result[tuple[PersonaOutcome, ...], errors.MemoryErrors]:
         """Do all work that is left of earlier processes: events, messages and evaluations.
 
         Completed steps are not repeated; a step that was running is executed again. Work of domains that were
@@ -217,13 +210,13 @@ class Persona:
     @effect
     async def schedule(
         self, domain: Domain, event: DomainEvent, due: datetime
-    ) -> Result[None, UnknownDomain | InvalidEvent | MemoryErrors]:
+    ) -> Result[None, errors.UnknownDomain | errors.InvalidEvent | errors.MemoryErrors]:
         """Add an event to the queue at a later time, once.
 
         Fails with ``UnknownDomain``, ``InvalidEvent``, or ``MemoryUnavailable``.
         """
         if domain not in self.domains:
-            return Failure(UnknownDomain(domain, tuple(self.domains)))
+            return Failure(errors.UnknownDomain(domain, tuple(self.domains)))
         if event.problem is not None:
             return Failure(event.problem)
         room = self.room_of(domain, event)
@@ -270,7 +263,7 @@ class Persona:
     @effect
     async def feedback_of(
         self, domain: Domain, reaction: Reaction
-    ) -> Result[DomainEvent | None, MemoryErrors]:
+    ) -> Result[DomainEvent | None, errors.MemoryErrors]:
         """Return the event of a reaction; ``None`` where there is no such message.
 
         One that is sent again is the same event; without an id of the platform, so is the same opinion of a
@@ -307,7 +300,9 @@ class Persona:
 
     # --- items of the queue -------------------------------------------------------------------------------
 
-    async def claim(self, kind: WorkKind, room: Room | None = None) -> Result[WorkItem | None, MemoryErrors]:
+    async def claim(
+        self, kind: WorkKind, room: Room | None = None
+    ) -> Result[WorkItem | None, errors.MemoryErrors]:
         """Claim the next item of a kind, of the persona's domains or of one room.
 
         Fails with ``MemoryUnavailable``.
@@ -812,7 +807,7 @@ class Persona:
                 with anyio.CancelScope(shield=True):
                     await attempt(store.release(item, reason="Its delivery was interrupted."))
 
-    async def _delayed(self, item: WorkItem, failed: DeliveryFailed) -> bool:
+    async def _delayed(self, item: WorkItem, failed: errors.DeliveryFailed) -> bool:
         """Give a message back until its channel takes it, without counting a try.
 
         One that its channel has put off for a day is tried like any other.
@@ -825,7 +820,7 @@ class Persona:
 
     async def _send(
         self, event: DomainEvent, text: str, key: str, cycle: Cycle, *, again: bool = False
-    ) -> Result[str, DeliveryFailed]:
+    ) -> Result[str, errors.DeliveryFailed]:
         """Send a message; return the id that the channel gives it, if any."""
         limit = self.settings.timeouts.step_s
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
@@ -836,13 +831,13 @@ class Persona:
                 detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
                 detail = f"{type(error).__name__}: {error}"
-        failed = DeliveryFailed(cycle.domain.name, detail, retry_after_s)
+        failed = errors.DeliveryFailed(cycle.domain.name, detail, retry_after_s)
         await cycle.fail_stage("deliver", failed)
         return Failure(failed)
 
     async def _evaluate(self, item: WorkItem) -> Evaluated | None:
         cycle, store, ended = self._cycle_of(item), self.services.store, False
-        evaluated: Result[Evaluation, StructuredOutputError | None] = Failure(None)
+        evaluated: Result[Evaluation, errors.StructuredOutputError | None] = Failure(None)
         try:
             found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
             plan = found.value_or(None)
@@ -1069,7 +1064,7 @@ class VariantReport:
 @effect
 async def compare_personas(
     domain: Domain, events: Sequence[DomainEvent], variants: Mapping[str, Persona], judge: OutcomeJudge
-) -> Result[tuple[VariantReport, ...], UnknownDomain | InvalidEvent]:
+) -> Result[tuple[VariantReport, ...], errors.UnknownDomain | errors.InvalidEvent]:
     """Send every event to every variant and return a report for each variant.
 
     To compare planning with plain reactions, make one variant with ``reasoning`` and one without, each with

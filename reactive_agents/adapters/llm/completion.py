@@ -18,7 +18,7 @@ from litellm.caching.llm_caching_handler import LLMClientCache
 from litellm.llms.custom_httpx.http_handler import get_async_httpx_client
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.llm import chat_format
+from reactive_agents.adapters.llm import chat_format, error_mapping
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
 from reactive_agents.adapters.llm.catalog import (
     Body,
@@ -27,13 +27,6 @@ from reactive_agents.adapters.llm.catalog import (
     spent_on,
     unsupported_content,
     usage_in,
-)
-from reactive_agents.adapters.llm.error_mapping import (
-    EXPECTED,
-    diagnose,
-    ended_in_order,
-    never_sent,
-    unread_document,
 )
 from reactive_agents.adapters.llm.litellm_loader import clients_in_use, used_by_litellm
 from reactive_agents.adapters.llm.parameters import Omission, for_provider, omission_of
@@ -100,7 +93,7 @@ async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]
     try:
         with anyio.fail_after(prepared.timeout_s), used_by_litellm(prepared.clients):
             completion = await litellm.acompletion(**_arguments(prepared), logger_fn=body.see)
-    except EXPECTED as error:
+    except error_mapping.EXPECTED as error:
         return Failure(_failed_attempt(error, prepared, body.text))
     usage = getattr(completion, "usage", None)
     return chat_format.read_completion(
@@ -126,7 +119,7 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
                 stream = await litellm.acompletion(
                     **_arguments(prepared), stream=True, stream_options={"include_usage": True}
                 )
-        except EXPECTED as error:
+        except error_mapping.EXPECTED as error:
             yield _failed_attempt(error, prepared)
             return
         while True:
@@ -135,8 +128,8 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
                     chunk = await anext(stream)
             except StopAsyncIteration:
                 break
-            except EXPECTED as error:
-                if ended_in_order(error):  # whether the answer is complete is for us to say
+            except error_mapping.EXPECTED as error:
+                if error_mapping.ended_in_order(error):  # whether the answer is complete is for us to say
                     break
                 yield _broken(error, stream, prepared)
                 return
@@ -247,9 +240,9 @@ def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str =
     settings = prepared.request.settings
     secrets = (*settings.secrets, *texts_in(dict(settings.extra_body))) if settings is not NO_SETTINGS else ()
     failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock, secrets)
-    if not may_be_charged(failed.error) or never_sent(error):
+    if not may_be_charged(failed.error) or error_mapping.never_sent(error):
         return failed
-    return evolve(failed, spent=spent_on(model, usage_in(body or unread_document(error))))
+    return evolve(failed, spent=spent_on(model, usage_in(body or error_mapping.unread_document(error))))
 
 
 def failed_attempt_of(
@@ -264,7 +257,7 @@ def failed_attempt_of(
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or "", *secrets])
-    return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
+    return error_mapping.diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
 
 
 # --- litellm's clients: those of an adapter's calls stay with that adapter ----------------------------------

@@ -12,14 +12,9 @@ from typing import TypeAlias
 
 from returns.result import Result
 
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.postgres import table_of
 from reactive_agents.adapters.sql import Database, is_postgres, open_database
-from reactive_agents.adapters.sqlite import (
-    IN_PROCESS,
-    DatabasePath,
-    SqliteFile,
-    Store,
-)
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, CallId, ContextId, EventId, LearningId, PersonaId
@@ -400,14 +395,14 @@ _PERSONAS_IN_POSTGRES = (
     "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
 )
 
-MEMORY = Store(
+MEMORY = sqlite.Store(
     "memory",
     (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS, _DOMAINS),
     postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 
-VECTORS = Store(
+VECTORS = sqlite.Store(
     "memory vectors",
     (),
     postgres=(
@@ -427,7 +422,7 @@ MemoryStore: TypeAlias = Database[MemoryErrors]
 
 
 def open_memory_store(
-    place: DatabasePath,
+    place: sqlite.DatabasePath,
     *,
     busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
     read_only: bool = False,
@@ -456,7 +451,7 @@ def open_memory_store(
     )
 
 
-class MemoryDatabase(SqliteFile[MemoryErrors]):
+class MemoryDatabase(sqlite.SqliteFile[MemoryErrors]):
     """A memory file, opened by its first use, and again after :meth:`aclose`.
 
     Args:
@@ -472,7 +467,7 @@ class MemoryDatabase(SqliteFile[MemoryErrors]):
 
     def __init__(
         self,
-        path: DatabasePath,
+        path: sqlite.DatabasePath,
         *,
         busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
         read_only: bool = False,
@@ -482,7 +477,7 @@ class MemoryDatabase(SqliteFile[MemoryErrors]):
             raise ValueError(f"MemoryDatabase: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
         if max_pages is not None and max_pages < 1:
             raise ValueError(f"MemoryDatabase: max_pages: got {max_pages}, expected 1 or more.")
-        if read_only and str(path) == IN_PROCESS:
+        if read_only and str(path) == sqlite.IN_PROCESS:
             raise ValueError(
                 "MemoryDatabase: read_only: got True, expected False, since a new memory is empty."
             )

@@ -20,15 +20,9 @@ from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
 import anyio.from_thread
 from attrs import frozen
 
-from reactive_agents.core import events
+from reactive_agents.core import events, governance
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.governance import (
-    ApprovalRequest,
-    ExternalCallRequest,
-    QuestionRequest,
-    described_request,
-)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -124,7 +118,8 @@ def describe(event: events.AgentEvent) -> Line | None:
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
             waits = " waits for approval."
             return Line(
-                "approval", described_request(name, arguments, risk, copied, event.notice, also=waits)
+                "approval",
+                governance.described_request(name, arguments, risk, copied, event.notice, also=waits),
             )
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
@@ -295,18 +290,18 @@ class View(Protocol):
         """Write a line, with the name of a sub-agent."""
         ...
 
-    def ask(self, request: ApprovalRequest) -> bool:
+    def ask(self, request: governance.ApprovalRequest) -> bool:
         """Ask on the terminal whether a tool call may run.
 
         Every answer but a clear yes is a no.
         """
         ...
 
-    def answer(self, question: QuestionRequest) -> str | None:
+    def answer(self, question: governance.QuestionRequest) -> str | None:
         """Return the answer that the person at the terminal gives; ``None`` for none."""
         ...
 
-    def execute(self, request: ExternalCallRequest) -> Json:
+    def execute(self, request: governance.ExternalCallRequest) -> Json:
         """Return the result of a call that the person executes; ``None`` for none."""
         ...
 
@@ -356,13 +351,13 @@ class SilentView:
     def write(self, line: Line, agent: str = "") -> None:
         """Ignore the line."""
 
-    def ask(self, request: ApprovalRequest) -> bool:
+    def ask(self, request: governance.ApprovalRequest) -> bool:
         """Ask on standard error, and read the answer from standard input."""
         with TERMINAL:
             _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
             return read_line().strip().lower() in ("y", "yes")
 
-    def answer(self, question: QuestionRequest) -> str | None:
+    def answer(self, question: governance.QuestionRequest) -> str | None:
         """Ask on standard error, and read a line from standard input.
 
         A number is the option with that number.
@@ -376,7 +371,7 @@ class SilentView:
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
 
-    def execute(self, request: ExternalCallRequest) -> Json:
+    def execute(self, request: governance.ExternalCallRequest) -> Json:
         """Ask on standard error, and read the result from standard input: JSON, or a text."""
         called = escaped(f"{request.tool_name} {json.dumps(request.arguments, ensure_ascii=False)}")
         with TERMINAL:
@@ -487,10 +482,10 @@ class RunConsole:
     async def ready(self) -> None:
         """Return at once."""
 
-    def ask(self, request: ApprovalRequest) -> bool:
+    def ask(self, request: governance.ApprovalRequest) -> bool:
         """Ask whether a tool call may run."""
         return self._view.ask(request)
 
-    def answer(self, question: QuestionRequest) -> str | None:
+    def answer(self, question: governance.QuestionRequest) -> str | None:
         """Ask the question of the model."""
         return self._view.answer(question)

@@ -29,12 +29,7 @@ from returns.io import IOResult
 from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.call_checks import (
-    arguments_of_run,
-    convert_arguments,
-    malformed_arguments,
-    seek_approval,
-)
+from reactive_agents.adapters.tools import call_checks
 from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool, WasDone
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.schema import ArgumentSchema
@@ -352,20 +347,22 @@ class LocalToolService:
         if entry is None:
             return Failure(ToolNotFound(call.name, tuple(self._entries)))
         if call.malformed:
-            return Failure(malformed_arguments(call.name, call.malformed))
+            return Failure(call_checks.malformed_arguments(call.name, call.malformed))
         if entry.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
         if needs_approval:  # no one else holds the arguments that are approved, and then run
             call = attrs.evolve(call, arguments=deepcopy(call.arguments))
-        converted = convert_arguments(call.name, entry.schema, call.arguments)
+        converted = call_checks.convert_arguments(call.name, entry.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         if needs_approval:
             asked = call
             if not entry.definition.external:  # what is approved is what runs
-                asked = attrs.evolve(call, arguments=arguments_of_run(entry.schema, converted.unwrap()))
-            approval = await seek_approval(
+                asked = attrs.evolve(
+                    call, arguments=call_checks.arguments_of_run(entry.schema, converted.unwrap())
+                )
+            approval = await call_checks.seek_approval(
                 approver, asked, entry.definition, scope, patience_s=self._remaining_s(scope)
             )
             if not isinstance(approval, Success):
