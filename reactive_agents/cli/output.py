@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 from returns.result import Failure, Result
 
+from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
@@ -124,6 +125,29 @@ def moment(text: str) -> datetime:
 def command_group(about: str, **options: Any) -> typer.Typer:
     """Return a command with subcommands."""
     return typer.Typer(help=about, add_completion=False, rich_markup_mode=None, **options)
+
+
+def report(document: Json, text: str, *, as_json: bool) -> None:
+    """Print the result of a command: a JSON document, or a sentence."""
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(printable(text))
+
+
+def print_found(
+    found: Iterable[object],
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    as_json: bool,
+    right: Collection[str] = (),
+) -> None:
+    """Print values as one JSON document, or their rows as a table."""
+    if as_json:
+        print_json(encode(list(found)))
+    else:
+        print_table(headings, list(rows), right)
 
 
 def error_record(tag: str, message: str) -> Json:

@@ -146,6 +146,11 @@ class DrainingServer(uvicorn.Server):
             AppStatus.should_exit = False
 
 
+def address_of(listening: socket.socket, host: str) -> str:
+    """Return the address of a server by the name of its host."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
+
+
 def bound_socket(host: str, port: int) -> socket.socket:
     """Return a socket that listens on an address.
 
