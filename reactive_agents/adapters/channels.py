@@ -456,7 +456,7 @@ class SlackChannel(_Channel):
     one is sent again, it is looked for in its thread.
     """
 
-    _tokens: Mapping[str, str] = field(kw_only=True)
+    _tokens: Mapping[str, str] = field(kw_only=True, alias="tokens")
 
     @effect
     async def receive(self, request: ChannelRequest) -> Result[Received, ChannelRefused]:
