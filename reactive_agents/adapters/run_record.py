@@ -315,21 +315,11 @@ class SqliteRunRecord:
         clock: tells until when a lease is valid; workers with a database follow the clock of its server.
         key: encrypts tasks, answers and results: 32 bytes, the same as URL-safe base64, or what returns
             these; ``None`` stores them as they are.
-        patience_s: seconds to wait for a lock of the file, 0 or more.
-        read_only: never write, and never make the file.
     """
 
-    def __init__(
-        self,
-        path: sqlite.DatabasePath,
-        *,
-        clock: Clock,
-        key: RecordKey | None = None,
-        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
-        read_only: bool = False,
-    ) -> None:
+    def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, key: RecordKey | None = None) -> None:
         self._is_on_server = sql.is_postgres(path)
-        self._file = sql.open_database(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
+        self._file = sql.open_database(path, RUNS, RecordFailed)
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
         self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)

@@ -98,7 +98,6 @@ class SqliteSessions:
             sessions end with this object.
         clock: tells when a session was used, and until when a ticket is valid; with a database by the clock
             of its server.
-        patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
 
     Attributes:
@@ -110,16 +109,12 @@ class SqliteSessions:
         path: sqlite.DatabasePath = sqlite.IN_PROCESS,
         *,
         clock: Clock,
-        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
-        self._file = sql.open_database(
-            path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
-        )
-        lasting = str(path) != sqlite.IN_PROCESS
-        self.content = contents.SqliteContent(self._file, clock, lasting=lasting)
+        self._file = sql.open_database(path, SESSIONS, SessionUnavailable, read_only=read_only)
         self._clock = clock
         self._in_process = str(path) == sqlite.IN_PROCESS
+        self.content = contents.SqliteContent(self._file, clock, lasting=not self._in_process)
         self._tickets: LeaseRenewal[None] = LeaseRenewal(
             "session-tickets", self._renew_tickets, beat_s=LEASE_S / 3
         )
