@@ -320,9 +320,7 @@ class Persona:
         """
         if item.status == "answered" and item.outcome is not None:
             return await self._with_plan(item.outcome, item)
-        task_id = item.task_id or TaskId(self.services.ids.new())
-        domain = self.domains[item.room.domain]
-        cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
+        cycle = self._cycle_of(item)
         ended = False
         under_way = EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1

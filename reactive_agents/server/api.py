@@ -89,10 +89,14 @@ class NewRun(web.StrictBody):
         return self
 
 
-class RunsQuery(BaseModel):
-    """Which runs are listed."""
+class NoQuery(BaseModel):
+    """No parameters."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class RunsQuery(NoQuery):
+    """Which runs are listed."""
 
     agent: Name | None = None
     user: Name | None = None
@@ -100,24 +104,14 @@ class RunsQuery(BaseModel):
     limit: int = Field(50, ge=1, le=500)
 
 
-class WaitQuery(BaseModel):
+class WaitQuery(NoQuery):
     """``wait_s``: seconds to wait for the end of the run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     wait_s: float = Field(0.0, ge=0.0, le=60.0, allow_inf_nan=False)
 
 
-class NoQuery(BaseModel):
-    """No parameters."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class OwnerQuery(BaseModel):
+class OwnerQuery(NoQuery):
     """``user``: whose sessions; that of the key by default."""
-
-    model_config = ConfigDict(extra="forbid")
 
     user: Name | None = None
 

@@ -12,8 +12,7 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
@@ -33,6 +32,7 @@ from starlette.types import Receive, Scope, Send
 
 from reactive_agents import __version__
 from reactive_agents.adapters.telemetry.console import describe
+from reactive_agents.adapters.tools.mcp.stdio import MessageStream
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.multi_agent import agent_tool_name
 from reactive_agents.core import events
@@ -346,54 +346,27 @@ async def serve_stdio(
         await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
 
 
-@define(eq=False)
-class AnsweredStream:
+class AnsweredStream(MessageStream):
     """The messages of a client; those that cannot be read are answered with an error.
 
     The MCP library passes them on as exceptions, and leaves the client waiting.
     """
 
-    _read: ReadStream[SessionMessage | Exception]
-    _write: WriteStream[SessionMessage]
-
-    @property
-    def last_context(self) -> Any:
-        """The context of the latest message."""
-        return getattr(self._read, "last_context", None)
+    def __init__(
+        self, source: ReadStream[SessionMessage | Exception], answers: WriteStream[SessionMessage]
+    ) -> None:
+        super().__init__(source)
+        self._answers = answers
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
+        """Return the next message that can be read."""
         while True:
-            message = await self._read.receive()
+            message = await super().receive()
             if not isinstance(message, Exception):
                 return message
             error = unreadable(message)
             if error is not None:
-                await self._write.send(SessionMessage(error))
-
-    async def aclose(self) -> None:
-        """Take no more messages."""
-        await self._read.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
+                await self._answers.send(SessionMessage(error))
 
 
 def unreadable(error: Exception) -> types.JSONRPCError | None:

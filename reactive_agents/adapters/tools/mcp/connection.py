@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import attrs
@@ -22,7 +22,12 @@ from reactive_agents.adapters.background_loop import BackgroundLoop
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter
 from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
-from reactive_agents.adapters.tools.mcp.stdio import LARGEST_MESSAGE, ServerOutput, stdio_streams
+from reactive_agents.adapters.tools.mcp.stdio import (
+    LARGEST_MESSAGE,
+    MessageStream,
+    ServerOutput,
+    stdio_streams,
+)
 from reactive_agents.core.content import Audio, Content, Document, Image, kind_of, media_type_of
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
@@ -31,8 +36,6 @@ from reactive_agents.core.run_context import ProgressReport
 from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcp import Client
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
@@ -272,7 +275,7 @@ async def _filtered(
         yield _FilteredStream(from_server, ListingFilter(server), server.name), to_server
 
 
-class _FilteredStream:
+class _FilteredStream(MessageStream):
     """The messages of a server, with tools left out that would fail a whole listing.
 
     What a server asks of its client (the model, the user, folders) is refused by the library, since no such
@@ -280,38 +283,15 @@ class _FilteredStream:
     """
 
     def __init__(
-        self, stream: ReadStream[SessionMessage | Exception], filter: ListingFilter, name: str
+        self, source: ReadStream[SessionMessage | Exception], filter: ListingFilter, name: str
     ) -> None:
-        self._stream = stream
+        super().__init__(source)
         self._filter = filter
         self._name = name
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)  # such as last_context, where the transport has it
-
     async def receive(self) -> SessionMessage | Exception:
-        return self._changed(await self._stream.receive())
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return self._changed(await self._stream.__anext__())
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
+        """Return the next message, changed."""
+        return self._changed(await super().receive())
 
     def _changed(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
         if not isinstance(message, Exception):
