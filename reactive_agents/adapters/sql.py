@@ -198,7 +198,6 @@ def open_database(
 
     Args:
         place: an SQLite file, or an address that begins with ``postgresql://``.
-        store: its tables.
         error: makes the failure of a sentence and of the name of the operation.
         patience_s: seconds to wait for other writers, 0 or more.
         read_only: never write, and make no tables.

@@ -162,7 +162,6 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
 
     Args:
         headings: one a column; the first column is never wrapped, so that ids can be copied.
-        rows: the cells of each row.
         right: headings of the columns that are aligned to the right.
     """
     if not sys.stdout.isatty():

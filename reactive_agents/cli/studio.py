@@ -38,13 +38,7 @@ _NEEDED = "starlette and uvicorn, which are installed with reactive-agents[serve
 
 @frozen
 class StudioFiles:
-    """The files that a studio is opened with.
-
-    Attributes:
-        agents: configurations with their files.
-        personas: likewise.
-        runs: files of runs.
-    """
+    """The files that a studio is opened with."""
 
     agents: tuple[tuple[Path, AgentConfig], ...] = ()
     personas: tuple[PersonaConfig, ...] = ()

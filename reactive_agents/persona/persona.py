@@ -1042,7 +1042,6 @@ class VariantReport:
 
     Attributes:
         succeeded: whether each event succeeded, in the order of the events.
-        tokens: tokens of all events.
         cost_usd: US dollars of all events, for model calls with a known price.
         duration_ms: average wall-clock milliseconds of one event.
     """

@@ -296,7 +296,6 @@ class Operation:
     """One operation of the API.
 
     Attributes:
-        summary: for the document.
         answer: the form of the answer; ``None`` for no content.
         statuses: of problems that it may answer with, besides those of every operation.
     """

@@ -90,7 +90,6 @@ class DrainingServer(uvicorn.Server):
     """A server that lets runs end before it closes its connections.
 
     Args:
-        app: the application.
         service: whose runs are waited for; ``None`` for none.
         drain_s: seconds that they have.
     """

@@ -114,11 +114,7 @@ class Row:
 
 @define(eq=False)
 class RunTimeline:
-    """The document of a run, event by event.
-
-    Args:
-        started_at: when the run began.
-    """
+    """The document of a run, event by event."""
 
     started_at: datetime
     rows: list[Row] = field(factory=list)

@@ -64,7 +64,6 @@ def diagnose(
     """Return the typed error of an exception, with a message without secrets.
 
     Args:
-        error: litellm's exception.
         model: the called model, as ``provider/model``.
         timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.

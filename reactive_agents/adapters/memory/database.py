@@ -455,7 +455,6 @@ class MemoryDatabase(sqlite.SqliteFile[MemoryErrors]):
     """A memory file, opened by its first use, and again after :meth:`aclose`.
 
     Args:
-        path: the file, as of :class:`SqliteFile`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: never write, and never make the file; every writing operation fails, and so do all
             others on a file that is empty or of an older version.

@@ -36,7 +36,6 @@ class SqlitePlanStore:
 
     Args:
         database: the memory file; who made it closes it.
-        clock: tells when a step changed.
         redactor: takes the secrets out of the texts of a plan before it is stored.
     """
 
@@ -167,7 +166,6 @@ class SqliteEffectiveness:
 
     Args:
         database: the memory file; its creator closes it.
-        clock: the time of the last use of a strategy.
         redactor: removes secrets from the names of strategies and types of tasks.
     """
 

@@ -78,7 +78,6 @@ class SqliteMemory:
     Args:
         database: the memory file or database; its creator closes it.
         clock: the time of storage and of decay.
-        ids: the source of new ids.
         token_budget: maximum tokens of a bootstrap, 0 or more, by an upper estimate.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
         extraction: ``model`` lets the model of a flush choose the facts, where there is one.
@@ -418,7 +417,6 @@ class MemoryArchive:
 
     Args:
         database: the memory file or database; its creator closes it.
-        clock: the time of decay.
     """
 
     database: MemoryStore

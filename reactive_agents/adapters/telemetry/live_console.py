@@ -39,7 +39,6 @@ class LiveView(console.SilentView):
     """Scrolling lines above a status line: phase, tokens, dollars, streamed text.
 
     Args:
-        output: the terminal.
         width: columns; ``None`` for those of the terminal.
     """
 

@@ -186,7 +186,6 @@ class McpTools:
 
     Args:
         servers: in the order in which the model sees their tools, each name once.
-        clock: measures durations and deadlines.
         taken: names that other tools of the agent have; a tool of a server gives way to them.
         inspect: looks at the texts of a tool's definition; one with a finding is left out.
         known_tools: the file with the definitions that were approved, for servers that name none; a tool
