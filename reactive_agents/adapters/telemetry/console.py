@@ -283,7 +283,7 @@ def read_line() -> str:
 
 
 class SilentView:
-    """The base of views, entered as context managers for a run: shows nothing, but asks."""
+    """The base of views, entered for a run: it shows nothing, but asks."""
 
     def __enter__(self) -> SilentView:
         return self
