@@ -321,27 +321,21 @@ class Persona:
         if item.status == "answered" and item.outcome is not None:
             return await self._with_plan(item.outcome, item)
         cycle = self._cycle_of(item)
-        ended = False
         under_way = EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1
         try:
-            outcome = await self._run_cycle(event or item.event, cycle)
-            ended = True
-            return outcome
-        except OvertakenError:
-            ended = True
-            return None
-        except UnreadableError as error:
-            ended = True
-            policy, spent = self.settings.delivery, cycle.unstored_usd
-            await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
-            return None
+            async with _given_back(item, cycle):
+                try:
+                    return await self._run_cycle(event or item.event, cycle)
+                except OvertakenError:
+                    return None
+                except UnreadableError as error:
+                    policy, spent = self.settings.delivery, cycle.unstored_usd
+                    await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
+                    return None
         finally:
             self._under_way -= 1
             EVENT_UNDER_WAY.reset(under_way)
-            if not ended:
-                with anyio.CancelScope(shield=True):
-                    await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
 
     async def _with_plan(self, outcome: PersonaOutcome, item: WorkItem) -> PersonaOutcome:
         """Return the stored outcome of an event, which has no plan, with its plan."""
@@ -791,19 +785,15 @@ class Persona:
         return begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
 
     async def _deliver(self, item: WorkItem, text: str) -> None:
-        cycle, store, ended = self._cycle_of(item), self.services.store, False
-        try:
+        cycle, store = self._cycle_of(item), self.services.store
+        # where it is interrupted it may have been sent, so the try counts
+        async with _given_back(item, cycle, reason="Its delivery was interrupted."):
             again = item.attempts > 1
             sent = await self._send(item.event, text, item.delivery_key, cycle, again=again)
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
             elif not await self._delayed(item, sent.failure()):
                 await try_later(item, sent.failure().message, self.settings.delivery, self.services)
-            ended = True
-        finally:
-            if not ended:  # it may have been sent, so the try counts
-                with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item, reason="Its delivery was interrupted."))
 
     async def _delayed(self, item: WorkItem, failed: errors.DeliveryFailed) -> bool:
         """Give a message back until its channel takes it, without counting a try.
@@ -834,35 +824,27 @@ class Persona:
         return Failure(failed)
 
     async def _evaluate(self, item: WorkItem) -> Evaluated | None:
-        cycle, store, ended = self._cycle_of(item), self.services.store, False
+        cycle, store, policy = self._cycle_of(item), self.services.store, self.settings.delivery
         evaluated: Result[Evaluation, errors.StructuredOutputError | None] = Failure(None)
-        try:
-            found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
-            plan = found.value_or(None)
-            if plan is not None:
-                await cycle.recall()
-                await cycle.read_limits()
-                evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
-            problem = None if isinstance(evaluated, Success) else evaluated.failure()
-            if problem is None:  # evaluated, or its plan was deleted
-                await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
-            else:
-                reason, policy = problem.message, self.settings.delivery
-                await try_later(item, reason, policy, self.services, cycle.unstored_usd)
-            ended = True
-            return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
-        except OvertakenError:
-            ended = True
-            return None
-        except UnreadableError as error:
-            ended = True
-            policy = self.settings.delivery
-            await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
-            return None
-        finally:
-            if not ended:
-                with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item, cost_usd=cycle.unstored_usd))
+        async with _given_back(item, cycle):
+            try:
+                found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
+                plan = found.value_or(None)
+                if plan is not None:
+                    await cycle.recall()
+                    await cycle.read_limits()
+                    evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
+                problem = None if isinstance(evaluated, Success) else evaluated.failure()
+                if problem is None:  # evaluated, or its plan was deleted
+                    await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
+                else:
+                    await try_later(item, problem.message, policy, self.services, cycle.unstored_usd)
+                return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
+            except OvertakenError:
+                return None
+            except UnreadableError as error:
+                await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
+                return None
 
 
 EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
@@ -945,6 +927,18 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
         raise
     group.cancel_scope.cancel()
     await close_group(group, None, None, None)
+
+
+@asynccontextmanager
+async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> AsyncIterator[None]:
+    """Give an item back where its work is cancelled or raises."""
+    try:
+        yield
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            spent = cycle.unstored_usd
+            await attempt(cycle.services.store.release(item, reason=reason, cost_usd=spent))
+        raise
 
 
 async def try_later(
