@@ -9,14 +9,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli import output
-from reactive_agents.cli.persona_records import (
-    MemoryOption,
-    PersonaOption,
-    find_plan,
-    print_plan,
-    records_of,
-)
+from reactive_agents.cli import output, persona_records
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import ContextId
@@ -48,8 +41,8 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
 
     @group.command("list", help=f"List the {noun}s, the newest first; by default those that are not done.")
     def list_items(
-        persona: PersonaOption = None,
-        memory: MemoryOption = None,
+        persona: persona_records.PersonaOption = None,
+        memory: persona_records.MemoryOption = None,
         every: Annotated[bool, output.option("--all", help="Also those that are done.")] = False,
         dead: Annotated[bool, output.option("--dead", help="Only dead letters.")] = False,
         context: ContextOption = None,
@@ -59,7 +52,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         limit: LimitOption = 50,
         as_json: output.JsonOption = False,
     ) -> None:
-        records = records_of(persona, memory, as_json=as_json)
+        records = persona_records.records_of(persona, memory, as_json=as_json)
         chosen = WorkFilter(
             records.persona.id,
             kinds,
@@ -90,11 +83,11 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         @group.command(given, help=about)
         def order(
             number: NumberArgument,
-            persona: PersonaOption = None,
-            memory: MemoryOption = None,
+            persona: persona_records.PersonaOption = None,
+            memory: persona_records.MemoryOption = None,
             as_json: output.JsonOption = False,
         ) -> None:
-            records = records_of(persona, memory, as_json=as_json)
+            records = persona_records.records_of(persona, memory, as_json=as_json)
 
             async def work(store: SqlitePersonaStore) -> Result[None, PersonaErrors]:
                 listed = await attempt(store.find_work(WorkFilter(records.persona.id, kinds, limit=10**9)))
@@ -136,8 +129,8 @@ plans = output.command_group("List, show, cancel and retry the plans of a person
 
 @plans.command("list")
 def list_plans(
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     context: ContextOption = None,
     tenant: TenantOption = None,
     since: SinceOption = None,
@@ -146,7 +139,7 @@ def list_plans(
     as_json: output.JsonOption = False,
 ) -> None:
     """List the plans by room and time, the newest first."""
-    records = records_of(persona, memory, as_json=as_json)
+    records = persona_records.records_of(persona, memory, as_json=as_json)
     owner, room = records.persona.id, None if context is None else ContextId(context)
     listed = records.ask(
         lambda store: attempt(
@@ -169,32 +162,32 @@ def list_plans(
 @plans.command()
 def show(
     plan_id: PlanArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Show a plan and the state of its steps."""
-    records = records_of(persona, memory, as_json=as_json, of_any=True)
-    plan = records.ask(lambda store: find_plan(store, records, plan_id))
+    records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
+    plan = records.ask(lambda store: persona_records.find_plan(store, records, plan_id))
     if as_json:
         output.print_json(encode(plan))
     else:
-        print_plan(plan)
+        persona_records.print_plan(plan)
 
 
 def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
     @plans.command(name, help=about)
     def order_plan(
         plan_id: PlanArgument,
-        persona: PersonaOption = None,
-        memory: MemoryOption = None,
+        persona: persona_records.PersonaOption = None,
+        memory: persona_records.MemoryOption = None,
         as_json: output.JsonOption = False,
     ) -> None:
-        records = records_of(persona, memory, as_json=as_json, of_any=True)
+        records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
         statuses = ("active",) if order == "drop" else ("failed", "abandoned")
 
         async def work(store: SqlitePersonaStore) -> Result[PersonaPlan, PersonaErrors]:
-            found = await find_plan(store, records, plan_id)
+            found = await persona_records.find_plan(store, records, plan_id)
             if isinstance(found, Failure):
                 return found
             plan = found.unwrap()
@@ -244,8 +237,8 @@ _add_plan_order(
 
 
 def forget(
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     user: Annotated[
         str | None,
         output.option("--user", metavar="U", help="The user's id, else the author's name."),
@@ -263,7 +256,7 @@ def forget(
 
     Events, messages, plans and journals; of a user and a tenant also notes, and lessons from nothing else.
     """
-    records = records_of(persona, memory, as_json=as_json)
+    records = persona_records.records_of(persona, memory, as_json=as_json)
     if user is None and tenant is None and before is None:
         wrong = InvalidConfig("forget", "nothing", "--user, --tenant or --before")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
