@@ -48,7 +48,6 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
     """The absolute path without symlinks that ``path`` means; it need not exist.
 
     Args:
-        workspace: an existing directory.
         path: relative to the workspace, or absolute and inside it.
 
     Fails with ``WorkspaceViolation`` when it leads out of the workspace (by ``..``, by a symlink or from the
