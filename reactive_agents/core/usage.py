@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 from contextvars import ContextVar
 from typing import Protocol
 
-from attrs import evolve, frozen
+from attrs import frozen
 
 from reactive_agents.core.values import Value
 
@@ -124,7 +124,10 @@ def total_usage(parts: Iterable[RunUsage]) -> RunUsage:
     if len(parts) == 1:
         return parts[0]
     if len(parts) == 2 and parts[0] is NO_USAGE:  # so after the first turn of each run
-        return evolve(parts[1], model="")
+        _, one = parts
+        return RunUsage(
+            "", one.usage, one.cost_usd, one.calls, one.unpriced_calls, one.unreported_calls, one.cached
+        )
     read = written = total = calls = unpriced = unreported = cached = stored = recorded = 0
     cost_usd, reported = 0.0, True
     model: str | None = None

@@ -17,7 +17,7 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core.values import Value, lazy_pattern
+from reactive_agents.core.values import lazy_pattern
 
 Sign: TypeAlias = Literal["plain", "mood", "faint"]
 """``plain``: it says what comes next. ``mood``: what the speaker would or can do, or advises. ``faint``: it
@@ -161,7 +161,7 @@ _ENDINGS = lazy_pattern(
 )
 _INTENTIONS = _INTENT | _WITH_SPEAKER | _HORTATIVE
 _SIGNS = _INTENTIONS | _SPEAKER | _SEQUENCE | _WAIT | _FOLLOWING
-_PARTICIPLE = lazy_pattern(r".{2,}(?:ing|[aei]ndo)\Z")
+_PARTICIPLES = ("ing", "ando", "endo", "indo")
 _NO_PARTICIPLES = _table(
     "nothing everything something anything during according including regarding king spring morning evening"
 )
@@ -194,19 +194,23 @@ _SHARED = 4
 
 
 @frozen(eq=False, repr=False)
-class Clause(Value):
+class Clause:
     """A clause with its words in small letters.
 
     Attributes:
+        said: its text with a word in place of what it quotes.
         parts: the words of each part between commas, colons and brackets, without empty ones.
         words: all of them.
         denies: whether it has a negation.
+        may_end: whether one of the words may have an ending of the future.
     """
 
     text: str
+    said: str
     parts: list[list[str]]
     words: set[str]
     denies: bool
+    may_end: bool
 
 
 @lru_cache(maxsize=64)
@@ -218,7 +222,8 @@ def read_clause(text: str) -> Clause:
     said = _without_quotations(text)
     parts = [words for part in _PART.split(said) if (words := _words(part))]
     every = {word for words in parts for word in words}
-    return Clause(text, parts, every, _denies(every if said == text else {*_words(text)}, text))
+    denied = _denies(every if said == text else {*_words(text)}, text)
+    return Clause(text, said, parts, every, denied, _ENDINGS.search(" ".join(every)) is not None)
 
 
 def _without_quotations(text: str) -> str:
@@ -227,8 +232,9 @@ def _without_quotations(text: str) -> str:
 
 
 def _denies(words: Set[str], text: str) -> bool:
-    contracted = any(map(_CONTRACTED.search, words))
-    return contracted or bool(_NEGATION & words or _NEGATION_UNSPACED.search(text))
+    if not _NEGATION.isdisjoint(words) or any(map(_CONTRACTED.search, words)):
+        return True
+    return not text.isascii() and _NEGATION_UNSPACED.search(text) is not None
 
 
 def sign_of(
@@ -243,19 +249,19 @@ def sign_of(
         is_done: whether nothing seems left to do, so that a speaker who intends nothing tells what was done.
     """
     every, negative = clause.words, clause.denies
-    if _UNSPACED.search(_without_quotations(clause.text)) and not negative:
-        return "plain"
-    if not negative and _CAN_UNSPACED.search(clause.text):
-        return "mood"
+    if not negative and not clause.text.isascii():
+        if _UNSPACED.search(clause.said):
+            return "plain"
+        if _CAN_UNSPACED.search(clause.text):
+            return "mood"
     if not every:
         return None
-    if not every & _SIGNS and not acts & {word[:_SHARED] for word in every}:
-        may_end = _ENDINGS.search(" ".join(every))
-        if may_end is None:  # the words of the task make no difference
-            if not negative and _is_acting(clause, results):
-                return "plain"
-            return "faint" if _NUMBERED.match(clause.text) else None
-    asked = set(_words(task))
+    is_plain = _SIGNS.isdisjoint(every) and acts.isdisjoint([word[:_SHARED] for word in every])
+    if is_plain and not clause.may_end:  # the words of the task make no difference
+        if not negative and _is_acting(clause, results):
+            return "plain"
+        return "faint" if _NUMBERED.match(clause.text) else None
+    asked = frozenset(_words_of_task(task))
     told = every - asked
     if not _OBJECT & every:
         told = told - _LET
@@ -280,7 +286,7 @@ def sign_of(
     waits = not negative and _waits(clause, asked)
     if waits and not speaks and sum(map(len, clause.parts)) > _LONGEST_WAIT:
         waits = False  # "it can take a minute until it is gone from the list"
-    if waits or _ENDINGS.search(" ".join(told)):
+    if waits or (clause.may_end and _ENDINGS.search(" ".join(told))):
         return "plain"
     if not negative and ((speaks and intends) or _is_acting(clause, results)):
         is_advice = not _ADVICE.isdisjoint(signs) or not (ordered or (signs and ends_soon))
@@ -304,7 +310,7 @@ def _waits(clause: Clause, asked: Set[str]) -> bool:
 
 def _is_progressive(words: list[str]) -> bool:
     """Return whether a part has the progressive form: "I'm checking"."""
-    return not _PROGRESSIVE.isdisjoint(words) and any(map(_PARTICIPLE.match, words))
+    return not _PROGRESSIVE.isdisjoint(words) and any(map(_is_participle, words))
 
 
 def denies(text: str) -> bool:
@@ -356,7 +362,7 @@ def speaks_for_others(clause: str) -> bool:
 
 def composes(task: str) -> str:
     """Return the verb of writing that a task begins with; empty for none."""
-    return next((word for word in _words(task)[:_ORDER] if word in _COMPOSING), "")
+    return next((word for word in _words_of_task(task)[:_ORDER] if word in _COMPOSING), "")
 
 
 def speaks_to_reader(clause: str) -> bool:
@@ -369,10 +375,10 @@ def asks_about_speaker(task: str) -> bool:
 
     "What can you do?" and "Are you a person?" do, "Can you do it?" does not.
     """
-    words = _words(task)
-    if words[:1] == ["are"] and not _READER.isdisjoint(words[1:2]):
+    words = _words_of_task(task)
+    if words[:1] == ("are",) and not _READER.isdisjoint(words[1:2]):
         return True
-    return any(
+    return not _READER.isdisjoint(words) and any(
         (_ASKING | _ASKING_ELSEWHERE) & {word.partition("'")[0] for word in words[:2]}
         and _READER & set(words)
         for words in map(_words, _TASK_PART.split(task))
@@ -402,7 +408,7 @@ def begins_acts(task: str) -> frozenset[str]:
 
 def orders(task: str, act: str) -> bool:
     """Return whether a task begins with a verb, as :func:`act_of` returns it."""
-    return bool(act) and any(word.startswith(act) for word in _words(task)[:_ORDER])
+    return bool(act) and any(word.startswith(act) for word in _words_of_task(task)[:_ORDER])
 
 
 def begins_words(text: str) -> frozenset[str]:
@@ -449,6 +455,12 @@ def is_offer(question: str) -> bool:
     return len(words) > 2 and not words & _ENGLISH_WORDS
 
 
+@lru_cache(maxsize=8)
+def _words_of_task(task: str) -> tuple[str, ...]:
+    """Return the words of a task, which are looked at by many rules."""
+    return tuple(_words(task))
+
+
 def _words(text: str) -> list[str]:
     """Return the words in small letters.
 
@@ -471,7 +483,7 @@ def _is_acting(clause: Clause, results: str) -> bool:
     """
     parts = clause.parts
     if "(" in clause.text or ":" in clause.text:
-        said, colon, _ = _BRACKETED.sub(" ", _without_quotations(clause.text)).partition(": ")
+        said, colon, _ = _BRACKETED.sub(" ", clause.said).partition(": ")
         if _BRACKETED.search(clause.text) or (colon and not _FINITE.isdisjoint(_words(said))):
             parts = [words for part in _PART.split(said) if (words := _words(part))] or parts
     _, comma, tail = clause.text.rpartition(",")
@@ -484,9 +496,11 @@ def _is_acting(clause: Clause, results: str) -> bool:
 
 
 def _begins_with_participle(words: list[str]) -> bool:
-    if len(words) < 2 or words[0] in _NO_PARTICIPLES or words[1] == "and":
+    if len(words) < 2 or not _is_participle(words[0]) or words[0] in _NO_PARTICIPLES or words[1] == "and":
         return False
     finite = next((word for word in words[1:] if word in _FINITE or word in _SUBORDINATE), "")
-    if finite in _FINITE:
-        return False  # "using it would be simpler", and not "checking whether it is"
-    return _PARTICIPLE.search(words[0]) is not None
+    return finite not in _FINITE  # "using it would be simpler", and not "checking whether it is"
+
+
+def _is_participle(word: str) -> bool:
+    return word.endswith(_PARTICIPLES) and len(word) > (4 if word.endswith("ing") else 5)

@@ -14,7 +14,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Sequence
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from typing import Literal, TypeAlias
 
@@ -22,9 +22,10 @@ from attrs import frozen
 
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.tools import FINAL_ANSWER
-from reactive_agents.core.values import Value, lazy_pattern
+from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.announcements import (
     QUOTATION,
+    Clause,
     Sign,
     act_of,
     asks_about_speaker,
@@ -187,6 +188,10 @@ _COMPUTES = lazy_pattern(
 )
 """In the name or description of a tool that works something out."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
+_DIGITS = frozenset("0123456789")
+_POINTS = frozenset(".,")
+_WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_WORD_MARKS_OR_POINT = _WORD_MARKS | {"."}
 _TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
@@ -205,7 +210,7 @@ _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Seen(Value):
     """Everything that a run has been shown.
 
@@ -221,25 +226,42 @@ class Seen(Value):
     told: str = ""
     given: str = ""
 
-    @cached_property
+    @computed
     def found(self) -> str:
         """The results as one text, made once for all checks."""
         return "\n".join(self.results)
 
-    @cached_property
+    @computed
     def found_words(self) -> set[str]:
         """The words of the results."""
         return _words(self.found)
 
-    @cached_property
+    @computed
     def found_beginnings(self) -> frozenset[str]:
         """The beginnings of the words of the results that the task does not have."""
         return begins_words(self.found) - begins_words(self.task)
 
-    @cached_property
+    @computed
     def reckoned(self) -> _Known:
         """The numbers of the results, and what can be worked out from them."""
         return _Known(self.found, self.results)
+
+    @computed
+    def background(self) -> Background:
+        """The task, and what was told besides."""
+        return Background(f"{self.task}\n{self.told}")
+
+
+@frozen(slots=False)
+class Background:
+    """A text known before the results, which is no evidence."""
+
+    text: str
+
+    @computed
+    def words(self) -> set[str]:
+        """Its words, and those that tell nothing."""
+        return _words(self.text) | _UNTELLING
 
 
 def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
@@ -251,7 +273,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
     come from it. A question claims nothing.
     """
-    shown = "\n".join((seen.task, seen.told, seen.given, *seen.results))
+    shown = "\n".join((seen.task, seen.told, seen.given, seen.found))
     is_written = "```" in answer and composes(seen.task)  # code that was to be written
     said = _BLOCK.sub("\n", answer) if is_written else answer
     told = "\n".join(each for each in _clauses(said) if not _QUESTION.search(each)) or said
@@ -299,28 +321,53 @@ def ends_with_evidence(text: str, seen: Seen) -> bool:
     half of those that the clause adds to the task. Small numbers count beside short results only: in long
     ones any of them can be found.
     """
-    return _has_evidence(text, seen, f"{seen.task}\n{seen.told}")
+    return _has_evidence(text, seen, seen.background)
 
 
-def _has_evidence(text: str, seen: Seen, known_before: str) -> bool:
+def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     if not seen.results or _OPEN_END.search(text):
         return False
     clause, results = _last_clause(text), seen.found
-    judged = _numbers_and_names if len(results) <= _SHORT_RESULTS else _figures
-    figures = [each for each in islice(judged(clause), _MOST_FIGURES) if not _occurs(each, known_before)]
-    names = [each for each in _NAME.findall(clause) if not _occurs(each, known_before)]
+    said, is_long = _read_evidence(clause), len(results) > _SHORT_RESULTS
+    judged = islice((each for each in said.figures if not (is_long and _is_small(each))), _MOST_FIGURES)
+    figures = [each for each in judged if not _occurs(each, background.text)]
+    names = [each for each in said.names if not _occurs(each, background.text)]
     if any(_occurs(each, results) for each in (*figures, *names)):
         return True
-    if any(re.search(rf"\b{re.escape(name[:3])}\b", results) for name in names):
+    if any(_has_word(name[:3], results) for name in names):
         return True  # "Friday" where the result has "Fri"
     figures = [each for each in figures if not _is_small(each)]
     if figures and any(map(seen.reckoned.supports, figures)):
         return True
-    items = {str(count) for result in seen.results for count in _items_in(result)}
-    if not items.isdisjoint(_numerals(clause)):
-        return True
-    added = _words(clause) - _words(known_before) - _UNTELLING
+    if said.numerals:
+        items = {str(count) for result in seen.results for count in _items_in(result)}
+        if not said.numerals.isdisjoint(items):
+            return True
+    if said.words.isdisjoint(seen.found_words):
+        return False
+    added = said.words - background.words
     return 2 * len(added & seen.found_words) >= max(1, len(added))
+
+
+@frozen
+class _Evidence:
+    """The parts of a clause that may be evidence."""
+
+    figures: tuple[str, ...]
+    numerals: frozenset[str]
+    names: tuple[str, ...]
+    words: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def _read_evidence(clause: str) -> _Evidence:
+    """Return what may be evidence in a clause, which is looked at once."""
+    return _Evidence(
+        tuple(_numbers_and_names(clause)),
+        frozenset(_numerals(clause)),
+        tuple(_NAME.findall(clause)),
+        frozenset(_words(clause)),
+    )
 
 
 def announces(text: str, seen: Seen) -> bool:
@@ -371,17 +418,20 @@ def tells_failure(text: str, error: str, *, is_repeated: bool = False) -> bool:
     return any(read_clause(each).denies and told & begins_words(each) for each in clauses)
 
 
+def denies_in_part(text: str) -> bool:
+    """Return whether a clause of a text has a negation."""
+    return any(read_clause(each).denies for each in _clauses(text))
+
+
 def is_refusal(text: str, seen: Seen) -> bool:
     """Return whether a text says only that the task cannot be done.
 
     Each clause of more than two words denies something, and one of them is about the speaker's ability, or
     says that something is not available. It has no evidence, and no figure besides those of the task.
     """
-    if asks_about_speaker(seen.task):
-        return False
     said = [read_clause(each) for each in _clauses(text) if len(each.split()) > 2]
     clauses = [each for each in said if not is_courtesy(each)]
-    if not all(each.denies for each in clauses):
+    if not all(each.denies for each in clauses) or asks_about_speaker(seen.task):
         return False
     known = "\n".join((seen.task, *seen.results))
     if not any(refuses(each) or is_unavailable(each, known) for each in clauses):
@@ -429,8 +479,7 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     Args:
         tools: descriptions of the tools by their names.
     """
-    text = _joined(text)
-    clauses = _clauses(text)
+    text, clauses = _joined(text), _clauses(text)
     known = [_read_tool(name, description) for name, description in tools.items()]
     if not seen.results and _repeats(text, seen.task, known):
         return "answer"
@@ -438,24 +487,27 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         return "announcement"
     results = seen.found
     acts = {tool.act for tool in known if tool.act and not results}
-    clause = read_clause(_without_closing(clauses, seen)[-1])
-    sign = sign_of(clause, acts, seen.task, results)
+    clause, sign = _judged(clauses, seen)
+    if acts:
+        sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
         return "unclear" if sign == "mood" and size_of(text) >= MANY_WORDS else "announcement"
-    evident = bool(results) and _has_evidence(
-        clause.text, seen, " ".join((f"{seen.task}\n{seen.told}", *tools))
-    )
+    background = Background(" ".join((seen.background.text, *tools)))
+    evident = bool(results) and _has_evidence(clause.text, seen, background)
     if not evident:
         sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
-        if _named(known, sentence, telling_only=denies(sentence) or says_whether(clause.text)):
-            return "announcement"
+        if _named(known, sentence, telling_only=False):
+            is_told = denies(sentence) or says_whether(clause.text)
+            if not is_told or _named(known, sentence, telling_only=True):
+                return "announcement"
         if sentence != clause.text and sign_of(read_clause(sentence), acts, seen.task, results) == "plain":
             return "announcement"
-    if _named(known, clause.text, telling_only=True):
-        return "unclear"
-    thinks_of_tools = _named(known, text, telling_only=True) and not asks_about_speaker(seen.task)
-    if thinks_of_tools and not any(ends_with_evidence(each, seen) for each in clauses):
-        return "unclear"
+    if _named(known, text, telling_only=True):
+        if _named(known, clause.text, telling_only=True):
+            return "unclear"
+        told = asks_about_speaker(seen.task) or any(ends_with_evidence(each, seen) for each in clauses)
+        if not told:
+            return "unclear"
     if evident:
         return "answer"
     if sign is not None:
@@ -472,26 +524,29 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
     return "unclear" if doubtful and not _works_out(clause.text, seen) else "answer"
 
 
-def _without_closing(clauses: list[str], seen: Seen) -> list[str]:
-    """Return the clauses of a text without those that follow its answer.
+def _judged(clauses: Sequence[str], seen: Seen) -> tuple[Clause, Sign | None]:
+    """Return the last clause before those that follow the answer, with its sign.
 
     Passed over are offers of more, and after evidence what announces nothing and has none: "Enjoy!"
     """
-    kept = clauses[:-1] if _ends_with_question(clauses, seen) else clauses[:]
+    kept = [*clauses[:-1]] if _ends_with_question(clauses, seen) else [*clauses]
     while kept[1:] and is_courtesy(kept[-1]):
         kept.pop()
-    results = seen.found
-    for end in range(len(kept) if results else 0, max(len(kept) - _MOST_CLAUSES, 0), -1):
-        clause = read_clause(kept[end - 1])
-        sign = sign_of(clause, set(), seen.task, results)
+    results, last = seen.found, read_clause(kept[-1])
+    sign = sign_of(last, set(), seen.task, results)
+    judged = last, sign
+    for clause in map(read_clause, kept[: -_MOST_CLAUSES - 1 : -1] if results else ()):
+        sign = sign if clause is last else sign_of(clause, set(), seen.task, results)
         if sign in ("plain", "mood"):
             break
         if clause.denies or ends_with_evidence(clause.text, seen):
-            return kept[:end]
-        is_wish = speaks_to_reader(clause.text) or _CHEER.search(clause.text)
-        if sign and (speaks_of_oneself(clause.text) or not is_wish):
+            return clause, sign
+        if sign and (
+            speaks_of_oneself(clause.text)
+            or not (speaks_to_reader(clause.text) or _CHEER.search(clause.text))
+        ):
             break
-    return kept
+    return judged
 
 
 def _ends_with_question(clauses: Sequence[str], seen: Seen) -> bool:
@@ -522,7 +577,7 @@ def concludes(text: str, tools: Mapping[str, str], seen: Seen) -> bool:
     Args:
         tools: descriptions of the tools by their names.
     """
-    clauses = _clauses(QUOTATION.sub("_quoted_", text))
+    clauses = [*_clauses(QUOTATION.sub("_quoted_", text))]
     results, is_offered = seen.found, False
     is_long = size_of(text) >= 2 * MANY_WORDS
 
@@ -672,7 +727,7 @@ def _adds(clause: str, seen: Seen) -> bool:
         map(_Known(f"{seen.task}\n{results}", ()).supports, figures)
     ):
         return True
-    if _has_evidence(clause, seen, f"{seen.task}\n"):
+    if _has_evidence(clause, seen, Background(seen.task)):
         return True
     return not seen.found_beginnings.isdisjoint(begins_words(clause))
 
@@ -712,7 +767,13 @@ def asks_back(text: str) -> bool:
 
 def asks_figure(task: str) -> bool:
     """Return whether a task asks how much, or for a total."""
-    return _FIGURE_ASKED.search(task) is not None
+    return _asked_for(task)[0]
+
+
+@lru_cache(maxsize=8)
+def _asked_for(task: str) -> tuple[bool, bool]:
+    """Return whether a task asks for a figure, and whether it speaks of an amount."""
+    return _FIGURE_ASKED.search(task) is not None, _AMOUNT.search(task) is not None
 
 
 def lacks_figure(text: str, task: str) -> bool:
@@ -721,7 +782,8 @@ def lacks_figure(text: str, task: str) -> bool:
     Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
     text that denies something needs none.
     """
-    if not asks_figure(task) and (len(text.split()) >= MANY_WORDS or _AMOUNT.search(task) is None):
+    asks, is_of_amount = _asked_for(task)
+    if not asks and (not is_of_amount or len(text.split()) >= MANY_WORDS):
         return False
     if shows_content(task) or denies(text) or any(_numerals(text)):
         return False
@@ -748,7 +810,7 @@ def names_particulars(task: str) -> bool:
     given = [*_NUMBER.findall(plain), *_numerals(plain)]
     if len(given) > 1 or _TOTAL.search(plain) is None:
         return False
-    return asks_figure(plain) or _AMOUNT.search(plain) is not None
+    return any(_asked_for(plain))
 
 
 def gives_figures(task: str) -> bool:
@@ -763,7 +825,8 @@ def has_precise_figures(figures: Iterable[str]) -> bool:
 
 def size_of(text: str) -> int:
     """Return the number of words; in scripts without spaces two characters are one."""
-    return len(text.split()) + sum(len(run) // 2 for run in _UNSPACED.findall(text))
+    words = len(text.split())
+    return words if text.isascii() else words + sum(len(run) // 2 for run in _UNSPACED.findall(text))
 
 
 def is_told_at_length(text: str, seen: Seen) -> bool:
@@ -970,8 +1033,28 @@ def _is_small(figure: str) -> bool:
 
 def _occurs(figure: str, shown: str) -> bool:
     """Return whether the figure occurs in a text, and not as a part of a longer one."""
-    pattern = rf"(?<![\w.]){re.escape(figure)}(?!\w|[.,]\d)"
-    return re.search(pattern, shown, re.IGNORECASE | re.ASCII) is not None
+    if not figure.isdecimal():
+        figure, shown = figure.lower(), shown.lower()
+    start = shown.find(figure)
+    while start >= 0:
+        end = start + len(figure)
+        after = shown[end : end + 2]
+        goes_on = after[:1] in _WORD_MARKS or (after[:1] in _POINTS and after[1:] in _DIGITS)
+        if not goes_on and shown[start - 1 : start] not in _WORD_MARKS_OR_POINT:
+            return True
+        start = shown.find(figure, start + 1)
+    return False
+
+
+def _has_word(word: str, text: str) -> bool:
+    """Return whether a text has a word of letters, in its case."""
+    start = text.find(word)
+    while start >= 0:
+        around = text[max(start - 1, 0) : start] + text[start + len(word) :][:1]
+        if not any(each.isalnum() or each == "_" for each in around):
+            return True
+        start = text.find(word, start + 1)
+    return False
 
 
 def _is_common(figure: str) -> bool:
@@ -1140,19 +1223,23 @@ def _has_between(ordered: Sequence[float], low: float, high: float) -> bool:
 
 
 def _last_clause(text: str) -> str:
+    """Return the last clause; empty where a text has none."""
     clauses = _clauses(text)
     return clauses[-1] if clauses else ""
 
 
-def _clauses(text: str) -> list[str]:
+@lru_cache(maxsize=64)
+def _clauses(text: str) -> Sequence[str]:
     """Return the clauses with a letter or digit; a block of code is one of them."""
-    found = [each for each in _CLAUSE_END.split(_joined(text).strip()) if _LETTER.search(each)]
-    return [each for each in found if not _MARK_ALONE.match(each)] or found
+    found = tuple(each for each in _CLAUSE_END.split(_joined(text).strip()) if _LETTER.search(each))
+    return tuple(each for each in found if not _MARK_ALONE.match(each)) or found
 
 
 def _joined(text: str) -> str:
     """Return a text whose blocks of code and labelled items are one clause each."""
-    return _LABELLED.sub(r"\1\2 ", _BLOCK.sub(_as_one_clause, text))
+    if "```" in text:
+        text = _BLOCK.sub(_as_one_clause, text)
+    return _LABELLED.sub(r"\1\2 ", text)
 
 
 def _as_one_clause(block: re.Match[str]) -> str:
@@ -1161,9 +1248,8 @@ def _as_one_clause(block: re.Match[str]) -> str:
 
 def _works_out(clause: str, seen: Seen) -> bool:
     """Return whether a clause has a figure that follows from the task."""
-    figures = [
-        each for each in islice(_numbers_and_names(clause), _MOST_FIGURES) if not _occurs(each, seen.task)
-    ]
+    said = _read_evidence(clause).figures[:_MOST_FIGURES]
+    figures = [each for each in said if not _occurs(each, seen.task)]
     known = _Known(seen.task, ()) if figures else None
     return known is not None and any(map(known.supports, figures))
 
@@ -1173,8 +1259,8 @@ def _words(text: str) -> set[str]:
 
     Of scripts without spaces they are each two characters in a row.
     """
-    words = {word.lower() for word in _WORD.findall(text) if not word.isdecimal()}
-    runs = _UNSPACED.findall(text)
+    words = {word for word in _WORD.findall(text.lower()) if not word.isdecimal()}
+    runs = [] if text.isascii() else _UNSPACED.findall(text)
     if not runs:
         return words
     pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from functools import lru_cache
 
 from reactive_agents.kernel.announcements import denies
 
@@ -46,20 +47,29 @@ def open_items(task: str, asked: Iterable[str], seen: str) -> tuple[str, ...]:
         asked: the texts that tools were given as arguments.
         seen: everything that the calls and their results say.
     """
-    task = _GAP.sub(_shortest_gap, task)  # which the other expressions take a cube of its length for
+    files, lists = _named_in(task)
     known, found = seen.casefold(), dict[str, None]()
     asked = list(asked)
     if any(map(_FILE.fullmatch, asked)) and not denies(task):
-        named = (each[0] for each in _FILE.finditer(task))
-        found |= dict.fromkeys(each for each in named if each.casefold() not in known)
-    if _SEPARATOR.search(task) is None:
-        return tuple(found)[:_MOST_ITEMS]
-    lists = list(_lists(task))
+        found |= dict.fromkeys(each for each in files if each.casefold() not in known)
     for item in dict.fromkeys(_bare(each) for each in asked):
         if 0 < len(item) <= _LONGEST_ITEM:
             for parts in lists:
                 found |= dict.fromkeys(_beside(parts, item, known))
     return tuple(found)[:_MOST_ITEMS]
+
+
+def names_items(task: str) -> bool:
+    """Return whether a task has a list, or names a file."""
+    return any(_named_in(task))
+
+
+@lru_cache(maxsize=8)
+def _named_in(task: str) -> tuple[tuple[str, ...], tuple[list[str], ...]]:
+    """Return the files that a task names, and the parts of each of its lists."""
+    task = _GAP.sub(_shortest_gap, task)  # which the other expressions take a cube of its length for
+    files = tuple(each[0] for each in _FILE.finditer(task))
+    return files, () if _SEPARATOR.search(task) is None else tuple(_lists(task))
 
 
 def _bare(item: str) -> str:

@@ -21,6 +21,7 @@ from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import how_to_call
 from reactive_agents.kernel.context import EarlierAttempt, KernelContext, KernelInput
+from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -138,7 +139,7 @@ def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     them; its answers of earlier ones are, since they may quote what it was shown then.
     """
     told = [message.content for message in context.prefix if not isinstance(message, SystemMessage)]
-    found = [text for key, text in state.scratchpad.items() if ":" not in key]
+    found = tool_results(state.scratchpad).values()
     failed = [
         _without_signature(step.content, context.toolset.definition(step.metadata.tool_used or ""))
         for step in state.steps

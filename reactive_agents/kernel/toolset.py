@@ -210,6 +210,7 @@ class Toolset(Value):
     Attributes:
         offered: what the model is shown, in a stable order.
         with_recall: the same once a result was shown in part.
+        descriptions: of the offered tools, by their names; the kernel's own has none.
     """
 
     choices: tuple[ToolChoice, ...]
@@ -219,6 +220,16 @@ class Toolset(Value):
         init=False,
         eq=False,
         default=Factory(lambda self: {each.name: each for each in self.offered}, takes_self=True),
+    )
+    descriptions: Mapping[str, str] = field(
+        init=False,
+        eq=False,
+        default=Factory(
+            lambda self: {
+                each.name: "" if each.name == FINAL_ANSWER else each.description for each in self.offered
+            },
+            takes_self=True,
+        ),
     )
 
     def available(self, *, recall: bool) -> tuple[ToolDefinition, ...]:

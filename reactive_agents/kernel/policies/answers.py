@@ -43,6 +43,7 @@ from reactive_agents.kernel.context import (
     applies_where,
 )
 from reactive_agents.kernel.context_window.previews import json_value
+from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
@@ -192,7 +193,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
     if not lacks_figure and answer_check.is_told_at_length(text, seen):
         return None
-    has_results = turns_left(state, context) and is_left and bool(_results(state))
+    has_results = turns_left(state, context) and is_left and bool(tool_results(state.scratchpad))
     tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
@@ -347,18 +348,23 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
     A call that was not run looked nothing up: of an unknown tool, or with arguments that do not fit.
     """
     calls = [step for step in state.steps if step.type == "action"]
-    asked = [text for call in calls for text in _texts_asked(call.content, context)]
-    if not asked:
+    if not calls:
         return ()
-    from reactive_agents.kernel.open_items import open_items  # its expressions take a while to compile
+    # their expressions take a while to compile
+    from reactive_agents.kernel.open_items import names_items, open_items
 
+    if not names_items(context.input.to_do):
+        return ()
+    asked = [text for call in calls for text in _texts_asked(call.content, context)]
     not_run = {
         step.metadata.call_id
         for step in state.steps
         if step.type == "observation" and step.metadata is not None and not _was_run(step)
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
-    return open_items(context.input.to_do, asked, "\n".join((*made, *_results(state))))
+    return open_items(
+        context.input.to_do, asked, "\n".join((*made, *tool_results(state.scratchpad).values()))
+    )
 
 
 def _was_run(step: ReasoningStep) -> bool:
@@ -471,8 +477,8 @@ def _offered(state: KernelState, context: KernelContext) -> tuple[ToolDefinition
 
 def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     """Return descriptions of the tools by their names; the kernel's own have none."""
-    own = (FINAL_ANSWER, RECALL)
-    return {tool.name: "" if tool.name in own else tool.description for tool in _offered(state, context)}
+    described = context.toolset.descriptions
+    return {**described, RECALL: ""} if state.transcript.shown_in_part else described
 
 
 def _names(state: KernelState, context: KernelContext) -> tuple[str, ...]:
@@ -505,33 +511,25 @@ def _was_told(state: KernelState, policy: str) -> bool:
     return state.ledger.told.get(policy, 0) > 0
 
 
-def _results(state: KernelState) -> list[str]:
-    """Return the full results of calls.
-
-    Keys of the scratchpad with a colon hold something else.
-    """
-    return [text for key, text in state.scratchpad.items() if ":" not in key]
-
-
 def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
     told = [message.content for message in context.prefix if message.content != ours]
-    found, worked = _results(state), set[str | None]()
+    found, worked, calls = [*tool_results(state.scratchpad).values()], list[str](), dict[str | None, str]()
     for step in state.steps:
-        if step.metadata is None or not _is_of_a_tool(step):
+        about = step.metadata
+        if about is None:
             continue
-        if step.metadata.success is False:
-            (found if _was_run(step) else told).append(step.content)
+        if step.type == "action":
+            calls[about.call_id] = step.content
+        elif not _is_of_a_tool(step):
+            continue
+        elif about.success is not False:
+            worked.append(calls.get(about.call_id, ""))
         else:
-            worked.add(step.metadata.call_id)
-    calls = [
-        step.content
-        for step in state.steps
-        if step.type == "action" and step.metadata is not None and step.metadata.call_id in worked
-    ]
-    return answer_check.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(calls))
+            (found if _was_run(step) else told).append(step.content)
+    return answer_check.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(worked))
 
 
 # --- Answers that have a form: wrong fields go back to the model ---

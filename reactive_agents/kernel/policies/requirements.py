@@ -15,6 +15,7 @@ from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.answer_check import (
     Seen,
     asks_back,
+    denies_in_part,
     ends_with_evidence,
     explains,
     has_no_tool,
@@ -30,6 +31,7 @@ from reactive_agents.kernel.context import (
     applies_where,
     between_turns,
 )
+from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
     describe_all,
@@ -88,11 +90,13 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return None
+    if not denies_in_part(proposal.text):
+        return None
     if not state.ledger.counted.attempts:
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
         if has_no_tool(proposal.text, context.input.to_do, {each.name: each.description for each in offered}):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
-    found = (*_results(state), *_errors_of(state))
+    found = (*tool_results(state.scratchpad).values(), *_errors_of(state))
     if not is_refusal(proposal.text, Seen(context.input.asked, found)):
         return None
     says_why = any(tells_failure(proposal.text, error) for error in _errors_of(state))
@@ -111,7 +115,7 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     parts = [part for part in _PART.split(proposal.could_not) if len(part.split()) > _PLACEHOLDER_WORDS]
     if not proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return bool(proposal.could_not)
-    results = tuple(_results(state))
+    results = tuple(tool_results(state.scratchpad).values())
     return not ends_with_evidence(proposal.text, Seen(context.input.asked, results))
 
 
@@ -151,10 +155,6 @@ def _needed(tools: Iterable[str]) -> str:
 
 def _names_of(now: OpenRequirements) -> set[str]:
     return {each.name for each, _ in (*now.open, *now.lost)}
-
-
-def _results(state: KernelState) -> list[str]:
-    return [text for key, text in state.scratchpad.items() if ":" not in key]
 
 
 def _errors_of(state: KernelState, names: set[str] | None = None) -> tuple[str, ...]:
@@ -291,8 +291,9 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
         return False
     if not denies(state.proposal.text):
         return False
-    text, seen = state.proposal.text, Seen(context.input.asked, tuple(_results(state)))
+    text, results = state.proposal.text, tuple(tool_results(state.scratchpad).values())
     told = any(tells_failure(text, error) for error in _errors_of(state))
+    seen = Seen(context.input.asked, results)
     return told or any(ends_with_evidence(each, seen) for each in _PART.split(text))
 
 

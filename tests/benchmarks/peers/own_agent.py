@@ -34,7 +34,7 @@ def plain_work(number: int, text: str) -> str:
 def agent(turns: int, *, plain: bool) -> ReactiveAgent:
     """Return an agent with reasoning whose model calls the tool for so many turns."""
     tool = plain_work if plain else work
-    builder = ReactiveAgents.create().with_llm(LoopModel(turns, tool=tool.__name__.replace("_", "-")))
+    builder = ReactiveAgents.create().with_llm(LoopModel(turns, tool=tool.__name__))
     return builder.with_reasoning().with_tools(tool).with_max_iterations(1000).build()
 
 
