@@ -252,8 +252,8 @@ class Seen(Value):
         return Background(f"{self.task}\n{self.told}")
 
 
-@frozen(slots=False)
-class Background:
+@frozen(slots=False, eq=False, repr=False)
+class Background(Value):
     """A text known before the results, which is no evidence."""
 
     text: str
@@ -349,8 +349,8 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     return 2 * len(added & seen.found_words) >= max(1, len(added))
 
 
-@frozen
-class _Evidence:
+@frozen(eq=False, repr=False)
+class _Evidence(Value):
     """The parts of a clause that may be evidence."""
 
     figures: tuple[str, ...]
