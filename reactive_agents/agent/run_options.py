@@ -31,6 +31,7 @@ from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.requirements import BudgetConfig, CallLimit
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.values import Value
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning.structured_output.schema import Shape
@@ -188,8 +189,8 @@ def json_copy(given: object) -> JsonObject | None:
 # --- what is no data of the task --------------------------------------------------------------------------
 
 
-@frozen
-class RunChanges:
+@frozen(eq=False, repr=False)
+class RunChanges(Value):
     """The changes of a run: ``None`` leaves it to the agent.
 
     Attributes:

@@ -83,6 +83,8 @@ def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
 
 def check_deliverables(paths: Sequence[str], workspace: Path) -> Result[None, InvalidConfig]:
     """Fail with ``InvalidConfig`` for a path outside of the workspace."""
+    if not paths:
+        return Success(None)
     from reactive_agents.adapters.tools.workspace import resolve_inside
 
     for path in paths:

@@ -38,6 +38,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.values import Value
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.engine.services import OutputValidator, RunningTasks
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
@@ -190,8 +191,8 @@ class ModelLayer(Layer):
 # --- The tools ---
 
 
-@frozen
-class ToolSettings:
+@frozen(eq=False, repr=False)
+class ToolSettings(Value):
     """The tools of an agent, where they work, and how long a call may take in seconds.
 
     Attributes:

@@ -9,6 +9,8 @@ import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NewType, TypeAlias, Union
 
+from reactive_agents.core.values import lazy_pattern
+
 if TYPE_CHECKING:
     Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007
 else:  # a recursive alias cannot be resolved from another module at run time; the codec looks for this name
@@ -42,7 +44,7 @@ def map_texts(value: Json, change: Callable[[str], str]) -> Json:
 # --- repair of lone surrogates, which UTF-8 cannot express ----------------------------------------------
 # Models, files and JSON escapes contain them.
 
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = lazy_pattern(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     r"|\\."  # also an escaped backslash, so that what follows it is not taken for an escape

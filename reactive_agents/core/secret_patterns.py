@@ -10,6 +10,8 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote, quote_plus
 
+from reactive_agents.core.values import lazy_pattern
+
 _Judge: TypeAlias = Callable[[re.Match[str]], bool]
 
 
@@ -55,7 +57,7 @@ def folded(text: str) -> str:
 
 
 _SHORTEST_JWT_PART = 16
-_LIKELY_RUN = re.compile(r"[A-Za-z0-9]{12,}")
+_LIKELY_RUN = lazy_pattern(r"[A-Za-z0-9]{12,}")
 
 
 def _stands_alone_or_looks_random(match: re.Match[str]) -> bool:
@@ -339,12 +341,12 @@ def has_any_sign(plain: str) -> bool:
     return False
 
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"(?:keys?|tokens?|secrets?|passwords?|passwd|passphrases?|credentials?|dsn)(?:$|[_\-\d])"
     r"|(?:^|_)(?:pass|auth|pat)$|[a-z\d]_pwd$|connection_string",
     re.IGNORECASE,
 )
-_SECRET_FIELD = re.compile(
+_SECRET_FIELD = lazy_pattern(
     r"api[_-]?key|access[_-]?key|secret|(?:access|auth|refresh|bearer|session)[_-]?token"
     r"|^token$|^authorization$|password|passwd|passphrase|private[_-]?key|credential|(?:^|[_-])(?:pwd|pass)$"
     r"|^passcode$|^(?:set-)?cookies?$|(?:account|signing|encryption|master|session)[_-]?key"
@@ -370,13 +372,13 @@ def is_secret_field(name: str) -> bool:
 _MOST_FLEXIBLE = 256
 _SHORTEST_LINE = 16
 # a character of these may stand for itself or begin an escape, which would leave several ways to read a text
-_AMBIGUOUS = re.compile(r"[\\\"'`%\s\x00-\x1f\x7f]")
+_AMBIGUOUS = lazy_pattern(r"[\\\"'`%\s\x00-\x1f\x7f]")
 
 # the end of one literal and the start of the next, as in "one" + "two"
 _SEAM = r"(?:\\{0,3}[\"'`]\s{0,8}[+.]?\s{0,8}\\{0,3}[\"'`])?"
 
 
-DISGUISE = re.compile(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
+DISGUISE = lazy_pattern(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
 """Matches in every text in which a secret may be spelt otherwise than as it is."""
 
 

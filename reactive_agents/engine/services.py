@@ -23,7 +23,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import ASK_USER, ToolResult
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -67,8 +67,8 @@ class OutputValidator:
     takes_context: bool
 
 
-@frozen
-class EnginePorts:
+@frozen(eq=False, repr=False)
+class EnginePorts(Value):
     """The services of an engine, shared by its runs. An absent service is ``Nothing``.
 
     Attributes:
@@ -258,8 +258,8 @@ class ClosingProgress:
     recorded: int = 0
 
 
-@frozen
-class Caller:
+@frozen(eq=False, repr=False)
+class Caller(Value):
     """The run under way, for the runs that its tools begin.
 
     Attributes:
@@ -303,8 +303,8 @@ class Caller:
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
-@frozen
-class RunOverrides:
+@frozen(eq=False, repr=False)
+class RunOverrides(Value):
     """Live objects and changes of one run, which are no data of its task.
 
     Attributes:
@@ -336,8 +336,8 @@ class RunOverrides:
 NO_OVERRIDES = RunOverrides()
 
 
-@frozen
-class EngineServices:
+@frozen(eq=False, repr=False)
+class EngineServices(Value):
     """The services of one run: those of the engine, and those bound to the run.
 
     Attributes:

@@ -13,7 +13,7 @@ from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.run_records import SpendingLimit
@@ -24,8 +24,8 @@ from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 
 
-@frozen
-class Answer:
+@frozen(eq=False, repr=False)
+class Answer(Value):
     """An outcome of the loop with its verification report."""
 
     reasoning: ReasoningResult

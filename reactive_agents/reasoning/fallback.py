@@ -15,6 +15,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, KernelStep
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
@@ -71,8 +72,8 @@ FIRST = "first."
 _Outcome = Result[ReasoningResult, errors.ReasoningErrors]
 
 
-@frozen
-class _Attempt:
+@frozen(eq=False, repr=False)
+class _Attempt(Value):
     """A strategy that was run, and why its outcome is not accepted."""
 
     strategy: ReasoningStrategy

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import logging
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -23,6 +22,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
 from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
 
@@ -170,7 +170,7 @@ def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
 
 
 _MOST_CHARS = 64
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
 
 
 def valid_name(name: str) -> str:

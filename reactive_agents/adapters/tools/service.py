@@ -39,6 +39,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import Value
 from reactive_agents.effects import TIMEOUTS, Timeout, attempt, effect, is_cancelled, within
 from reactive_agents.ports import Approver, Clock
 
@@ -247,8 +248,8 @@ async def take_thread(patience_s: float | None) -> Thread | None:
 # --- reported spending ----------------------------------------------------------------------------------
 
 
-@frozen
-class ToolReport:
+@frozen(eq=False, repr=False)
+class ToolReport(Value):
     """A value of a tool function with its spending on models.
 
     Attributes:

@@ -18,6 +18,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message, ToolMessage
 from reactive_agents.core.model_settings import UNSET, Unset
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, fixed_size, message_size
@@ -27,7 +28,7 @@ from reactive_agents.ports import TokenCounter
 _LOCAL_RUNNERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile"})
 _LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
 _MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
-_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
+_SIZE = lazy_pattern(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
 _LARGEST_LOCAL, _LEAST_LARGE = 15.0, 65.0  # billions of parameters
 _FAMILIES: tuple[tuple[str, config.ContextTier], ...] = (
     (r"(?:phi|smollm|tinyllama|ministral|gemma)", "local"),
@@ -98,8 +99,8 @@ _MOST_PER_TOKEN = 8
 """Characters a token at the most, over a whole prompt: what has more can be refused without being counted."""
 
 
-@frozen
-class Window:
+@frozen(eq=False, repr=False)
+class Window(Value):
     """The model's window, in tokens.
 
     Attributes:
@@ -174,8 +175,8 @@ def usual_window(context: KernelContext, estimate: TokenEstimate) -> int:
     return max(1, budget_of(window, reserved) * 8 // 7)
 
 
-@frozen
-class FittedRequest:
+@frozen(eq=False, repr=False)
+class FittedRequest(Value):
     """A request that fits.
 
     Attributes:
@@ -190,8 +191,8 @@ class FittedRequest:
     tokens: int = 0
 
 
-@frozen
-class RequestFrame:
+@frozen(eq=False, repr=False)
+class RequestFrame(Value):
     """Where the transcript is in a request, and what is known of the rest.
 
     Attributes:

@@ -8,9 +8,9 @@ to be made once more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.context import (
@@ -39,7 +39,7 @@ from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 ABSTENTION = "abstention"
 REFUSAL = "refusal"
-_PART = re.compile(r"[,;.!?]\s*")
+_PART = lazy_pattern(r"[,;.!?]\s*")
 _SHOWN_OF_ERROR = 300
 _PLACEHOLDER_WORDS = 2
 """Words of a part of a reason that says nothing, such as "not applicable"."""

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.results import ReasoningStrategy, SelectionContext
+from reactive_agents.core.values import Value
 
 TaskKind: TypeAlias = Literal["question", "writing", "multi-step", "open-ended"]
 
@@ -36,8 +37,8 @@ _KIND_OF_TYPE: Mapping[str, TaskKind] = {
 }
 
 
-@frozen
-class _Sign:
+@frozen(eq=False, repr=False)
+class _Sign(Value):
     """A sign of a kind of task. ``weight``: what it adds to its kind, once."""
 
     kind: TaskKind
@@ -230,8 +231,8 @@ _REASONS: Mapping[TaskKind, str] = {
 }
 
 
-@frozen
-class Selection:
+@frozen(eq=False, repr=False)
+class Selection(Value):
     """A strategy that was chosen.
 
     Attributes:
