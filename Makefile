@@ -6,6 +6,7 @@ DEVELOPMENT := $(VENV)/.installed-dev
 AUDIT := .venv-audit
 AUDIT_OPTIONS ?=
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+LOCK_OPTIONS := --no-deps --require-hashes -r requirements-dev.lock
 # a worker that crashes or hangs is named and not replaced: what it left would be waited for without end
 PYTEST := $(BIN)/python -m pytest -q --max-worker-restart=0
 # one more than processors: some tests wait for servers, processes and the disk
@@ -36,8 +37,9 @@ $(INSTALLED): pyproject.toml
 $(DEVELOPMENT): pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
 ifdef LOCKED
-	$(PIP) --no-deps --require-hashes --no-compile -r requirements-dev.lock
-	$(BIN)/python -m compileall -q -j 0 $(VENV)/lib  # on all processors, where pip uses one
+	grep '^uv==' requirements-dev.lock | $(PIP) --no-deps --require-hashes -r /dev/stdin
+	$(BIN)/uv pip install $(LOCK_OPTIONS) --quiet --compile-bytecode --python $(BIN)/python || \
+	    $(PIP) $(LOCK_OPTIONS)  # where pip is configured for another index, which uv does not read
 	$(PIP) --no-deps --no-build-isolation -e .
 	$(BIN)/python -m pip check --disable-pip-version-check  # nothing was resolved: the lock must be complete
 else

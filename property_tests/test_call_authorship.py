@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.call_parsing import CallForm, format_call
-from reactive_agents.kernel.call_parsing.call_format import CallKeys
+from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
+from reactive_agents.kernel.call_parsing.json_calls import CallForm
 from reactive_agents.testing import Turn, answer, call, forever, say
 from tests.support.kernels import KernelBench, kernel_bench
 from tests.support.profiles import examples

@@ -23,7 +23,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.kernel.call_parsing.repair import repair_call
 from reactive_agents.kernel.termination import proposed_answer
-from reactive_agents.reasoning.structured_output import read_answer
+from reactive_agents.reasoning.structured_output.answer_parser import read_answer
 from reactive_agents.reasoning.structured_output.output_type import answer_form, text_of_value
 from tests.support.profiles import examples
 

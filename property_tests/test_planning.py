@@ -16,23 +16,26 @@ from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep, PlanStepStatus
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.reasoning.planning import (
-    LLMPlanOutput,
-    LLMPlanStep,
+from reactive_agents.reasoning.planning.executor import compute_waves, next_batch
+from reactive_agents.reasoning.planning.plan_journal import (
     apply_augment,
     apply_patch,
-    compute_waves,
+    replace_remaining,
+    resumed_plan,
+)
+from reactive_agents.reasoning.planning.planner import (
     find_cycle,
     find_problems,
+    planned_calls,
+    with_required_calls,
+)
+from reactive_agents.reasoning.planning.schemas import (
+    LLMPlanOutput,
+    LLMPlanStep,
     hydrate_plan,
     interpolate,
     references_in,
-    replace_remaining,
-    resumed_plan,
-    with_required_calls,
 )
-from reactive_agents.reasoning.planning.executor import next_batch
-from reactive_agents.reasoning.planning.planner import planned_calls
 from reactive_agents.testing.core import START
 from tests.support.profiles import examples
 

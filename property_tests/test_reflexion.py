@@ -12,12 +12,12 @@ from returns.result import Failure, Success
 from reactive_agents.core.config import ReasoningConfig, ReflexionConfig, StrategiesConfig
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.strategies.reflexion import reflexion
-from reactive_agents.reasoning.strategies.reflexion.attempts import (
+from reactive_agents.reasoning.strategies.reflexion import (
     Attempt,
     Critique,
     best_of,
     is_stagnant,
+    reflexion,
     verdict_of,
 )
 from tests.support.kernels import kernel_bench

@@ -19,7 +19,7 @@ from property_tests.strategies import check_each, json_values, public_classes, v
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.json_schema import json_schema
-from reactive_agents.reasoning.structured_output import ReadAnswer, read_answer
+from reactive_agents.reasoning.structured_output.answer_parser import ReadAnswer, read_answer
 from reactive_agents.reasoning.structured_output.schema import shape_of
 from tests.support.profiles import examples
 

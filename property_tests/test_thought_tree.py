@@ -17,8 +17,7 @@ from reactive_agents.core.config import ReasoningConfig, StrategiesConfig, TreeO
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ThoughtNode, ThoughtTree
 from reactive_agents.effects import attempt
-from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
-from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
+from reactive_agents.reasoning.strategies.tree_of_thought import (
     ThoughtScore,
     ThoughtScores,
     Vote,
@@ -27,6 +26,7 @@ from reactive_agents.reasoning.strategies.tree_of_thought.questions import (
     most_calls,
     paths_of,
     pruned,
+    tree_of_thought,
     with_scores,
     with_votes,
 )

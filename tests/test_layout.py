@@ -18,12 +18,18 @@ from pathlib import Path
 import pytest
 
 import reactive_agents
+from reactive_agents.core.values import lazy_pattern
 
 ROOT = Path(__file__).parent.parent
 PACKAGE = ROOT / "reactive_agents"
 SOURCES = sorted(PACKAGE.rglob("*.py"))
 
 SourceCheck = Callable[[Path], None]
+
+
+def module_name(source: Path) -> str:
+    """Return the name by which a file is imported."""
+    return ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
 
 
 @cache
@@ -68,11 +74,7 @@ def test_an_import_only_points_down() -> None:
 
 def test_modules_of_the_inner_packages_import_in_no_circle() -> None:
     inner = ("core", "ports", "kernel", "reasoning")
-    names = {
-        ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-        for path in SOURCES
-        if path.relative_to(PACKAGE).parts[0] in inner
-    }
+    names = {module_name(path): path for path in SOURCES if path.relative_to(PACKAGE).parts[0] in inner}
 
     def imported(path: Path) -> Iterator[str]:  # also what is imported for types alone
         for node in ast.walk(parsed(path)):
@@ -142,8 +144,7 @@ def test_nothing_is_marked_as_unfinished(subtests: pytest.Subtests) -> None:
 
 def test_examples_in_docstrings_are_true(subtests: pytest.Subtests) -> None:
     def check(source: Path) -> None:
-        name = ".".join(source.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
-        outcome = doctest.testmod(importlib.import_module(name))
+        outcome = doctest.testmod(importlib.import_module(module_name(source)))
         assert outcome.attempted > 0
         assert outcome.failed == 0
 
@@ -190,6 +191,19 @@ def test_importing_loads_no_service_library(statement: str) -> None:
         check=False,
     )
     assert (done.stdout, done.stderr) == ("[]\n", "")
+
+
+def test_patterns_that_are_compiled_at_their_first_use_can_be(subtests: pytest.Subtests) -> None:
+    def check(source: Path) -> None:
+        module = importlib.import_module(module_name(source))
+        lazy = [each for each in vars(module).values() if type(each) is lazy_pattern]
+        assert lazy
+        for pattern in lazy:
+            re.compile(pattern.pattern, pattern.flags)
+
+    with_patterns = [path for path in SOURCES if " = lazy_pattern(" in path.read_text(encoding="utf-8")]
+    assert with_patterns
+    check_each(subtests, with_patterns, check)
 
 
 PURE = ("effects.py", "core", "ports", "kernel", "reasoning", "engine", "persona")

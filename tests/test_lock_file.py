@@ -111,6 +111,14 @@ def test_an_audit_without_the_network_says_what_it_leaves_out(tmp_path: Path) ->
 
 def test_the_lock_is_installed_as_it_is_and_then_checked_to_be_complete() -> None:
     # resolving would look for newer releases of what extras name, and refuse them for want of a hash
-    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
-    assert f"--no-deps --require-hashes --no-compile -r {LOCK.name}" in makefile
-    assert "-m pip check" in makefile
+    asked = ["make", "--dry-run", "--always-make", "install-dev", "LOCKED=yes"]
+    shown = subprocess.run(asked, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    installs = [each for each in shown.splitlines() if " install " in each]
+    *of_lock, package = installs
+    assert len(of_lock) == 3  # uv, everything by uv, and by pip where uv does not find the index
+    assert all("--no-deps --require-hashes" in each for each in of_lock)
+    assert all(f"-r {LOCK.name}" in each for each in of_lock[1:])
+    assert f"grep '^uv==' {LOCK.name} |" in of_lock[0]
+    assert "uv" in locked()
+    assert "--no-deps --no-build-isolation -e ." in package
+    assert "-m pip check" in shown

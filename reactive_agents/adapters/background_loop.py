@@ -77,9 +77,6 @@ class BackgroundLoop:
     """An asyncio event loop in a daemon thread, from :meth:`start` to :meth:`stop`.
 
     What still runs at the end of the program is cancelled then, and has 15 seconds to end what it began.
-
-    Args:
-        name: of the thread.
     """
 
     def __init__(self, name: str) -> None:

@@ -190,9 +190,7 @@ class DbosQueue:
         if client is not None:
             client.destroy()
 
-    def _enqueue(self, run: RecordedRun, delay_s: float = 0.0) -> None:
-        if run.due is not None:
-            delay_s = max(delay_s, (run.due - self._clock.now()).total_seconds())
+    def _enqueue(self, run: RecordedRun) -> None:
         options: dict[str, Any] = {
             "workflow_name": WORKFLOW,
             "queue_name": queue_name(run.agent_id, run.queue),
@@ -200,6 +198,7 @@ class DbosQueue:
             "app_version": VERSION,
             "priority": max(1, min(_HIGHEST - run.priority, 2 * _HIGHEST - 1)),
         }
+        delay_s = 0.0 if run.due is None else (run.due - self._clock.now()).total_seconds()
         if delay_s > 0:
             options["delay_seconds"] = delay_s
         self._connected().enqueue(options, run.run_id)

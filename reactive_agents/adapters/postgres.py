@@ -515,6 +515,26 @@ def _failures() -> tuple[type[Exception], ...]:
     return Error, OSError, ValueError, OverflowError
 
 
+_TYPES = {
+    r"INTEGER PRIMARY KEY( AUTOINCREMENT)?": "bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY",
+    r"\bINTEGER\b": "bigint",
+    r"\bREAL\b": "double precision",
+    r"\bTEXT\b": "text",
+    r" WITHOUT ROWID": "",
+}
+
+
+def table_of(statement: str, *added: str) -> str:
+    """Return the statement that makes a table of an SQLite file in a database.
+
+    Args:
+        added: columns of text that the table of the file has got by later versions.
+    """
+    for pattern, replacement in _TYPES.items():
+        statement = re.sub(pattern, replacement, statement)
+    return statement.replace("(", f"({''.join(f'{name} text NOT NULL, ' for name in added)}", 1)
+
+
 # --- migrations -------------------------------------------------------------------------------------------
 
 

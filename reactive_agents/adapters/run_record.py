@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -32,6 +32,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
+from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -50,9 +51,17 @@ from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spawn_on_this_loop
 from reactive_agents.ports import Clock, OrderHandler
 
+_LEASE_US = int(LEASE_S * 1e6)
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
 
+_QUEUES = (
+    "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
+    " dequeued_us INTEGER NOT NULL, PRIMARY KEY (agent, queue))",
+    "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
+    " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
+    " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
+)
 RUNS = sqlite.Store(
     "runs",
     (
@@ -77,11 +86,7 @@ RUNS = sqlite.Store(
         (
             "ALTER TABLE runs ADD COLUMN begun_us INTEGER NOT NULL DEFAULT 0",
             "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
-            "CREATE TABLE run_queues (agent TEXT NOT NULL, queue TEXT NOT NULL,"
-            " dequeued_us INTEGER NOT NULL, PRIMARY KEY (agent, queue))",
-            "CREATE TABLE run_schedules (agent TEXT NOT NULL, name TEXT NOT NULL, cron TEXT NOT NULL,"
-            " timezone TEXT NOT NULL, task TEXT NOT NULL, queue TEXT NOT NULL, priority INTEGER NOT NULL,"
-            " next_us INTEGER NOT NULL, PRIMARY KEY (agent, name))",
+            *_QUEUES,
         ),
     ),
     postgres=(
@@ -102,11 +107,7 @@ RUNS = sqlite.Store(
             " body text NOT NULL, PRIMARY KEY (run, number), UNIQUE (run, key))",
             "ALTER TABLE runs ADD COLUMN begun_us bigint NOT NULL DEFAULT 0",
             "CREATE INDEX runs_by_beginning ON runs (queue, begun_us)",
-            "CREATE TABLE run_queues (agent text NOT NULL, queue text NOT NULL,"
-            " dequeued_us bigint NOT NULL, PRIMARY KEY (agent, queue))",
-            "CREATE TABLE run_schedules (agent text NOT NULL, name text NOT NULL, cron text NOT NULL,"
-            " timezone text NOT NULL, task text NOT NULL, queue text NOT NULL, priority bigint NOT NULL,"
-            " next_us bigint NOT NULL, PRIMARY KEY (agent, name))",
+            *map(table_of, _QUEUES),
         ),
         (
             "CREATE FUNCTION append_entry"
@@ -179,7 +180,6 @@ The row of a queue is written by who takes runs from it: one at a time, so that 
 run log belong to a separate store in the same file.
 """
 
-_T = TypeVar("_T")
 _log = logging.getLogger("reactive_agents")
 
 
@@ -315,21 +315,11 @@ class SqliteRunRecord:
         clock: tells until when a lease is valid; workers with a database follow the clock of its server.
         key: encrypts tasks, answers and results: 32 bytes, the same as URL-safe base64, or what returns
             these; ``None`` stores them as they are.
-        patience_s: seconds to wait for a lock of the file, 0 or more.
-        read_only: never write, and never make the file.
     """
 
-    def __init__(
-        self,
-        path: sqlite.DatabasePath,
-        *,
-        clock: Clock,
-        key: RecordKey | None = None,
-        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
-        read_only: bool = False,
-    ) -> None:
+    def __init__(self, path: sqlite.DatabasePath, *, clock: Clock, key: RecordKey | None = None) -> None:
         self._is_on_server = sql.is_postgres(path)
-        self._file = sql.open_database(path, RUNS, RecordFailed, patience_s=patience_s, read_only=read_only)
+        self._file = sql.open_database(path, RUNS, RecordFailed)
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
         self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
@@ -351,8 +341,33 @@ class SqliteRunRecord:
     ) -> Result[RunClaim, RecordErrors]:
         """Begin a run, or continue it where no other process does; return whose it is now."""
         holder = reserved or new_holder()
-        work = partial(_claim, run=run, seal=self._seal, holder=holder, lease_us=int(LEASE_S * 1e6))
-        claimed = await self._file.write_soon("claim", self._now_in(work), of=run.run_id, durable=True)
+
+        def work(file: sql.Transaction) -> RunClaim:
+            now = self._now()
+            _add(file, run, now, self._seal)
+            row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+            known = _run_of(file, row, now, self._seal)
+            if known.status not in ("open", "queued"):
+                return RunClaim(known, "ended")
+            if known.is_held and row[12] != holder:
+                return RunClaim(known, "held")
+            if known.order == "cancel":  # its process died before it could carry this out
+                file.execute(
+                    "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?",
+                    (row[0],),
+                )
+                return RunClaim(evolve(known, status="cancelled"), "ended")
+            definition = known.definition or run.definition
+            file.execute(
+                "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
+                " updated_us = ?, definition = ? WHERE id = ?",
+                (holder, now + _LEASE_US, now, json.dumps(dict(definition)), row[0]),
+            )
+            attempt = known.attempt + 1
+            begun = evolve(known, definition=definition, attempt=attempt, status="open")
+            return RunClaim(begun, "taken" if known.attempt else "new", holder)
+
+        claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
             self._leases.hold(holder, _Held(run.run_id, on_order, self._file.losses))
         return claimed
@@ -360,12 +375,44 @@ class SqliteRunRecord:
     @effect
     async def entries(self, run_id: RunId) -> Result[tuple[RunEntry, ...], RecordErrors]:
         """Return the entries of a run in order, with those that it shares."""
-        return await self._file.read("entries", partial(_entries, run_id=run_id, seal=self._seal))
+
+        def work(file: sql.Transaction) -> tuple[RunEntry, ...]:
+            row = file.execute(
+                "SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)
+            ).fetchone()
+            parts: list[tuple[RunEntry, ...]] = []
+            last = 2**62
+            while row is not None:
+                rows = file.execute(
+                    "SELECT key, kind, at_us, body, number FROM run_entries WHERE run = ? AND number <= ?"
+                    " ORDER BY number",
+                    (row[0], last),
+                )
+                parts.append(tuple(_entry_of(self._seal, *each) for each in rows))
+                last = min(last, row[2])
+                _, origin, last_shared = row
+                row = file.execute(
+                    "SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)
+                ).fetchone()
+                if row is None and last_shared:
+                    raise ValueError(f"the run that {run_id} was forked from has been deleted")
+            return tuple(each for part in reversed(parts) for each in part)
+
+        return await self._file.read("entries", work)
 
     @effect
     async def entry(self, run_id: RunId, key: str) -> Result[RunEntry | None, RecordErrors]:
         """Return one entry of a run by its key."""
-        return await self._file.read("entry", partial(_entry, run_id=run_id, key=key, seal=self._seal))
+
+        def work(file: sql.Transaction) -> RunEntry | None:
+            row = file.execute(
+                "SELECT key, kind, at_us, body, number FROM run_entries WHERE key = ?"
+                " AND run = (SELECT id FROM runs WHERE run_id = ?)",
+                (key, run_id),
+            ).fetchone()
+            return None if row is None else _entry_of(self._seal, *row)
+
+        return await self._file.read("entry", work)
 
     @effect
     async def append(
@@ -497,15 +544,16 @@ class SqliteRunRecord:
             if held.begun is not None:
                 await self._settled(run_id, held)  # where it is missing, it is added below
             self._leases.let_go(holder)
-            work = partial(
-                _end,
-                holder=holder,
-                status=status,
-                result=self._seal.close(result),
-                now=self._now(),
-                recent=held.recent_entries,
-                waiting=tuple(held.waiting),
-            )
+            now, sealed = self._now(), self._seal.close(result)
+            recent, waiting = held.recent_entries, tuple(held.waiting)
+
+            def work(file: sql.Transaction) -> RunOrder | None:
+                latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
+                if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
+                    _append_again(file, holder, recent)  # a crash of the server has lost them
+                _append(file, holder, waiting)
+                return _release(file, holder, now, "status = ?, result = ?, wanted = '',", status, sealed)
+
             written = await self._file.write_soon("end", work, of=run_id, durable=True)
             ended = _lease(run_id, written).map(_nothing)
             if isinstance(ended, Success):
@@ -535,35 +583,103 @@ class SqliteRunRecord:
     async def answer(self, run_id: RunId, entry: RunEntry) -> Result[bool, RecordErrors]:
         """Add the answer to a question, from any process; ``False`` for a second one."""
         (sealed,) = self._seal.entries((entry,))
-        work = partial(_answer, run_id=run_id, entry=sealed, now=self._now())
+
+        def work(file: sql.Transaction) -> bool:
+            row = file.execute(
+                "SELECT id, coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id),"
+                " origin_entries) FROM runs WHERE run_id = ? AND status = 'open'",
+                (run_id,),
+            ).fetchone()
+            if row is None:
+                return False
+            added = file.execute(
+                "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ? + 1, ?, ?, ?, ?)"
+                " ON CONFLICT DO NOTHING",
+                (*row, *_values(sealed)),
+            )
+            return added.rowcount > 0
+
         return await self._file.write("answer", work, of=run_id)
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
         """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
-        work = self._now_in(partial(_order, run_id=run_id, order=order))
+
+        def work(file: sql.Transaction) -> bool:
+            now = self._now()
+            row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if row is None or row[7] not in ("open", "queued"):
+                return False
+            ends = order == "cancel" and not _is_held(row[12], row[13], now)  # nobody else carries it out
+            file.execute(
+                "UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?",
+                ("cancelled" if ends else row[7], order, now, row[0]),
+            )
+            return True
+
         return await self._file.write("order", work, of=run_id)
 
     @effect
     async def find(self, run_id: RunId) -> Result[RecordedRun | None, RecordErrors]:
         """Return a run, or ``None``."""
-        return await self._file.read("find", self._now_in(partial(_find, run_id=run_id, seal=self._seal)))
+
+        def work(file: sql.Transaction) -> RecordedRun | None:
+            row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            return None if row is None else _run_of(file, row, self._now(), self._seal)
+
+        return await self._file.read("find", work)
 
     @effect
     async def runs(self, chosen: RunFilter) -> Result[tuple[RecordedRun, ...], RecordErrors]:
         """Return the runs that fit, the latest first."""
-        return await self._file.read("runs", self._now_in(partial(_runs, chosen=chosen, seal=self._seal)))
+
+        def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
+            now = self._now()
+            conditions, values = ["1 = 1"], list[object]()
+            fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
+            for column, value in fields.items():
+                if value is not None:
+                    conditions.append(f"{column} = ?")
+                    values.append(value)
+            if not chosen.children:
+                conditions.append("parent IS NULL")
+            if chosen.state is not None:
+                is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
+                conditions.append("status = coalesce(?, status)")
+                values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
+            rows = file.execute(
+                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
+            )
+            found: list[RecordedRun] = []
+            for row in rows:
+                run = _listed_run(file, row, now, self._seal)
+                if chosen.state in (None, run.state):
+                    found.append(run)
+                    if len(found) == chosen.limit:
+                        break
+            return tuple(found)
+
+        return await self._file.read("runs", work)
 
     @effect
     async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
         """Add a run that has not begun; ``False`` when there is one of its id."""
-        work = partial(_add, run=run, now=self._now(), seal=self._seal)
-        return await self._file.write("add", work, of=run.run_id)
+        now = self._now()
+        return await self._file.write("add", lambda file: _add(file, run, now, self._seal), of=run.run_id)
 
     @effect
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
         """Return the runs of an agent that have begun and that no process has under way."""
-        work = self._now_in(partial(_interrupted, agent_id=agent_id))
+
+        def work(file: sql.Transaction) -> tuple[RunId, ...]:
+            now = self._now()
+            rows = file.execute(
+                "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
+                " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
+                (agent_id,),
+            )
+            return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
+
         return await self._file.read("interrupted", work)
 
     @effect
@@ -578,26 +694,61 @@ class SqliteRunRecord:
     ) -> Result[tuple[tuple[RunId, str], ...], RecordErrors]:
         """Reserve due runs of a queue, within its limits; return each with its holder."""
         wanted = _Wanted(agent_id, queue, limits, at_most, frozenset(without))
-        there = await self._file.read("dequeue", self._now_in(partial(_due, wanted=wanted)))
+        there = await self._file.read("dequeue", lambda file: _due(file, wanted, self._now()))
         if isinstance(there, Failure) or not there.unwrap():
             return there.map(lambda _: ())
-        work = self._now_in(partial(_dequeue, wanted=wanted, lease_us=int(LEASE_S * 1e6)))
+        of_queue = (agent_id, queue)
+
+        def work(file: sql.Transaction) -> tuple[tuple[RunId, str], ...]:
+            now = self._now()
+            file.execute("INSERT INTO run_queues VALUES (?, ?, 0) ON CONFLICT DO NOTHING", of_queue)
+            file.execute(
+                "UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (now, *of_queue)
+            )
+            reserved: list[tuple[RunId, str]] = []
+            for run, run_id, known, status in _due(file, wanted, now):
+                holder = new_holder()
+                taken = file.execute(
+                    "UPDATE runs SET holder = ?, lease_until_us = ?,"
+                    " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
+                    " WHERE id = ? AND holder = ? AND status = ?",
+                    (holder, now + _LEASE_US, now, run, known, status),
+                )
+                if taken.rowcount:
+                    reserved.append((run_id, holder))
+            return tuple(reserved)
+
         return await self._file.write_soon("dequeue", work, of=f"queue {agent_id}\n{queue}")
 
     @effect
     async def schedule(self, schedule: RunSchedule) -> Result[None, RecordErrors]:
         """Add a schedule, in place of that of the same name."""
-        return await self._file.write("schedule", partial(_schedule, schedule=schedule, seal=self._seal))
+
+        def work(file: sql.Transaction) -> None:
+            named = (schedule.agent_id, schedule.name)
+            file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+            file.execute(
+                "INSERT INTO run_schedules (agent, name, cron, timezone, task, queue, priority, next_us)"
+                " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                (
+                    *named,
+                    schedule.cron,
+                    schedule.timezone,
+                    self._seal.close(to_json(_without_secrets(schedule.task))),
+                    schedule.queue,
+                    schedule.priority,
+                    sqlite.microseconds(schedule.next_at),
+                ),
+            )
+
+        return await self._file.write("schedule", work)
 
     @effect
     async def unschedule(self, agent_id: AgentId, name: str) -> Result[bool, RecordErrors]:
         """Delete a schedule; ``False`` when there is none of that name."""
-
-        def work(file: sql.Transaction) -> bool:
-            where = "agent = ? AND name = ?"
-            return file.execute(f"DELETE FROM run_schedules WHERE {where}", (agent_id, name)).rowcount > 0
-
-        return await self._file.write("unschedule", work)
+        statement = "DELETE FROM run_schedules WHERE agent = ? AND name = ?"
+        deleted = await self._file.change("unschedule", statement, agent_id, name)
+        return deleted.map(bool)
 
     @effect
     async def schedules(
@@ -613,34 +764,89 @@ class SqliteRunRecord:
         self, schedule: RunSchedule, run: RecordedRun, following: datetime
     ) -> Result[bool, RecordErrors]:
         """Add the run that is due by a schedule, and move the schedule on."""
-        work = partial(
-            _add_scheduled,
-            schedule=schedule,
-            run=run,
-            following=sqlite.microseconds(following),
-            now=self._now(),
-            seal=self._seal,
+        moments = map(sqlite.microseconds, (following, schedule.next_at))
+        values = (*moments, schedule.agent_id, schedule.name, schedule.cron)
+        statement = (
+            "UPDATE run_schedules SET next_us = ? WHERE next_us = ? AND agent = ? AND name = ? AND cron = ?"
         )
+
+        def work(file: sql.Transaction) -> bool:
+            is_moved = file.execute(statement, values).rowcount > 0
+            return is_moved and _add(file, run, self._now(), self._seal)
+
         return await self._file.write("schedule", work)
 
     @effect
     async def questions(self, run_id: RunId | None = None) -> Result[tuple[OpenQuestion, ...], RecordErrors]:
         """Return the questions that wait for an answer, oldest first."""
-        return await self._file.read("questions", partial(_questions, run_id=run_id, seal=self._seal))
+
+        def work(file: sql.Transaction) -> tuple[OpenQuestion, ...]:
+            rows = file.execute(
+                "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
+                f" WHERE {_IS_OPEN} AND status = 'open' AND run_id = coalesce(?, run_id) ORDER BY at_us",
+                (run_id,),
+            )
+            found: list[OpenQuestion] = []
+            for name, key, at_us, text in rows:
+                try:
+                    body = json.loads(self._seal.open(text))
+                except ValueError:
+                    body = {"kind": "unreadable", "request": {}}
+                found.append(
+                    OpenQuestion(RunId(name), key, body["kind"], sqlite.moment_of(at_us), body["request"])
+                )
+            return tuple(found)
+
+        return await self._file.read("questions", work)
 
     @effect
     async def delete(
         self, *, run_id: RunId | None = None, user: str | None = None, before: datetime | None = None
     ) -> Result[int, RecordErrors]:
-        """Delete a run, those and the schedules of a user, or runs from before a time."""
+        """Delete a run, those and the schedules of a user, or runs from before a time.
+
+        With them goes what their tools began. A run whose entries another one shares stays, unless it is
+        named or is that of the user.
+        """
         until = None if before is None else sqlite.microseconds(before)
-        work = partial(_deleted, run_id=run_id, user=user, until=until, seal=self._seal)
+
+        def work(file: sql.Transaction) -> int:
+            conditions = {
+                "run_id = ?": run_id,
+                '"user" = ?': user,
+                "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
+                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
+            }
+            given = [(condition, value) for condition, value in conditions.items() if value is not None]
+            if not given:
+                return 0
+            where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
+            doomed = [name for (name,) in file.execute(f"SELECT run_id FROM runs WHERE {where}", values)]
+            deleted = len(doomed)
+            while doomed:
+                name = doomed.pop()
+                doomed += [
+                    child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))
+                ]
+                file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
+            if user is not None:
+                every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
+                named = [(each.agent_id, each.name) for each in every if each.task.user == user]
+                file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+                deleted += len(named)
+            return deleted
+
         return await self._file.erase("delete", work)
 
     # --- leases -------------------------------------------------------------------------------------------
 
     async def _renew(self, held: Mapping[str, _Held]) -> None:
-        work = self._now_in(partial(_renew, holders=tuple(held), lease_us=int(LEASE_S * 1e6)))
+        statement = "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING holder, wanted"
+
+        def work(file: sql.Transaction) -> dict[str, RunOrder]:
+            until = self._now() + _LEASE_US
+            return dict(row for each in held for row in file.execute(statement, (until, each)))
+
         renewed = await self._file.write_soon("renew", work, of=f"leases of {this_machine()} {os.getpid()}")
         if isinstance(renewed, Failure):
             return
@@ -652,11 +858,8 @@ class SqliteRunRecord:
                 run.on_order(orders.get(holder, "lost"))
 
     def _now(self) -> int:
+        """Return the time by the clock of all writers, as a transaction knows it."""
         return sqlite.microseconds(self._clock.now()) + self._file.skew_us
-
-    def _now_in(self, work: Callable[..., _T]) -> sql.Work[_T]:
-        """Return the work with the time of its transaction, by the shared clock."""
-        return lambda file: work(file, now=self._now())
 
 
 # --- one transaction each ---------------------------------------------------------------------------------
@@ -667,38 +870,11 @@ _COLUMNS = (
 )
 
 
-def _claim(
-    file: sql.Transaction, *, run: RecordedRun, seal: Seal, holder: str, now: int, lease_us: int
-) -> RunClaim:
-    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
-    if row is None:
-        _insert(file, run, now, seal)
-        row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
-        state = "new"
-    else:
-        state = "taken"
-    known = _run_of(file, row, now, seal)
-    if known.status not in ("open", "queued"):
-        return RunClaim(known, "ended")
-    if known.is_held and row[12] != holder:
-        return RunClaim(known, "held")
-    if known.order == "cancel":  # its process died before it could carry this out
-        file.execute(
-            "UPDATE runs SET status = 'cancelled', holder = '', lease_until_us = 0 WHERE id = ?", (row[0],)
-        )
-        return RunClaim(evolve(known, status="cancelled"), "ended")
-    file.execute(
-        "UPDATE runs SET holder = ?, lease_until_us = ?, attempt = attempt + 1, status = 'open',"
-        " updated_us = ?, definition = ? WHERE id = ?",
-        (holder, now + lease_us, now, json.dumps(dict(known.definition or run.definition)), row[0]),
-    )
-    begun = evolve(
-        known,
-        definition=known.definition or run.definition,
-        attempt=known.attempt + 1,
-        status="open",
-    )
-    return RunClaim(begun, "new" if state == "new" or known.attempt == 0 else "taken", holder)
+_IS_OPEN = (
+    "kind = 'question' AND NOT EXISTS"
+    " (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '=')"
+)
+"""Whether an entry ``asked`` is a question without an answer."""
 
 
 def _without_secrets(task: Task) -> Task:
@@ -706,7 +882,10 @@ def _without_secrets(task: Task) -> Task:
     return task if settings is None else evolve(task, model_settings=settings.without_secrets)
 
 
-def _insert(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> None:
+def _add(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> bool:
+    """Add a run; ``False`` when there is one of its id."""
+    if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
+        return False
     origin = None
     if run.origin is not None:
         (origin,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.origin,)).fetchone()
@@ -733,6 +912,7 @@ def _insert(file: sql.Transaction, run: RecordedRun, now: int, seal: Seal) -> No
             now,
         ),
     )
+    return True
 
 
 def _is_held(holder: str, lease_until: int, now: int) -> bool:
@@ -754,8 +934,7 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
     state = status
     if status == "open":
         (waiting,) = file.execute(
-            "SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND kind = 'question' AND NOT"
-            " EXISTS (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '='))",
+            f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})",
             (row[0],),
         ).fetchone()
         if waiting:
@@ -802,36 +981,8 @@ def _task_of(text: str) -> Task:
     return read.unwrap()
 
 
-def _entries(file: sql.Transaction, *, run_id: RunId, seal: Seal) -> tuple[RunEntry, ...]:
-    row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    parts: list[tuple[RunEntry, ...]] = []
-    last = 2**62
-    while row is not None:
-        rows = file.execute(
-            "SELECT key, kind, at_us, body, number FROM run_entries WHERE run = ? AND number <= ?"
-            " ORDER BY number",
-            (row[0], last),
-        )
-        parts.append(tuple(_entry_of(seal, *each) for each in rows))
-        last = min(last, row[2])
-        _, origin, last_shared = row
-        row = file.execute("SELECT id, origin, origin_entries FROM runs WHERE id = ?", (origin,)).fetchone()
-        if row is None and last_shared:
-            raise ValueError(f"the run that {run_id} was forked from has been deleted")
-    return tuple(each for part in reversed(parts) for each in part)
-
-
 def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
     return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
-
-
-def _entry(file: sql.Transaction, *, run_id: RunId, key: str, seal: Seal) -> RunEntry | None:
-    row = file.execute(
-        "SELECT key, kind, at_us, body, number FROM run_entries WHERE key = ?"
-        " AND run = (SELECT id FROM runs WHERE run_id = ?)",
-        (key, run_id),
-    ).fetchone()
-    return None if row is None else _entry_of(seal, *row)
 
 
 _HELD = (
@@ -855,7 +1006,7 @@ def _values(entry: RunEntry) -> tuple[object, ...]:
     return entry.key, entry.kind, sqlite.microseconds(entry.at), entry.body
 
 
-def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
+def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     """Add entries to the run that is held; return the order to it, or ``None``."""
     held = file.execute(_HELD, (holder,)).fetchone()
     if held is None:
@@ -868,44 +1019,22 @@ def _append(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) 
     return order  # type: ignore[no-any-return]
 
 
-def _append_again(file: sql.Transaction, *, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
+def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     """Add the entries that are not there."""
     there = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     given = {each.key: each for each in entries}
     missing = [given[key] for key in given if file.execute(there, (holder, key)).fetchone() is None]
-    return _append(file, holder=holder, entries=missing)
+    return _append(file, holder, missing)
 
 
-def _end(
-    file: sql.Transaction,
-    *,
-    holder: str,
-    status: RunStatus,
-    result: str,
-    now: int,
-    recent: tuple[RunEntry, ...] = (),
-    waiting: tuple[RunEntry, ...] = (),
+def _release(
+    file: sql.Transaction, holder: str, now: int, changes: str = "", *values: object
 ) -> RunOrder | None:
-    """Store the outcome and the last entries.
-
-    Earlier entries that a crash of the server has lost are stored again.
-    """
-    latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
-    if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
-        _append_again(file, holder=holder, entries=recent)
-    _append(file, holder=holder, entries=waiting)
-    ended = file.execute(
-        "UPDATE runs SET status = ?, result = ?, holder = '', lease_until_us = 0, wanted = '', updated_us = ?"
-        " WHERE holder = ? AND holder <> ''",
-        (status, result, now, holder),
-    )
-    return "" if ended.rowcount else None
-
-
-def _release(file: sql.Transaction, *, holder: str, now: int) -> RunOrder | None:
+    """Give up the lease of the run that is held, with further changes of it."""
     released = file.execute(
-        "UPDATE runs SET holder = '', lease_until_us = 0, updated_us = ? WHERE holder = ? AND holder <> ''",
-        (now, holder),
+        f"UPDATE runs SET {changes} holder = '', lease_until_us = 0, updated_us = ?"
+        " WHERE holder = ? AND holder <> ''",
+        (*values, now, holder),
     )
     return "" if released.rowcount else None
 
@@ -921,102 +1050,6 @@ def _nothing(_: object) -> None:
     return None
 
 
-def _answer(file: sql.Transaction, *, run_id: RunId, entry: RunEntry, now: int) -> bool:
-    row = file.execute(
-        "SELECT id, origin_entries, (SELECT max(number) FROM run_entries WHERE run = runs.id) FROM runs"
-        " WHERE run_id = ? AND status = 'open'",
-        (run_id,),
-    ).fetchone()
-    if row is None:
-        return False
-    run, shared, last = row
-    added = file.execute(
-        "INSERT INTO run_entries VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-        (
-            run,
-            (shared if last is None else last) + 1,
-            entry.key,
-            entry.kind,
-            sqlite.microseconds(entry.at),
-            entry.body,
-        ),
-    )
-    return added.rowcount > 0
-
-
-def _order(file: sql.Transaction, *, run_id: RunId, order: RunOrder, now: int) -> bool:
-    """Give an order; a run that no process holds is cancelled at once."""
-    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    if row is None or row[7] not in ("open", "queued"):
-        return False
-    if order == "cancel" and not _is_held(row[12], row[13], now):
-        values = ("cancelled", "cancel", now, row[0])
-        file.execute("UPDATE runs SET status = ?, wanted = ?, updated_us = ? WHERE id = ?", values)
-    else:
-        file.execute("UPDATE runs SET wanted = ?, updated_us = ? WHERE id = ?", (order, now, row[0]))
-    return True
-
-
-def _find(file: sql.Transaction, *, run_id: RunId, now: int, seal: Seal) -> RecordedRun | None:
-    row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-    return None if row is None else _run_of(file, row, now, seal)
-
-
-def _runs(file: sql.Transaction, *, chosen: RunFilter, now: int, seal: Seal) -> tuple[RecordedRun, ...]:
-    conditions, values = ["1 = 1"], list[object]()
-    fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
-    for column, value in fields.items():
-        if value is not None:
-            conditions.append(f"{column} = ?")
-            values.append(value)
-    if not chosen.children:
-        conditions.append("parent IS NULL")
-    if chosen.state is not None:
-        is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
-        conditions.append("status = coalesce(?, status)")
-        values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
-    rows = file.execute(
-        f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
-    )
-    found: list[RecordedRun] = []
-    for row in rows:
-        run = _listed_run(file, row, now, seal)
-        if chosen.state in (None, run.state):
-            found.append(run)
-            if len(found) == chosen.limit:
-                break
-    return tuple(found)
-
-
-def _renew(
-    file: sql.Transaction, *, holders: tuple[str, ...], now: int, lease_us: int
-) -> dict[str, RunOrder]:
-    orders: dict[str, RunOrder] = {}
-    for holder in holders:
-        row = file.execute(
-            "UPDATE runs SET lease_until_us = ? WHERE holder = ? RETURNING wanted", (now + lease_us, holder)
-        ).fetchone()
-        if row is not None:
-            orders[holder] = row[0]
-    return orders
-
-
-def _add(file: sql.Transaction, *, run: RecordedRun, now: int, seal: Seal) -> bool:
-    if file.execute("SELECT 1 FROM runs WHERE run_id = ?", (run.run_id,)).fetchone() is not None:
-        return False
-    _insert(file, run, now, seal)
-    return True
-
-
-def _interrupted(file: sql.Transaction, *, agent_id: AgentId, now: int) -> tuple[RunId, ...]:
-    rows = file.execute(
-        "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
-        " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
-        (agent_id,),
-    )
-    return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
-
-
 @frozen
 class _Wanted:
     """Runs of a queue that a worker wants to begin."""
@@ -1028,7 +1061,7 @@ class _Wanted:
     without: frozenset[RunId]
 
 
-def _due(file: sql.Transaction, *, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
+def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, RunId, str, str]]:
     """Return id, run id, holder and status of the runs that may be begun."""
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
@@ -1074,44 +1107,6 @@ def _due(file: sql.Transaction, *, wanted: _Wanted, now: int) -> list[tuple[int,
     return found
 
 
-def _dequeue(
-    file: sql.Transaction, *, wanted: _Wanted, now: int, lease_us: int
-) -> tuple[tuple[RunId, str], ...]:
-    of_queue = (wanted.agent_id, wanted.queue)
-    file.execute("INSERT INTO run_queues VALUES (?, ?, 0) ON CONFLICT DO NOTHING", of_queue)
-    file.execute("UPDATE run_queues SET dequeued_us = ? WHERE agent = ? AND queue = ?", (now, *of_queue))
-    reserved: list[tuple[RunId, str]] = []
-    for run, run_id, known, status in _due(file, wanted=wanted, now=now):
-        holder = new_holder()
-        taken = file.execute(
-            "UPDATE runs SET holder = ?, lease_until_us = ?,"
-            " begun_us = CASE WHEN status = 'queued' THEN ? ELSE begun_us END"
-            " WHERE id = ? AND holder = ? AND status = ?",
-            (holder, now + lease_us, now, run, known, status),
-        )
-        if taken.rowcount:
-            reserved.append((run_id, holder))
-    return tuple(reserved)
-
-
-def _schedule(file: sql.Transaction, *, schedule: RunSchedule, seal: Seal) -> None:
-    named = (schedule.agent_id, schedule.name)
-    file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
-    file.execute(
-        "INSERT INTO run_schedules (agent, name, cron, timezone, task, queue, priority, next_us)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            *named,
-            schedule.cron,
-            schedule.timezone,
-            seal.close(to_json(_without_secrets(schedule.task))),
-            schedule.queue,
-            schedule.priority,
-            sqlite.microseconds(schedule.next_at),
-        ),
-    )
-
-
 def _schedules(
     file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal, lenient: bool = False
 ) -> tuple[RunSchedule, ...]:
@@ -1132,73 +1127,3 @@ def _schedules(
             continue
         found.append(RunSchedule(name, agent, cron, task, sqlite.moment_of(next_us), *rest))
     return tuple(found)
-
-
-def _add_scheduled(
-    file: sql.Transaction,
-    *,
-    schedule: RunSchedule,
-    run: RecordedRun,
-    following: int,
-    now: int,
-    seal: Seal,
-) -> bool:
-    moved = file.execute(
-        "UPDATE run_schedules SET next_us = ? WHERE agent = ? AND name = ? AND next_us = ? AND cron = ?",
-        (
-            following,
-            schedule.agent_id,
-            schedule.name,
-            sqlite.microseconds(schedule.next_at),
-            schedule.cron,
-        ),
-    )
-    return bool(moved.rowcount) and _add(file, run=run, now=now, seal=seal)
-
-
-def _questions(file: sql.Transaction, *, run_id: RunId | None, seal: Seal) -> tuple[OpenQuestion, ...]:
-    rows = file.execute(
-        "SELECT run_id, key, at_us, body FROM run_entries AS asked JOIN runs ON runs.id = asked.run"
-        " WHERE kind = 'question' AND status = 'open' AND run_id = coalesce(?, run_id) AND NOT EXISTS"
-        " (SELECT 1 FROM run_entries WHERE run = asked.run AND key = asked.key || '=') ORDER BY at_us",
-        (run_id,),
-    )
-    found: list[OpenQuestion] = []
-    for name, key, at_us, text in rows:
-        try:
-            body = json.loads(seal.open(text))
-        except ValueError:
-            body = {"kind": "unreadable", "request": {}}
-        found.append(OpenQuestion(RunId(name), key, body["kind"], sqlite.moment_of(at_us), body["request"]))
-    return tuple(found)
-
-
-def _deleted(
-    file: sql.Transaction, *, run_id: RunId | None, user: str | None, until: int | None, seal: Seal
-) -> int:
-    """Delete runs, and what their tools began; of a user also the schedules.
-
-    A run whose entries another one shares stays, unless it is named or is that of the user.
-    """
-    conditions = {
-        "run_id = ?": run_id,
-        '"user" = ?': user,
-        "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
-        " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
-    }
-    given = [(condition, value) for condition, value in conditions.items() if value is not None]
-    if not given:
-        return 0
-    where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
-    doomed = [name for (name,) in file.execute(f"SELECT run_id FROM runs WHERE {where}", values)]
-    deleted = len(doomed)
-    while doomed:
-        name = doomed.pop()
-        doomed += [child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))]
-        file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
-    every = () if user is None else _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=seal)
-    for schedule in [each for each in every if each.task.user == user]:
-        named = (schedule.agent_id, schedule.name)
-        file.execute("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
-        deleted += 1
-    return deleted

@@ -197,7 +197,6 @@ def open_database(
     *,
     patience_s: float = sqlite.DEFAULT_PATIENCE_S,
     read_only: bool = False,
-    max_pages: int | None = None,
     traced: bool = False,
     more: tuple[sqlite.Store, ...] = (),
 ) -> Database[_E]:
@@ -205,12 +204,10 @@ def open_database(
 
     Args:
         place: an SQLite file, or an address that begins with ``postgresql://``.
-        store: its tables.
         error: makes the failure of a sentence and of the name of the operation.
         patience_s: seconds to wait for other writers, 0 or more.
         read_only: never write, and make no tables.
-        max_pages: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; a server has other limits.
-        traced: as of that; no server is deleted by mistake.
+        traced: as of :class:`~reactive_agents.adapters.sqlite.SqliteFile`; no server is deleted by mistake.
         more: tables that the store has in Postgres besides its own.
     """
     if is_postgres(place):
@@ -219,6 +216,4 @@ def open_database(
         return PostgresDatabase(
             str(place), store, error, patience_s=patience_s, read_only=read_only, more=more
         )
-    return sqlite.SqliteFile(
-        place, store, error, patience_s=patience_s, read_only=read_only, max_pages=max_pages, traced=traced
-    )
+    return sqlite.SqliteFile(place, store, error, patience_s=patience_s, read_only=read_only, traced=traced)

@@ -129,7 +129,6 @@ class UnusableFile(sqlite3.DatabaseError):
     """A file that is refused before anything is written to it.
 
     Attributes:
-        path: the file.
         found: the kind and version of the file.
         expected: the kind and version that would do.
     """

@@ -19,15 +19,10 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
+from reactive_agents.adapters import system
 from reactive_agents.adapters.governance.requests import LocalRequestDesk
-from reactive_agents.adapters.system import (
-    cancel_on_sigterm,
-    checked_redactor,
-    end_on_sigterm_after,
-    interruptible_result,
-)
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
-from reactive_agents.agent.errors import AgentError, value_or_raise
+from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.run_options import (
     RunChanges,
     RunOptions,
@@ -87,7 +82,6 @@ R = TypeVar("R", default=AgentResult)
 D = TypeVar("D", contravariant=True, default=None)
 """The type of the dependencies that each run is given; ``None`` for an agent without."""
 
-_A = TypeVar("_A")
 _Output = TypeVar("_Output")
 
 
@@ -171,14 +165,11 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the run failed or was cancelled; ``.error`` is the typed error.
         """
-        return await self._conducted(*_value(self._run_of(task, options)))
+        return await self._conducted(*value_or_raise(self._run_of(task, options)))
 
     async def _conducted(self, ready: Task, changes: RunChanges) -> Any:
         outcome = await self._engine.conduct(ready, run_id=changes.run_id, overrides=changes.overrides)
-        if not isinstance(outcome, Success):
-            failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
-        return (changes.present or self.present)(outcome.unwrap())
+        return (changes.present or self.present)(result_or_raise(outcome))
 
     @overload
     def run_sync(
@@ -212,7 +203,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Arguments and errors are those of :meth:`run`.
         """
-        ready, changes = _value(self._run_of(task, options))
+        ready, changes = value_or_raise(self._run_of(task, options))
 
         async def run_and_close(results: list[Any], seconds: float) -> None:
             try:
@@ -224,7 +215,7 @@ class ReactiveAgent(Generic[R, D]):
 
         async def run_on_this_thread() -> list[Any]:
             results: list[Any] = []
-            with cancel_on_sigterm():
+            with system.cancel_on_sigterm():
                 await run_and_close(results, inf)
             return results
 
@@ -239,9 +230,9 @@ class ReactiveAgent(Generic[R, D]):
 
             with start_blocking_portal() as portal:
                 scope = portal.call(anyio.CancelScope)
-                with end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
+                with system.end_on_sigterm_after(lambda: portal.start_task_soon(scope.cancel)):
                     running = portal.start_task_soon(run_within, scope, blocked_seconds())
-                    results = interruptible_result(running)
+                    results = system.interruptible_result(running)
         else:
             results = anyio.run(run_on_this_thread)
         if not results:
@@ -310,7 +301,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task is no text, or an option is wrong.
         """
-        ready, changes = _value(self._run_of(task, options))
+        ready, changes = value_or_raise(self._run_of(task, options))
         events = stream_events(self._engine, ready, changes.overrides, run_id=changes.run_id)
         async with aclosing(events):
             async for event in events:
@@ -362,7 +353,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.output_stream import OutputStream  # imported by programs that use it
 
-        ready, changes = _value(self._run_of(task, options))
+        ready, changes = value_or_raise(self._run_of(task, options))
         engine, overrides = self._engine, changes.overrides
         shape = overrides.services.get("output_shape", engine.ports.output_shape).value_or(None)
         return OutputStream(
@@ -378,7 +369,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the task is no text; ``.error`` is a ``TaskError``. A custom clock or source of ids
                 failed; it is an ``ExecutionError``.
         """
-        return _value(self._task(task, options))
+        return value_or_raise(self._task(task, options))
 
     @property
     def agent_id(self) -> AgentId:
@@ -393,7 +384,7 @@ class ReactiveAgent(Generic[R, D]):
             AgentError: the container provides no store of sessions, with ``ServiceMissing``.
         """
         return Sessions(
-            self._session_store(), self.agent_id, checked_redactor(self.container.core.redactor())
+            self._session_store(), self.agent_id, system.checked_redactor(self.container.core.redactor())
         )
 
     @property
@@ -436,7 +427,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.agent.runs import queued_run
 
-        ready, changes = _value(self._run_of(task, dict(options)))
+        ready, changes = value_or_raise(self._run_of(task, dict(options)))
         runs, clock = self.runs, self.container.core.clock()
         run_id = changes.run_id or RunId(self.container.core.ids().new())
         due = clock.now() + timedelta(seconds=delay_s)
@@ -472,7 +463,7 @@ class ReactiveAgent(Generic[R, D]):
         """
         from reactive_agents.core.run_record import RunSchedule, next_time
 
-        ready, _ = _value(self._run_of(task, dict(options)))
+        ready, _ = value_or_raise(self._run_of(task, dict(options)))
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
         except ValueError as error:
@@ -686,10 +677,7 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
-        subscribed = self._subscriptions.add(self._events, handler, run_id=run_id)
-        if isinstance(subscribed, Failure):
-            raise AgentError(subscribed.failure())
-        return subscribed.unwrap()
+        return value_or_raise(self._subscriptions.add(self._events, handler, run_id=run_id))
 
     async def aclose(self) -> None:
         """Close all that the agent opened; it can be used again afterwards.
@@ -795,13 +783,6 @@ class ReactiveAgent(Generic[R, D]):
         if isinstance(fields, Failure):
             return Failure(errors.TaskError(fields.failure(), made.id))
         return Success(evolve(made, **fields.unwrap()))
-
-
-def _value(made: Result[_A, errors.TaskError | errors.ExecutionError]) -> _A:
-    if not isinstance(made, Success):
-        raise AgentError(made.failure())
-    value: _A = made.unwrap()
-    return value
 
 
 def _inside_event_loop() -> bool:

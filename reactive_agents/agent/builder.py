@@ -15,38 +15,14 @@ from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters.tools.decorator import Tool
 from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.agent import tool_references, validation
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
 from reactive_agents.agent.description import AgentComponents, not_an_attribute, unserializable_component
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.agent.output_types import output_validator
 from reactive_agents.agent.run_options import BudgetOptions, changed_budget
 from reactive_agents.agent.service_options import ServiceOptions
-from reactive_agents.agent.tool_references import (
-    PlainFunction,
-    ToolLike,
-    ToolsOfOtherDeps,
-    find_tool,
-    read_toolset,
-    static_tools,
-    tool_description,
-    tool_reference,
-)
-from reactive_agents.agent.validation import (
-    CompressionOptions,
-    ContentOptions,
-    ContextProfileOptions,
-    ReasoningOptions,
-    changed_options,
-    is_count,
-    wrong_counts,
-    wrong_functions,
-    wrong_object,
-    wrong_path,
-    wrong_seconds,
-    wrong_text,
-    wrong_value,
-)
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextTier, ReasoningConfig
 from reactive_agents.core.content import ContentKind
@@ -176,9 +152,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if settings is not None:
             chosen = self.with_model(model, api_key=api_key, base_url=base_url, profiles=profiles)
             return chosen.with_model_settings(settings)
-        wrong = wrong_value("model", model, str, MODEL_EXPECTED)
+        wrong = validation.wrong_value("model", model, str, MODEL_EXPECTED)
         if wrong is None and profiles is not None:
-            wrong = wrong_path("model.profiles", profiles)
+            wrong = validation.wrong_path("model.profiles", profiles)
         if wrong is not None:
             return self._with_problem(wrong)
         named = name_model(self.config.model, model, api_key, base_url)
@@ -191,8 +167,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         what it does not name.
         """
         if not isinstance(settings, ModelSettings):
-            wrong = InvalidConfig("model_settings", abbreviated(settings), "ModelSettings")
-            return self._with_problem(wrong)
+            return self._with_problem(InvalidConfig("model_settings", abbreviated(settings), "ModelSettings"))
         return self._with_config(model_settings=settings.over(self.config.model_settings))
 
     def with_provider(
@@ -204,10 +179,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     def with_llm(self, llm: LLM) -> Self:
         """Use a model object, such as a ``ScriptedLLM``, in place of ``with_model``."""
         expected = "an object with complete, stream and model; with_model takes a model's name"
-        wrong = wrong_object("llm", llm, expected, "complete", "stream", "model")
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(llm=llm)
+        wrong = validation.wrong_object("llm", llm, expected, "complete", "stream", "model")
+        return self._with_problem(wrong)._with_components(llm=llm)
 
     def with_fallbacks(self, *models: str) -> Self:
         """Add models to try, in order, when the first fails for good."""
@@ -238,7 +211,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Args:
             path: an SQLite file, made when it is not there.
         """
-        wrong = wrong_path("model.response_cache", path)
+        wrong = validation.wrong_path("model.response_cache", path)
         if wrong is not None:
             return self._with_problem(wrong)
         return self._evolve_within("model", response_cache=os.fspath(path))
@@ -247,13 +220,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_name(self, name: str) -> Self:
         """Name the agent in memory, usage records and the audit log."""
-        wrong = wrong_text("name", name, "a name that is not blank")
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._evolve(name=name)
+        wrong = validation.wrong_text("name", name, "a name that is not blank")
+        return self._evolve(name=name) if wrong is None else self._with_problem(wrong)
 
     def with_reasoning(
-        self, default_strategy: ReasoningStrategy = "reactive", **options: Unpack[ReasoningOptions]
+        self, default_strategy: ReasoningStrategy = "reactive", **options: Unpack[validation.ReasoningOptions]
     ) -> Self:
         """Reason with a strategy.
 
@@ -263,31 +234,24 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """
         usual = ReasoningConfig()
         chosen = {} if default_strategy == usual.default_strategy else {"default_strategy": default_strategy}
-        read = changed_options(usual, {**chosen, **options})
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        return self._with_config(reasoning=read.unwrap())
+        return self._with_read("reasoning", validation.changed_options(usual, {**chosen, **options}))
 
     def with_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> Self:
         """Register a custom strategy, for ``with_reasoning(name)``."""
-        wrong = wrong_text("strategy.name", name, "a name that is not blank") or wrong_functions(
-            "strategy", strategy
-        )
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(strategies=(*self.components.strategies, (name, strategy)))
+        wrong = validation.wrong_text("strategy.name", name, "a name that is not blank")
+        wrong = wrong or validation.wrong_functions("strategy", strategy)
+        strategies = (*self.components.strategies, (name, strategy))
+        return self._with_problem(wrong)._with_components(strategies=strategies)
 
     def with_kernel(self, name: str, kernel: ThoughtKernel) -> Self:
         """Register a custom kernel under a name; ``with_reasoning(kernel=name)`` runs it.
 
         Under the name of a built-in kernel (``react``, ``direct`` or ``one-shot``) it takes its place.
         """
-        wrong = wrong_text("kernel.name", name, "a name that is not blank") or wrong_functions(
-            "kernel", kernel
-        )
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(kernels=(*self.components.kernels, (name, kernel)))
+        wrong = validation.wrong_text("kernel.name", name, "a name that is not blank")
+        wrong = wrong or validation.wrong_functions("kernel", kernel)
+        kernels = (*self.components.kernels, (name, kernel))
+        return self._with_problem(wrong)._with_components(kernels=kernels)
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions that may change or end it."""
@@ -301,10 +265,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Args:
             function: takes a ``CompactionMaterial`` and returns a text; sync or async.
         """
-        wrong = wrong_functions("compaction_function", function)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(compaction_function=function)
+        wrong = validation.wrong_functions("compaction_function", function)
+        return self._with_problem(wrong)._with_components(compaction_function=function)
 
     with_synthesis_strategy = with_compaction_function
     """The earlier name of :meth:`with_compaction_function`."""
@@ -315,10 +277,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         A policy is a pure function of the kernel's state and context; it may steer the model, end the run, or
         have no verdict (``None``).
         """
-        wrong = wrong_functions("policies", *policies)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._with_components(policies=(*self.components.policies, *policies))
+        described = self._with_problem(validation.wrong_functions("policies", *policies))
+        return described._with_components(policies=(*self.components.policies, *policies))
 
     @overload
     def with_tools(  # type: ignore[overload-overlap]
@@ -326,14 +286,16 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     ) -> Self: ...
 
     @overload
-    def with_tools(self, *tools: Callable[Concatenate[RunContext[Never], ...], Any]) -> ToolsOfOtherDeps: ...
+    def with_tools(
+        self, *tools: Callable[Concatenate[RunContext[Never], ...], Any]
+    ) -> tool_references.ToolsOfOtherDeps: ...
 
     @overload
     def with_tools(  # pyright: ignore[reportOverlappingOverload]
-        self, *tools: Tool[..., Any, _Deps] | PlainFunction | str
+        self, *tools: Tool[..., Any, _Deps] | tool_references.PlainFunction | str
     ) -> Self: ...
 
-    def with_tools(self, *tools: ToolLike) -> Any:
+    def with_tools(self, *tools: tool_references.ToolLike) -> Any:
         """Add tools: functions, built-in names or ``module:function``.
 
         By default all built-in.
@@ -359,37 +321,16 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             return self._with_problem(wrong.failure())
         return self._with_components(handoffs=handoffs)
 
-    @overload
     def with_toolset(
         self,
-        tools: Sequence[Tool[..., Any, _Deps] | PlainFunction | str],
-        *,
-        prefix: str = "",
-        rename: Mapping[str, str] | None = None,
-        only: Collection[str] | None = None,
-        filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
-    ) -> Self: ...
-
-    @overload
-    def with_toolset(
-        self,
-        tools: Callable[[RunContext[_Deps]], ChosenTools | Awaitable[ChosenTools]]
+        tools: Sequence[Tool[..., Any, _Deps] | tool_references.PlainFunction | str]
+        | Callable[[RunContext[_Deps]], ChosenTools | Awaitable[ChosenTools]]
         | Callable[[], ChosenTools | Awaitable[ChosenTools]],
         *,
         prefix: str = "",
         rename: Mapping[str, str] | None = None,
         only: Collection[str] | None = None,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
-    ) -> Self: ...
-
-    def with_toolset(
-        self,
-        tools: Any,
-        *,
-        prefix: str = "",
-        rename: Mapping[str, str] | None = None,
-        only: Collection[str] | None = None,
-        filter: Any = None,
     ) -> Self:
         """Add tools under other names, or chosen for each run.
 
@@ -402,13 +343,13 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             filter: takes the ``RunContext`` and a definition under its new name, and returns whether the run
                 has the tool; sync or async.
         """
-        made = read_toolset(tools, prefix=prefix, rename=rename, only=only, keeps=filter)
+        made = tool_references.read_toolset(tools, prefix=prefix, rename=rename, only=only, keeps=filter)
         if isinstance(made, Failure):
             return self._with_problem(made.failure())
         toolset = made.unwrap()
         if toolset.is_dynamic:
             return self._with_components(toolsets=(*self.components.toolsets, toolset))
-        return self._with_components(tools=(*self.components.tools, *static_tools(toolset)))
+        return self._with_components(tools=(*self.components.tools, *tool_references.static_tools(toolset)))
 
     def with_mcp(
         self,
@@ -430,7 +371,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if twice:
             return self._with_problem(InvalidConfig("mcp_servers", ", ".join(twice), "each server name once"))
         if filter is not None:
-            made = read_toolset((), keeps=filter)
+            made = tool_references.read_toolset((), keeps=filter)
             if isinstance(made, Failure):
                 return self._with_problem(made.failure())
             chosen = evolve(made.unwrap(), servers=frozenset(server.name for server in servers))
@@ -439,7 +380,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_workspace(self, path: str | Path) -> Self:
         """Choose the directory that file tools are held inside."""
-        wrong = wrong_path("workspace", path)
+        wrong = validation.wrong_path("workspace", path)
         return self._evolve(workspace=os.fspath(path)) if wrong is None else self._with_problem(wrong)
 
     def with_system_prompt(self, prompt: str) -> Self:
@@ -478,7 +419,9 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         For ``reactive``, and without reasoning, it is the limit of the run, in place of the strategy's. A
         strategy of several passes takes at most that many turns in each.
         """
-        wrong = wrong_value("max_iterations", limit, int, "a whole number, 1 or more", is_count)
+        wrong = validation.wrong_value(
+            "max_iterations", limit, int, "a whole number, 1 or more", validation.is_count
+        )
         return self._with_config(max_iterations=limit) if wrong is None else self._with_problem(wrong)
 
     def with_timeout(
@@ -498,10 +441,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             answer: how long a question to a person waits, and a call that another program executes.
         """
         wrong = (
-            wrong_seconds("timeout.run", run)
-            or wrong_seconds("timeout.model_call", model_call)
-            or wrong_seconds("timeout.tool_call", tool_call)
-            or wrong_seconds("timeout.answer", answer)
+            validation.wrong_seconds("timeout.run", run)
+            or validation.wrong_seconds("timeout.model_call", model_call)
+            or validation.wrong_seconds("timeout.tool_call", tool_call)
+            or validation.wrong_seconds("timeout.answer", answer)
         )
         if wrong is not None:
             return self._with_problem(wrong)
@@ -525,8 +468,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             tools: names of the agent's tools.
             min_calls: how often each must have worked, 1 or more; once by default.
         """
-        texts = (wrong_text("required_tools", each, "names of tools") for each in tools)
-        wrong = next(filter(None, texts), None) or wrong_counts("required_tools", min_calls)
+        texts = (validation.wrong_text("required_tools", each, "names of tools") for each in tools)
+        wrong = next(filter(None, texts), None) or validation.wrong_counts("required_tools", min_calls)
         if wrong is not None:
             return self._with_problem(wrong)
         known = {each.name: each for each in self.config.required_tools}
@@ -551,13 +494,10 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             calls: how often each tool may be called, 1 or more; further calls are refused.
         """
         given: BudgetOptions = {"tokens": tokens, "cost_usd": cost_usd, "calls": calls}
-        changed = changed_budget(self.config.budget, given)
-        if isinstance(changed, Failure):
-            return self._with_problem(changed.failure())
-        return self._with_config(budget=changed.unwrap())
+        return self._with_read("budget", changed_budget(self.config.budget, given))
 
     def with_context_profile(
-        self, tier: ContextTier | None = None, **fields: Unpack[ContextProfileOptions]
+        self, tier: ContextTier | None = None, **fields: Unpack[validation.ContextProfileOptions]
     ) -> Self:
         """Set what the model can take, where its name implies nothing or something wrong.
 
@@ -567,25 +507,21 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 replaces the field of the profile.
         """
         given = fields if tier is None else {**fields, "tier": tier}
-        read = changed_options(self.config.context_profile, given)
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        return self._with_config(context_profile=read.unwrap())
+        return self._with_read(
+            "context_profile", validation.changed_options(self.config.context_profile, given)
+        )
 
-    def with_result_compression(self, **options: Unpack[CompressionOptions]) -> Self:
+    def with_result_compression(self, **options: Unpack[validation.CompressionOptions]) -> Self:
         """Set how long tool results are shortened for the model.
 
         Args:
             options: fields of ``ResultCompressionConfig``: ``budget``, ``head_share``, and ``transform``,
                 such as ``transform={"file-search": "matches[*].path"}``.
         """
-        read = changed_options(self.config.compression, options)
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        return self._with_config(compression=read.unwrap())
+        return self._with_read("compression", validation.changed_options(self.config.compression, options))
 
     def with_content(
-        self, *, model_takes: Sequence[ContentKind] | None = None, **limits: Unpack[ContentOptions]
+        self, *, model_takes: Sequence[ContentKind] | None = None, **limits: Unpack[validation.ContentOptions]
     ) -> Self:
         """Limit the images, audio and documents of tasks and tool results.
 
@@ -594,10 +530,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 by default what is known of each, and everything where nothing is.
             limits: the fields of ``ContentConfig``, such as ``max_bytes=5_000_000``.
         """
-        read = changed_options(self.config.content, limits)
-        if isinstance(read, Failure):
-            return self._with_problem(read.failure())
-        limited = self._with_config(content=read.unwrap())
+        limited = self._with_read("content", validation.changed_options(self.config.content, limits))
         return limited if model_takes is None else limited._evolve_within("model", takes=model_takes)
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
@@ -661,10 +594,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Raises:
             AgentError: the description is wrong; ``.error`` is the typed error.
         """
-        built = self._build()
-        if isinstance(built, Failure):
-            raise AgentError(built.failure())
-        return built.unwrap()
+        return value_or_raise(self._build())
 
     def build_effect(self) -> Effect[ReactiveAgent[R, _Deps], ConfigErrors]:
         """Build the agent as an effect, which fails with the first error."""
@@ -676,10 +606,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         Raises:
             AgentError: it has a part that cannot be serialised: a model object, a hook, a local function.
         """
-        described = self._described()
-        if isinstance(described, Failure):
-            raise AgentError(described.failure())
-        return described.unwrap()
+        return value_or_raise(self._described())
 
     def _build(self) -> Result[ReactiveAgent[R, _Deps], ConfigErrors]:
         if self.problems:
@@ -695,11 +622,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         names: list[str] = []
         external = list(self.config.external_tools)
         for source in self.components.tools:
-            described = find_tool(source).map(tool_description).value_or(None)
+            described = tool_references.find_tool(source).map(tool_references.tool_description).value_or(None)
             if described is not None:
                 external.append(described)
                 continue
-            reference = find_tool(source).bind(tool_reference)
+            reference = tool_references.find_tool(source).bind(tool_references.tool_reference)
             if isinstance(reference, Failure):
                 return Failure(reference.failure())
             names.append(reference.unwrap())

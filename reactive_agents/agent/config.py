@@ -15,18 +15,8 @@ from reactive_agents.adapters.llm.providers import default_model, is_well_known,
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent.validation import checked_options
+from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode, from_json
-from reactive_agents.core.config import (
-    AuditConfig,
-    CostConfig,
-    ExternalToolConfig,
-    GuardrailsConfig,
-    MemoryConfig,
-    ModelConfig,
-    RedactionConfig,
-    RunLogConfig,
-    SessionsConfig,
-)
 from reactive_agents.core.errors import ConfigErrors, DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.settings import RunSettings
@@ -53,19 +43,19 @@ class AgentConfig(RunSettings):
         redaction: patterns of secrets, besides the known ones, to keep out of events, logs, memory and audit.
     """
 
-    model: ModelConfig = field(factory=ModelConfig)
+    model: config.ModelConfig = field(factory=config.ModelConfig)
     tools: tuple[str, ...] = ()
-    external_tools: tuple[ExternalToolConfig, ...] = ()
+    external_tools: tuple[config.ExternalToolConfig, ...] = ()
     handoffs: tuple[str, ...] = ()
     mcp_servers: tuple[McpServer, ...] = ()
     workspace: str | None = None
-    sessions: SessionsConfig = field(factory=SessionsConfig)
-    run_log: RunLogConfig | None = None
-    memory: MemoryConfig | None = None
-    guardrails: GuardrailsConfig | None = None
-    cost: CostConfig | None = None
-    audit: AuditConfig | None = None
-    redaction: RedactionConfig = field(factory=RedactionConfig)
+    sessions: config.SessionsConfig = field(factory=config.SessionsConfig)
+    run_log: config.RunLogConfig | None = None
+    memory: config.MemoryConfig | None = None
+    guardrails: config.GuardrailsConfig | None = None
+    cost: config.CostConfig | None = None
+    audit: config.AuditConfig | None = None
+    redaction: config.RedactionConfig = field(factory=config.RedactionConfig)
 
     @property
     def settings(self) -> RunSettings:
@@ -129,14 +119,14 @@ def read_document(
     return _decoded(source, kind).bind(partial(_with_allowed_functions, frozenset(allow_tools_from)))
 
 
-def _with_allowed_functions(modules: frozenset[str], config: T) -> Result[T, ConfigErrors]:
+def _with_allowed_functions(modules: frozenset[str], checked: T) -> Result[T, ConfigErrors]:
     """Return the configuration; a function of another module is an ``InvalidConfig``."""
-    for option, reference in _references(encode(config), ""):
+    for option, reference in _references(encode(checked), ""):
         parts = reference.partition(":")[0].split(".")
         if not any(".".join(parts[:count]) in modules for count in range(1, len(parts) + 1)):
             expected = "a built-in name, or a function of a module that allow_tools_from names"
             return Failure(InvalidConfig(option, repr(reference), expected))
-    return Success(config)
+    return Success(checked)
 
 
 def _references(value: Json, option: str) -> Iterator[tuple[str, str]]:
@@ -189,8 +179,8 @@ def _without_nothing(value: Json) -> Json:
 
 
 def name_model(
-    known: ModelConfig, model: str, api_key: str | None = None, base_url: str | None = None
-) -> ModelConfig:
+    known: config.ModelConfig, model: str, api_key: str | None = None, base_url: str | None = None
+) -> config.ModelConfig:
     """Return the configuration with another model.
 
     Key and address stay only while the provider does: one provider's key never goes to another.
@@ -213,8 +203,8 @@ def name_model(
 
 
 def name_provider(
-    known: ModelConfig, provider: str, api_key: str | None = None, base_url: str | None = None
-) -> ModelConfig:
+    known: config.ModelConfig, provider: str, api_key: str | None = None, base_url: str | None = None
+) -> config.ModelConfig:
     """Return the configuration with another provider and its default model."""
     own = known.provider or provider_of(known.model)
     kept = known if own in ("", provider) else evolve(_without_access(known), model="")
@@ -223,5 +213,5 @@ def name_provider(
     )
 
 
-def _without_access(known: ModelConfig) -> ModelConfig:
+def _without_access(known: config.ModelConfig) -> config.ModelConfig:
     return evolve(known, api_key=None, base_url=None)

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
 from attrs import evolve, field, frozen
-from returns.result import Failure
+from returns.result import Failure, Result
 
-from reactive_agents.adapters.governance.requests import (
-    ApprovalHandler,
-    CallHandler,
-    LocalRequestDesk,
-    QuestionHandler,
-)
+from reactive_agents.adapters.governance import requests
 from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.tool_references import ToolLike
@@ -34,9 +29,7 @@ if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.run_record import RecordKey  # by durable agents
     from reactive_agents.adapters.telemetry.console import RunConsole
-    from reactive_agents.agent.multi_agent import (
-        HandoffLike,  # imported by agents that hand over  # imported when guardrails are switched on
-    )
+    from reactive_agents.agent.multi_agent import HandoffLike  # by agents that hand over
 
 
 @frozen
@@ -53,15 +46,15 @@ class DeskOptions:
     """
 
     approves: bool = False
-    approval_handler: ApprovalHandler | None = None
+    approval_handler: requests.ApprovalHandler | None = None
     approval_timeout_s: float = 300.0
-    question_handler: QuestionHandler | None = None
-    call_handler: CallHandler | None = None
+    question_handler: requests.QuestionHandler | None = None
+    call_handler: requests.CallHandler | None = None
     attended: bool = True
 
-    def desk(self) -> LocalRequestDesk:
+    def desk(self) -> requests.LocalRequestDesk:
         """Return a new desk."""
-        return LocalRequestDesk(
+        return requests.LocalRequestDesk(
             self.approval_handler,
             timeout_s=self.approval_timeout_s,
             answer=self.question_handler,
@@ -154,66 +147,58 @@ class AgentDescription:
     def _with_components(self, **changes: object) -> Self:
         return evolve(self, components=replaced(self.components, **changes))
 
-    def _with_problem(self, problem: ConfigErrors) -> Self:
-        return evolve(self, problems=(*self.problems, problem))
+    def _with_read(self, option: str, read: Result[object, ConfigErrors]) -> Self:
+        """Return the description with a field that was read, or with its problem."""
+        if isinstance(read, Failure):
+            return self._with_problem(read.failure())
+        return self._with_config(**{option: read.unwrap()})
+
+    def _with_problem(self, problem: ConfigErrors | None) -> Self:
+        return self if problem is None else evolve(self, problems=(*self.problems, problem))
 
 
 def unserializable_component(components: AgentComponents) -> InvalidConfig | None:
     """Return a problem for the first unserialisable component, apart from tools."""
-    if components.llm is not None:
-        kind = type(components.llm).__name__
-        return InvalidConfig("llm", kind, "a model by name, to be serialised")
-    if components.hooks:
-        where = f"a hook for {components.hooks[0].phase}/{components.hooks[0].timing}"
-        return InvalidConfig("hooks", where, "no hooks, which cannot be serialised")
-    for handoff in components.handoffs:
-        if not isinstance(handoff, str):
-            return InvalidConfig("handoffs", repr(handoff.name), "module:agent, to be serialised")
-    if components.desk.approves:
-        return InvalidConfig("approval", "an approver", "none, to be serialised")
-    if components.desk.question_handler is not None:
-        return InvalidConfig("ask_user.handler", "a function", "none, to be serialised")
-    if components.strategies:
-        name = repr(components.strategies[0][0])
-        return InvalidConfig("strategies", name, "a built-in strategy, to be serialised")
-    if components.kernels:
-        name = repr(components.kernels[0][0])
-        return InvalidConfig("kernels", name, "a built-in kernel, to be serialised")
-    if components.output_type is not None:
-        kind = repr(components.output_type)
-        return InvalidConfig("output_type", kind, "none, to be serialised")
-    if components.output_validators:
-        name = components.output_validators[0].name
-        return InvalidConfig("output_validators", name, "no functions, to be serialised")
-    if components.instructions:
-        return InvalidConfig("instructions", components.instructions[0].name, "texts, to be serialised")
-    if components.toolsets:
-        return InvalidConfig("toolset", "tools chosen for each run", "the same for all, to be serialised")
-    if components.deps is not None:
-        return InvalidConfig("deps", type_name(components.deps), "none, to be serialised")
-    if components.console is not None:
-        return InvalidConfig("console", "a console", "none, to be serialised")
-    if components.subscribers:
-        return InvalidConfig("telemetry", "event handlers", "none, to be serialised")
-    if components.controller is not None:
-        return InvalidConfig("controller", "a controller", "none, to be serialised")
-    if components.checks:
-        name = getattr(components.checks[0], "__name__", "a check")
-        return InvalidConfig("guardrails.checks", name, "no functions, to be serialised")
-    if components.embedder is not None:
-        kind = type(components.embedder).__name__
-        return InvalidConfig("memory.embedder", kind, "an embedding_model, to be serialised")
-    if components.signing_key is not None:
-        return InvalidConfig("audit", "a signing key", "none, to be serialised")
-    if components.record_key is not None:
-        return InvalidConfig("durability", "a key", "none, to be serialised")
-    if components.compaction_function is not None:
-        name = repr(components.compaction_function)
-        return InvalidConfig("compaction_function", name, "module:function, to be serialised")
-    if components.policies:
-        name = getattr(components.policies[0], "__name__", "a policy")
-        return InvalidConfig("policies", name, "no policies, which cannot be serialised")
-    return None
+    given, nothing = components, "none, to be serialised"
+    handoffs = [repr(each.name) for each in given.handoffs if not isinstance(each, str)]
+    hooks = [f"a hook for {each.phase}/{each.timing}" for each in given.hooks]
+    validators = [each.name for each in given.output_validators]
+    toolsets = ["tools chosen for each run" for _ in given.toolsets]
+    checks = [getattr(each, "__name__", "a check") for each in given.checks]
+    policies = [getattr(each, "__name__", "a policy") for each in given.policies]
+    live: tuple[tuple[str, Sequence[str], str], ...] = (
+        ("llm", _shown(given.llm, _kind), "a model by name, to be serialised"),
+        ("hooks", hooks, "no hooks, which cannot be serialised"),
+        ("handoffs", handoffs, "module:agent, to be serialised"),
+        ("approval", ["an approver"] * given.desk.approves, nothing),
+        ("ask_user.handler", _shown(given.desk.question_handler, "a function"), nothing),
+        ("strategies", [repr(name) for name, _ in given.strategies], "a built-in strategy, to be serialised"),
+        ("kernels", [repr(name) for name, _ in given.kernels], "a built-in kernel, to be serialised"),
+        ("output_type", _shown(given.output_type, repr), nothing),
+        ("output_validators", validators, "no functions, to be serialised"),
+        ("instructions", [each.name for each in given.instructions], "texts, to be serialised"),
+        ("toolset", toolsets, "the same for all, to be serialised"),
+        ("deps", _shown(given.deps, type_name), nothing),
+        ("console", _shown(given.console, "a console"), nothing),
+        ("telemetry", ["event handlers" for _ in given.subscribers], nothing),
+        ("controller", _shown(given.controller, "a controller"), nothing),
+        ("guardrails.checks", checks, "no functions, to be serialised"),
+        ("memory.embedder", _shown(given.embedder, _kind), "an embedding_model, to be serialised"),
+        ("audit", _shown(given.signing_key, "a signing key"), nothing),
+        ("durability", _shown(given.record_key, "a key"), nothing),
+        ("compaction_function", _shown(given.compaction_function, repr), "module:function, to be serialised"),
+        ("policies", policies, "no policies, which cannot be serialised"),
+    )
+    found = (InvalidConfig(option, shown[0], expected) for option, shown, expected in live if shown)
+    return next(found, None)
+
+
+def _shown(part: object, text: str | Callable[[Any], str]) -> tuple[str, ...]:
+    return () if part is None else (text if isinstance(text, str) else text(part),)
+
+
+def _kind(part: object) -> str:
+    return type(part).__name__
 
 
 def not_an_attribute(builder: object, name: str, product: type) -> AttributeError:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
-from returns.result import Failure, Result
+from returns.result import Result, Success
 
 from reactive_agents.core.errors import (
     ConfigErrors,
@@ -17,10 +17,17 @@ from reactive_agents.core.errors import (
 )
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
-from reactive_agents.core.tasks import TaskResultMetadata
+from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import printable
 
+if TYPE_CHECKING:
+    from reactive_agents.core.events import TaskFailed
+
 _A = TypeVar("_A")
+
+AgentErrors: TypeAlias = (
+    RuntimeErrors | ConfigErrors | MemoryErrors | SessionErrors | ContentErrors | RecordErrors | ServiceFailed
+)
 
 
 class AgentError(Exception):
@@ -35,15 +42,7 @@ class AgentError(Exception):
 
     def __init__(
         self,
-        error: (
-            RuntimeErrors
-            | ConfigErrors
-            | MemoryErrors
-            | SessionErrors
-            | ContentErrors
-            | RecordErrors
-            | ServiceFailed
-        ),
+        error: AgentErrors,
         steps: tuple[ReasoningStep, ...] = (),
         metadata: TaskResultMetadata | None = None,
         run_id: RunId | None = None,
@@ -64,14 +63,26 @@ class AgentError(Exception):
         return deliverables_of(self.steps)
 
 
-def value_or_raise(
-    outcome: Result[_A, MemoryErrors | SessionErrors | ContentErrors | RecordErrors | ServiceFailed],
-) -> _A:
-    """Return the value of a store's outcome.
+def value_or_raise(outcome: Result[_A, AgentErrors]) -> _A:
+    """Return the value of an outcome.
 
     Raises:
-        AgentError: the store failed.
+        AgentError: it is a failure.
     """
-    if isinstance(outcome, Failure):
+    if not isinstance(outcome, Success):
         raise AgentError(outcome.failure())
-    return outcome.unwrap()
+    value: _A = outcome.unwrap()
+    return value
+
+
+def result_or_raise(outcome: Result[TaskResult, TaskFailed]) -> TaskResult:
+    """Return the result of a run.
+
+    Raises:
+        AgentError: the run failed or was cancelled.
+    """
+    if not isinstance(outcome, Success):
+        failed = outcome.failure()
+        raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
+    result: TaskResult = outcome.unwrap()
+    return result

@@ -150,8 +150,9 @@ class _Probe:
     async def run(self, longest_prompt: int) -> None:
         """Find out everything."""
         await self._answer()
-        await self._temperature()
-        await self._max_tokens()
+        plain = _request("Answer with the single word: ready")
+        await self._ask_with("temperature", evolve(plain, temperature=0.2))
+        await self._ask_with("max_tokens", evolve(plain, max_tokens=256))
         await self._tool_calls()
         await self._parallel_calls()
         await self._nested_arguments()
@@ -216,14 +217,6 @@ class _Probe:
             return
         said = answer.unwrap().content.strip() or answer.unwrap().thinking.strip()
         self._found("answer", "yes" if said else "no", f"It answered {_short(said)}.")
-
-    async def _temperature(self) -> None:
-        request = evolve(_request("Answer with the single word: ready"), temperature=0.2)
-        await self._ask_with("temperature", request)
-
-    async def _max_tokens(self) -> None:
-        request = evolve(_request("Answer with the single word: ready"), max_tokens=256)
-        await self._ask_with("max_tokens", request)
 
     async def _tool_calls(self) -> None:
         request = _request("What is the weather in Oslo now? Find out with the tool.", _WEATHER)

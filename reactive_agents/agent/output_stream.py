@@ -9,25 +9,13 @@ import typing
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import aclosing
 from functools import lru_cache
-from typing import (
-    TYPE_CHECKING,
-    Annotated,
-    Any,
-    Final,
-    Generic,
-    NotRequired,
-    Required,
-    TypeVar,
-    Union,
-    get_args,
-    get_origin,
-)
+from typing import TYPE_CHECKING, Annotated, Any, Final, Generic, NotRequired, Required, TypeVar, Union
 
 import attrs
 from attrs import frozen
-from returns.result import Result, Success
+from returns.result import Result
 
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, result_or_raise
 from reactive_agents.core.errors import ExecutionError, StructuredOutputError
 from reactive_agents.core.events import (
     ModelStreamRestarted,
@@ -105,10 +93,7 @@ class OutputStream(Generic[T]):
                         yield value
         if self._outcome is None:  # the run was continued elsewhere
             return
-        if not isinstance(self._outcome, Success):
-            failed = self._outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
-        result = self._outcome.unwrap()
+        result = result_or_raise(self._outcome)
         self._result = self._present(result)
         if self._result.output is None:
             calls = max(1, result.metadata.model_calls)
@@ -216,7 +201,7 @@ def partial_value(kind: Any, data: Json) -> Any:
     whole = _validated(kind, data)
     if whole is not MISSING:
         return whole
-    origin, arguments = get_origin(kind), get_args(kind)
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
     if origin in (Annotated, Required, NotRequired):
         return partial_value(arguments[0], data)
     if origin in (Union, types.UnionType):

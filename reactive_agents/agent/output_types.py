@@ -13,7 +13,7 @@ from attrs import evolve
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm
 
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import value_or_raise
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
 from reactive_agents.core.json import Json, JsonObject
@@ -179,9 +179,7 @@ def result_adapter(output_type: Any = str) -> Any:
 
     from reactive_agents.adapters.tools.schema import bridge_classes
 
-    shape = output_shape(output_type)
-    if not isinstance(shape, Success):
-        raise AgentError(shape.failure())
+    value_or_raise(output_shape(output_type))
     kind: Any = TaskResult
     return TypeAdapter(kind[bridge_classes(output_type, {})])
 

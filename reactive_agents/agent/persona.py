@@ -20,17 +20,12 @@ from reactive_agents import ports
 from reactive_agents.adapters.memory.vectors import VectorComparison
 from reactive_agents.adapters.system import SystemClock, checked_redactor
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
+from reactive_agents.agent import assembly
 from reactive_agents.agent.agent import ReactiveAgent
-from reactive_agents.agent.assembly import (
-    ResolvedAgent,
-    compose_agent,
-    resolve_agent,
-    stored_paths,
-)
 from reactive_agents.agent.builder import ReactiveAgents
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.description import AgentComponents, not_an_attribute
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.agent.persona_config import DomainConfig, PersonaConfig, PersonaOptions, read_persona
 from reactive_agents.agent.subscriptions import Subscriptions
 from reactive_agents.agent.tool_references import imported
@@ -101,31 +96,15 @@ class DomainComponents:
 
 @frozen(eq=False)
 class _ResolvedDomain:
-    name: str
-    agent: ResolvedAgent
+    agent: assembly.ResolvedAgent
     components: DomainComponents
     config: DomainConfig
 
 
-def assemble_persona(
-    config: PersonaConfig,
-    components: Mapping[str, DomainComponents],
-    *,
-    llm: ports.LLM | None = None,
-    store: ports.PersonaStore | None = None,
-    embedder: ports.Embedder | None = None,
-    config_files: tuple[Path, ...] = (),
-) -> Result[PersonaAgent, ConfigErrors]:
-    """Return the persona, or the first error of its configuration.
-
-    Args:
-        components: the components of each domain, by its name.
-        llm: the model object of domains without one.
-        store: replaces the memory file.
-        embedder: replaces an embedding model by name.
-        config_files: resolved paths of the files that configure it, which no file tool of a domain writes.
-    """
-    wrong_tier = tier_problem(config.tier, config.embedding_model, embedder)
+def _assembled(described: Personas) -> Result[PersonaAgent, ConfigErrors]:
+    """Return the persona, or the first error of its description."""
+    config = described.config
+    wrong_tier = tier_problem(config.tier, config.embedding_model, described.embedder)
     if wrong_tier is not None:
         return Failure(wrong_tier)
     names = [domain.name for domain in config.domains]
@@ -134,18 +113,18 @@ def assemble_persona(
         return Failure(InvalidConfig("domains", ", ".join(names) or "none", expected))
     resolved: list[_ResolvedDomain] = []
     for domain in config.domains:
-        completed = _with_functions(domain, components.get(domain.name, DomainComponents()))
+        completed = _with_functions(domain, described.components.get(domain.name, DomainComponents()))
         if isinstance(completed, Failure):
             return completed
         given = completed.unwrap()
         opened = _open_channel(domain, given, config.name)
         if isinstance(opened, Failure):
             return opened
-        found = _resolve_domain(domain, evolve(given, channel=opened.unwrap()), config, llm, config_files)
+        found = _resolve_domain(domain, evolve(given, channel=opened.unwrap()), described)
         if isinstance(found, Failure):
             return found
         resolved.append(found.unwrap())
-    return Success(_compose(config, tuple(resolved), store, embedder))
+    return Success(_compose(described, tuple(resolved)))
 
 
 def _with_functions(
@@ -188,12 +167,9 @@ def _open_channel(
 
 
 def _resolve_domain(
-    domain: DomainConfig,
-    components: DomainComponents,
-    config: PersonaConfig,
-    llm: ports.LLM | None,
-    config_files: tuple[Path, ...],
+    domain: DomainConfig, components: DomainComponents, described: Personas
 ) -> Result[_ResolvedDomain, ConfigErrors]:
+    config = described.config
     for template in domain.templates:
         problem = template_problem(template)
         if problem is not None:
@@ -216,25 +192,22 @@ def _resolve_domain(
         return Failure(evolve(wrong, option=f"domains.{domain.name}.deps"))
     agent = domain.agent
     own = components.agent or AgentComponents(tools=agent.tools)
-    own = evolve(own, config_files=(*own.config_files, *config_files, *stored_paths(config.memory)))
+    files = (*own.config_files, *described.config_files, *assembly.stored_paths(config.memory))
+    own = evolve(own, config_files=files)
     if domain.reminders:
         own = evolve(own, tools=(*own.tools, remind))
     if agent.name == AgentConfig().name:
         agent = evolve(agent, name=f"{config.persona_id}-{domain.name}")
     if agent.model == ModelConfig():
         agent = evolve(agent, model=config.model)
-        own = own if own.llm is not None else evolve(own, llm=llm)
-    return resolve_agent(agent, own).map(
-        lambda resolved: _ResolvedDomain(domain.name, resolved, components, domain)
+        own = own if own.llm is not None else evolve(own, llm=described.llm)
+    return assembly.resolve_agent(agent, own).map(
+        lambda resolved: _ResolvedDomain(resolved, components, domain)
     )
 
 
-def _compose(
-    config: PersonaConfig,
-    domains: tuple[_ResolvedDomain, ...],
-    store: ports.PersonaStore | None,
-    embedder: ports.Embedder | None,
-) -> PersonaAgent:
+def _compose(persona: Personas, domains: tuple[_ResolvedDomain, ...]) -> PersonaAgent:
+    config = persona.config
     # a secret of one domain is one in every record
     patterns = (pattern for each in domains for pattern in each.agent.config.redaction.patterns)
     described = [each.agent for each in domains]
@@ -248,7 +221,7 @@ def _compose(
         }
     )
     shared: dict[str, Provider[Any]] = {"clock": core.clock, "ids": core.ids, "events": core.events}
-    agents = tuple(compose_agent(each.agent, shared) for each in domains)
+    agents = tuple(assembly.compose_agent(each.agent, shared) for each in domains)
     given: dict[str, Provider[Any]] = {
         "domains": Singleton(
             _domains,
@@ -258,13 +231,13 @@ def _compose(
             *(agent.container.engine.engine for agent in agents),  # a reset reaches them
         )
     }
-    if store is not None:
-        given["store"] = Object(store)
+    if persona.store is not None:
+        given["store"] = Object(persona.store)
     if config.tier == "2":
         given["comparison"] = Singleton(
             _comparison,
             config,
-            embedder,
+            persona.embedder,
             clock=core.clock,
             redactor=core.redactor,
             lifetimes=core.lifetimes,
@@ -302,7 +275,7 @@ def _domains(
             lifetimes.add(domain.components.channel.aclose)
     return tuple(
         PersonaDomain(
-            each.name,
+            each.config.name,
             engine,
             each.components.describe,
             each.components.deliver,
@@ -442,10 +415,7 @@ class PersonaAgent:
             AgentError: the handler is no function, or an ``async`` one subscribed outside of an event loop.
         """
         bus: ports.EventBus = self.container.core.events()
-        subscribed = self._subscriptions.add(bus, handler)
-        if isinstance(subscribed, Failure):
-            raise AgentError(subscribed.failure())
-        return subscribed.unwrap()
+        return value_or_raise(self._subscriptions.add(bus, handler))
 
     async def aclose(self) -> None:
         """Close all that the persona opened; it can be used again afterwards."""
@@ -665,10 +635,7 @@ class Personas:
         Raises:
             AgentError: the configuration is invalid; ``.error`` is the error.
         """
-        built = self.build_result()
-        if isinstance(built, Failure):
-            raise AgentError(built.failure())
-        return built.unwrap()
+        return value_or_raise(self.build_result())
 
     def build_effect(self) -> Effect[PersonaAgent, ConfigErrors]:
         """Build the persona as an effect, which fails with the first error."""
@@ -676,13 +643,4 @@ class Personas:
 
     def build_result(self) -> Result[PersonaAgent, ConfigErrors]:
         """Build the persona as a plain result."""
-        if self.problems:
-            return Failure(self.problems[0])
-        return assemble_persona(
-            self.config,
-            self.components,
-            llm=self.llm,
-            store=self.store,
-            embedder=self.embedder,
-            config_files=self.config_files,
-        )
+        return Failure(self.problems[0]) if self.problems else _assembled(self)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import field, frozen
-from attrs.validators import and_, ge, le, min_len, optional
+from attrs import field, fields, frozen
+from attrs.validators import min_len, optional
 from returns.result import Result
 from typing_extensions import TypedDict
 
@@ -18,8 +18,6 @@ from reactive_agents.core.config import ModelConfig, ReasoningConfig, place_fiel
 from reactive_agents.core.errors import ConfigErrors
 from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.memory import MemoryTier
-
-_defaults = personas.PersonaSettings(PersonaId("persona"), "persona")
 
 
 @frozen
@@ -155,7 +153,7 @@ class PersonaOptions(TypedDict, total=False):
 
 
 @frozen
-class PersonaConfig:
+class PersonaConfig(personas.PersonaRules):
     """The configuration of a persona.
 
     Attributes:
@@ -165,24 +163,7 @@ class PersonaConfig:
         tier: ``1`` compares learnings by words; ``2`` by embeddings.
         embedding_model: the embedding model of tier ``2``, as ``provider/model``.
         id: the key of its records; its name by default.
-        role: its instructions, in every prompt.
         model: the model of domains whose agents have none; its key is never written.
-        reasoning: without it every event is answered in one step, without plan and evaluation.
-        planning_model: the model for planning; the model of the domain by default.
-        evaluation_model: the model for evaluation; the model of the domain by default.
-        evaluation: ``after`` the answer, in the ``background``, or ``off``.
-        reuse_above: 0 to 1; an earlier plan is reused for a task more similar than this; 1 for never.
-        max_replans: maximum number of new plans after failures, 0 or more.
-        max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
-        engagement: rules for which events it engages with.
-        learning: rules for learning.
-        timeouts: time limits of steps, planning and evaluation.
-        inbox: limits of the inbox.
-        voice: how its answers sound, in the steps whose result is sent.
-        transcript: maximum number of earlier messages of the room that plans and steps are shown.
-        streaming: whether the step whose result is sent is streamed to subscribers.
-        delivery: rules for messages and work that fail.
-        limits: limits of a day.
     """
 
     name: str = field(validator=min_len(1))
@@ -191,24 +172,7 @@ class PersonaConfig:
     tier: MemoryTier = "1"
     embedding_model: str | None = field(default=None, validator=optional(min_len(1)))
     id: str = ""
-    role: str = ""
     model: ModelConfig = field(factory=ModelConfig)
-    reasoning: bool = True
-    planning_model: str | None = None
-    evaluation_model: str | None = None
-    evaluation: personas.EvaluationMode = _defaults.evaluation
-    reuse_above: float = field(default=_defaults.reuse_above, validator=and_(ge(0.0), le(1.0)))
-    max_replans: int = field(default=_defaults.max_replans, validator=ge(0))
-    max_depth: int = field(default=_defaults.max_depth, validator=ge(1))
-    engagement: personas.EngagementPolicy = field(factory=personas.EngagementPolicy)
-    learning: personas.LearningPolicy = field(factory=personas.LearningPolicy)
-    timeouts: personas.PersonaTimeouts = field(factory=personas.PersonaTimeouts)
-    inbox: personas.InboxConfig = field(factory=personas.InboxConfig)
-    voice: str = ""
-    transcript: int = field(default=_defaults.transcript, validator=ge(0))
-    streaming: bool = False
-    delivery: personas.DeliveryPolicy = field(factory=personas.DeliveryPolicy)
-    limits: personas.DailyLimits = field(factory=personas.DailyLimits)
 
     @property
     def persona_id(self) -> PersonaId:
@@ -217,27 +181,8 @@ class PersonaConfig:
 
     def settings(self) -> personas.PersonaSettings:
         """Return the settings of the persona."""
-        return personas.PersonaSettings(
-            id=self.persona_id,
-            name=self.name,
-            role=self.role,
-            reasoning=self.reasoning,
-            planning_model=self.planning_model,
-            evaluation_model=self.evaluation_model,
-            evaluation=self.evaluation,
-            reuse_above=self.reuse_above,
-            max_replans=self.max_replans,
-            max_depth=self.max_depth,
-            engagement=self.engagement,
-            learning=self.learning,
-            timeouts=self.timeouts,
-            inbox=self.inbox,
-            voice=self.voice,
-            transcript=self.transcript,
-            streaming=self.streaming,
-            delivery=self.delivery,
-            limits=self.limits,
-        )
+        rules = {each.name: getattr(self, each.name) for each in fields(personas.PersonaRules)}
+        return personas.PersonaSettings(self.persona_id, self.name, **rules)
 
 
 def read_persona(

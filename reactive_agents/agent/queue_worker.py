@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -19,7 +19,7 @@ from attrs import define, evolve, field
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.core import errors
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
@@ -28,8 +28,6 @@ from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import attempt, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import QueueEngine, RunRecord
-
-_A = TypeVar("_A")
 
 _POLL_S = 0.25
 _LONGEST_PAUSE_S = 15.0
@@ -55,6 +53,7 @@ class _Begun:
     done: anyio.Event = field(factory=anyio.Event)
 
 
+@define(eq=False, repr=False)
 class QueueWorker:
     """Runs what is in a queue.
 
@@ -62,26 +61,17 @@ class QueueWorker:
         queues: takes the runs out of the queue, in place of the record.
     """
 
-    def __init__(
-        self,
-        engine: ExecutionEngine,
-        record: RunRecord,
-        queue: str,
-        limits: QueueLimits,
-        resume: Resume,
-        queues: QueueEngine | None = None,
-    ) -> None:
-        self._engine = engine
-        self._record = record
-        self._queue = queue
-        self._limits = limits
-        self._resume = resume
-        self._queues = queues
-        self._swept = -_AGAIN_S
-        self._begun: dict[RunId, _Begun] = {}
-        self._stopped: dict[RunId, float] = {}
-        self._changed = anyio.Event()
-        self._is_stopping = False
+    _engine: ExecutionEngine
+    _record: RunRecord
+    _queue: str
+    _limits: QueueLimits
+    _resume: Resume
+    _queues: QueueEngine | None = None
+    _swept: float = field(init=False, default=-_AGAIN_S)
+    _begun: dict[RunId, _Begun] = field(init=False, factory=dict)
+    _stopped: dict[RunId, float] = field(init=False, factory=dict)
+    _changed: anyio.Event = field(init=False, factory=anyio.Event)
+    _is_stopping: bool = field(init=False, default=False)
 
     async def work(self, *, finish_s: float = 0.0, until_idle: bool = False) -> None:
         """Run what is due until this is cancelled.
@@ -123,7 +113,9 @@ class QueueWorker:
         """Let another engine than the record begin runs here."""
         if self._queues is not None:
             agent_id = self._engine.settings.agent_id
-            _value(await attempt(self._queues.listen(agent_id, self._queue, self._limits, self._begin)))
+            value_or_raise(
+                await attempt(self._queues.listen(agent_id, self._queue, self._limits, self._begin))
+            )
 
     async def _begin_due(self) -> int:
         """Begin what is due, within the limits; return how many runs that were."""
@@ -137,7 +129,7 @@ class QueueWorker:
         now = anyio.current_time()
         self._stopped = {run_id: until for run_id, until in self._stopped.items() if until > now}
         without = self._stopped.keys() | self._begun.keys()
-        due = _value(
+        due = value_or_raise(
             await attempt(
                 self._record.dequeue(agent_id, self._queue, self._limits, at_most=room, without=without)
             )
@@ -173,15 +165,15 @@ class QueueWorker:
         agent_id, now = self._engine.settings.agent_id, anyio.current_time()
         settled = self._engine.ports.clock.now() - _SETTLED
         lost: list[RecordedRun] = []
-        for run_id in _value(await attempt(queues.begun(agent_id, self._queue))):
-            run = None if run_id in self._begun else _value(await attempt(self._record.find(run_id)))
+        for run_id in value_or_raise(await attempt(queues.begun(agent_id, self._queue))):
+            run = None if run_id in self._begun else value_or_raise(await attempt(self._record.find(run_id)))
             if run is not None and not run.is_held and (run.updated_at or settled) <= settled:
                 lost.append(run)
         if now >= self._swept + _AGAIN_S:  # what was added to the record alone, or could not be continued
             self._swept = now
             lost += [run for run in await self._unfinished() if run.run_id not in self._begun]
         for run in lost:
-            _value(await attempt(queues.submit_again(run)))
+            value_or_raise(await attempt(queues.submit_again(run)))
         return len(lost)
 
     async def _unfinished(self) -> list[RecordedRun]:
@@ -194,7 +186,7 @@ class QueueWorker:
         found: list[RecordedRun] = []
         for state in ("queued", "interrupted"):
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
-            found += _value(await attempt(self._record.runs(chosen)))
+            found += value_or_raise(await attempt(self._record.runs(chosen)))
         return [run for run in found if run.order != "pause"]
 
     async def _has_due(self) -> bool:
@@ -225,7 +217,7 @@ class QueueWorker:
         """Return whether the run has ended."""
         run_id = begun.run_id
         try:
-            run = _value(await attempt(self._record.find(run_id)))
+            run = value_or_raise(await attempt(self._record.find(run_id)))
             if run is None:
                 return True
             begun.task_id = run.task.id
@@ -269,7 +261,7 @@ class QueueWorker:
     async def _add_scheduled(self) -> None:
         """Add the runs of schedules that are due to the queue."""
         agent_id, now = self._engine.settings.agent_id, self._engine.ports.clock.now()
-        for schedule in _value(await attempt(self._record.schedules(agent_id, due=now))):
+        for schedule in value_or_raise(await attempt(self._record.schedules(agent_id, due=now))):
             if schedule.queue != self._queue:
                 continue
             due = latest_time(schedule.cron, schedule.timezone, schedule.next_at, now)
@@ -286,19 +278,12 @@ class QueueWorker:
                 due=due,
             )
             following = next_time(schedule.cron, schedule.timezone, now)
-            is_new = _value(await attempt(self._record.add_scheduled(schedule, run, following)))
+            is_new = value_or_raise(await attempt(self._record.add_scheduled(schedule, run, following)))
             if is_new and self._queues is not None:
-                _value(await attempt(self._queues.submit(run)))
+                value_or_raise(await attempt(self._queues.submit(run)))
 
 
 def waits_for_person(engine: ExecutionEngine, task_id: TaskId) -> bool:
     """Return whether a run of this process waits, for a person or since it is paused."""
     context = engine.get_context(task_id)
     return isinstance(context, Some) and context.unwrap().agent_state == "paused"
-
-
-def _value(outcome: Result[_A, errors.RecordErrors | errors.InvalidConfig]) -> _A:
-    if not isinstance(outcome, Success):
-        raise AgentError(outcome.failure())
-    value: _A = outcome.unwrap()
-    return value

@@ -17,17 +17,9 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict
 
 from reactive_agents.adapters.governance.requests import ApprovalHandler, LocalRequestDesk
+from reactive_agents.agent import validation
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import ToolLike, find_tools
-from reactive_agents.agent.validation import (
-    is_above_zero,
-    is_count,
-    wrong_counts,
-    wrong_functions,
-    wrong_object,
-    wrong_text,
-    wrong_value,
-)
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.conversation import wrong_name
@@ -39,6 +31,7 @@ from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.requirements import BudgetConfig, CallLimit
 from reactive_agents.core.run_context import wrong_deps
 from reactive_agents.core.tasks import TaskResult
+from reactive_agents.core.values import Value
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import LLM, Approver
 from reactive_agents.reasoning.structured_output.schema import Shape
@@ -196,8 +189,8 @@ def json_copy(given: object) -> JsonObject | None:
 # --- what is no data of the task --------------------------------------------------------------------------
 
 
-@frozen
-class RunChanges:
+@frozen(eq=False, repr=False)
+class RunChanges(Value):
     """The changes of a run: ``None`` leaves it to the agent.
 
     Attributes:
@@ -247,9 +240,13 @@ def changed_budget(known: BudgetConfig, given: BudgetOptions) -> Result[BudgetCo
     """Return a budget with the limits that are given, and the others as they were."""
     tokens, cost_usd, calls = given.get("tokens"), given.get("cost_usd"), given.get("calls")
     wrong = (
-        wrong_counts("budget.calls", calls)
-        or wrong_value("budget.tokens", tokens, int | None, "a whole number, 1 or more", is_count)
-        or wrong_value("budget.cost_usd", cost_usd, float | None, "US dollars above 0", is_above_zero)
+        validation.wrong_counts("budget.calls", calls)
+        or validation.wrong_value(
+            "budget.tokens", tokens, int | None, "a whole number, 1 or more", validation.is_count
+        )
+        or validation.wrong_value(
+            "budget.cost_usd", cost_usd, float | None, "US dollars above 0", validation.is_above_zero
+        )
     )
     if wrong is not None:
         return Failure(wrong)
@@ -277,13 +274,13 @@ def _with_budget(changes: RunChanges, given: Any, budget: _Budget) -> Result[Run
 
 def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
     if isinstance(given, str):
-        wrong = wrong_text("model", given, "the name of a model that is not blank")
+        wrong = validation.wrong_text("model", given, "the name of a model that is not blank")
         if wrong is not None:
             return Failure(wrong)
         made = _with(changes, services={"cost_router": Nothing})
         return Success(evolve(made, overrides=evolve(made.overrides, model=given)))
     expected = "the name of a model, or an object with complete, stream and model"
-    wrong = wrong_object("model", given, expected, "complete", "stream", "model")
+    wrong = validation.wrong_object("model", given, expected, "complete", "stream", "model")
     if wrong is not None:
         return Failure(wrong)
     from reactive_agents.containers.composition import as_maybe
@@ -302,7 +299,7 @@ def _with_tools(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChange
 def _with_approver(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
     if callable(getattr(given, "decide", None)):
         return Success(_with(changes, services={"approver": Some(given)}))
-    if wrong_functions("approver", given) is not None:
+    if validation.wrong_functions("approver", given) is not None:
         expected = "a function that decides on a request, or an object with decide"
         return Failure(InvalidConfig("approver", abbreviated(given), expected))
     handler: ApprovalHandler = given

@@ -20,7 +20,7 @@ from attrs import define, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import write_for_owner
-from reactive_agents.agent.errors import AgentError
+from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.core import errors
 from reactive_agents.core.codec import to_json
@@ -47,7 +47,6 @@ from reactive_agents.engine.services import RunOverrides
 from reactive_agents.ports import QueueEngine, RunRecord
 
 R = TypeVar("R")
-_A = TypeVar("_A")
 
 RECOVERED_AT_ONCE = 8
 _POLL_S = 0.25
@@ -66,24 +65,18 @@ class _Beside:
     done: anyio.Event = field(factory=anyio.Event)
 
 
+@define(eq=False, repr=False, slots=False)
 class Runs(Generic[R]):
     """The recorded runs of an agent.
 
     Every method raises ``AgentError`` with the typed error; ``RunRefused`` for a run that is not there.
     """
 
-    def __init__(
-        self,
-        engine: ExecutionEngine,
-        record: RunRecord,
-        present: Callable[[TaskResult], R],
-        queues: QueueEngine | None = None,
-    ) -> None:
-        self._engine = engine
-        self._record = record
-        self._present = present
-        self._queues = queues
-        self._workers: list[_Beside] = []
+    _engine: ExecutionEngine
+    _record: RunRecord
+    _present: Callable[[TaskResult], R]
+    _queues: QueueEngine | None = None
+    _workers: list[_Beside] = field(init=False, factory=list)
 
     # --- what there is ------------------------------------------------------------------------------------
 
@@ -97,22 +90,24 @@ class Runs(Generic[R]):
             limit: the most that are returned, 1 or more.
         """
         chosen = RunFilter(self._engine.settings.agent_id, state, user, limit=limit)
-        return _value(await attempt(self._record.runs(chosen)))
+        return value_or_raise(await attempt(self._record.runs(chosen)))
 
     async def find(self, run_id: str) -> RecordedRun:
         """Return a run."""
-        run = _value(await attempt(self._record.find(RunId(run_id))))
+        run = value_or_raise(await attempt(self._record.find(RunId(run_id))))
         if run is None:
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
         return run
 
     async def questions(self, run_id: str | None = None) -> tuple[OpenQuestion, ...]:
         """Return what waits for a person: approvals, questions, external calls, doubts."""
-        return _value(await attempt(self._record.questions(None if run_id is None else RunId(run_id))))
+        return value_or_raise(
+            await attempt(self._record.questions(None if run_id is None else RunId(run_id)))
+        )
 
     async def check(self) -> None:
         """Fail where runs cannot be recorded now, such as on a full disk."""
-        _value(await attempt(self._record.check()))
+        value_or_raise(await attempt(self._record.check()))
 
     # --- going on -----------------------------------------------------------------------------------------
 
@@ -126,10 +121,7 @@ class Runs(Generic[R]):
             accept_changes: also when another version of the agent began the run.
         """
         outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
-        if not isinstance(outcome, Success):
-            failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
-        return self._present(outcome.unwrap())
+        return self._present(result_or_raise(outcome))
 
     async def recover(
         self, *, deps: Any = None, concurrency: int = RECOVERED_AT_ONCE
@@ -143,7 +135,7 @@ class Runs(Generic[R]):
                 another process has under way, do not count.
         """
         _value_of_limits(concurrency, None, None, 0)
-        found = _value(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
+        found = value_or_raise(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
         here: dict[RunId, TaskId] = {}
         ended = anyio.Event()
@@ -181,21 +173,18 @@ class Runs(Generic[R]):
         outcome = recorded_outcome(run)
         if isinstance(outcome, errors.RunRefused):
             raise AgentError(outcome)
-        if not isinstance(outcome, Success):
-            failed = outcome.failure()
-            raise AgentError(failed.error, failed.steps, failed.metadata, failed.run_id)
-        return self._present(outcome.unwrap())
+        return self._present(result_or_raise(outcome))
 
     # --- a queue ------------------------------------------------------------------------------------------
 
     async def submit(self, run: RecordedRun) -> RunId:
         """Add a run to its queue; the workers of the agent run it, in any process."""
-        if not _value(await attempt(self._record.add(run))):
+        if not value_or_raise(await attempt(self._record.add(run))):
             known = await self.find(run.run_id)
             if known.task.input != run.task.input:
                 raise AgentError(errors.RunRefused(run.run_id, "has another task"))
         if self._queues is not None:
-            _value(await attempt(self._queues.submit(run)))
+            value_or_raise(await attempt(self._queues.submit(run)))
         return run.run_id
 
     async def work(
@@ -271,15 +260,15 @@ class Runs(Generic[R]):
 
         The workers of its queue begin its runs.
         """
-        _value(await attempt(self._record.schedule(schedule)))
+        value_or_raise(await attempt(self._record.schedule(schedule)))
 
     async def schedules(self) -> tuple[RunSchedule, ...]:
         """Return the schedules of the agent, by name."""
-        return _value(await attempt(self._record.schedules(self._engine.settings.agent_id)))
+        return value_or_raise(await attempt(self._record.schedules(self._engine.settings.agent_id)))
 
     async def unschedule(self, name: str) -> None:
         """Delete a schedule; its runs that were begun or queued stay."""
-        if not _value(await attempt(self._record.unschedule(self._engine.settings.agent_id, name))):
+        if not value_or_raise(await attempt(self._record.unschedule(self._engine.settings.agent_id, name))):
             raise AgentError(errors.RunRefused(name, "is not the name of a schedule"))
 
     # --- orders and answers -------------------------------------------------------------------------------
@@ -297,7 +286,7 @@ class Runs(Generic[R]):
         await self._order(run_id, "")
         run = await self.find(run_id)
         if self._queues is not None and run.status == "queued":  # it left the queue while it was paused
-            _value(await attempt(self._queues.submit_again(run)))
+            value_or_raise(await attempt(self._queues.submit_again(run)))
 
     async def approve(self, run_id: str, key: str | None = None) -> None:
         """Approve a call that waits; of a call in doubt, that it is made again.
@@ -373,9 +362,7 @@ class Runs(Generic[R]):
             changes={name: value for name, value in given.items() if value is not None},
             tool_result=tool_result,
         )
-        if not isinstance(forked, Success):
-            raise AgentError(forked.failure())
-        made: RecordedRun = forked.unwrap()
+        made: RecordedRun = value_or_raise(forked)
         return made.run_id
 
     async def export(self, run_id: str, path: str | Path) -> None:
@@ -400,11 +387,11 @@ class Runs(Generic[R]):
         except OverflowError:
             expected = "an age after the year 1"
             raise AgentError(errors.InvalidConfig("older_than", str(older_than), expected)) from None
-        return _value(await attempt(self._record.delete(before=before)))
+        return value_or_raise(await attempt(self._record.delete(before=before)))
 
     async def delete(self, run_id: str) -> None:
         """Delete a run with its record, in whatever state."""
-        if not _value(await attempt(self._record.delete(run_id=RunId(run_id)))):
+        if not value_or_raise(await attempt(self._record.delete(run_id=RunId(run_id)))):
             raise AgentError(errors.RunRefused(run_id, "is not in the record"))
 
     # --- inside -------------------------------------------------------------------------------------------
@@ -421,20 +408,17 @@ class Runs(Generic[R]):
         return await self._engine.conduct(run.task, run_id=run.run_id, overrides=overrides)
 
     async def _entries(self, run_id: str) -> tuple[RunEntry, ...]:
-        return _value(await attempt(self._record.entries(RunId(run_id))))
+        return value_or_raise(await attempt(self._record.entries(RunId(run_id))))
 
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
-        if not _value(await attempt(self._record.order(RunId(run_id), order))):
+        if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
             raise AgentError(errors.RunRefused(run_id, "has ended"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
         await self.find(run_id)
-        answer = await settle_question(
-            self._record, RunId(run_id), key, body, kinds, self._engine.ports.clock.now()
-        )
-        if not isinstance(answer, Success):
-            raise AgentError(answer.failure())
+        now = self._engine.ports.clock.now()
+        value_or_raise(await settle_question(self._record, RunId(run_id), key, body, kinds, now))
 
 
 async def settle_question(
@@ -502,10 +486,3 @@ def _value_of_limits(
     if rate is None:
         return QueueLimits(concurrency, total)
     return QueueLimits(concurrency, total, *rate)
-
-
-def _value(outcome: Result[_A, errors.RecordErrors]) -> _A:
-    if not isinstance(outcome, Success):
-        raise AgentError(outcome.failure())
-    value: _A = outcome.unwrap()
-    return value

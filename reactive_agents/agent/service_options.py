@@ -5,26 +5,17 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 from attrs import evolve, frozen
-from returns.result import Failure
 
 from reactive_agents.adapters.governance.requests import (
     DEFAULT_TIMEOUT_S,
     ApprovalHandler,
     QuestionHandler,
 )
+from reactive_agents.agent import validation
 from reactive_agents.agent.description import AgentDescription
-from reactive_agents.agent.validation import (
-    is_above_zero,
-    read_options,
-    wrong_embedder,
-    wrong_functions,
-    wrong_object,
-    wrong_place,
-    wrong_value,
-)
 from reactive_agents.core import config
 from reactive_agents.core.errors import DecodeError, InvalidConfig
 from reactive_agents.core.tools import ASK_USER
@@ -81,19 +72,17 @@ class ServiceOptions(AgentDescription):
             anonymous: a run without user and session makes and is shown memories of the agent itself
                 (``agent``); with ``nothing`` it neither recalls nor leaves any.
         """
-        wrong = wrong_place("memory.path", path) or wrong_embedder("memory.embedder", embedder)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        options = {
-            "tier": tier,
-            "token_budget": token_budget,
-            "extraction": extraction,
-            "scope": scope,
-            "anonymous": anonymous,
-        }
         described = self._switched_on(
-            config.MemoryConfig, "memory", path=os.fspath(path), embedding_model=embedding_model, **options
-        )
+            config.MemoryConfig,
+            "memory",
+            path=path,
+            tier=tier,
+            token_budget=token_budget,
+            embedding_model=embedding_model,
+            extraction=extraction,
+            scope=scope,
+            anonymous=anonymous,
+        )._with_problem(validation.wrong_embedder("memory.embedder", embedder))
         return described._with_components(embedder=embedder)._with_required("memory", on_failure)
 
     def with_sessions(self, path: str | Path) -> Self:
@@ -104,10 +93,7 @@ class ServiceOptions(AgentDescription):
         Args:
             path: an SQLite file, made when it is not there, or the address of a Postgres database.
         """
-        wrong = wrong_place("sessions.path", path)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._switched_on(config.SessionsConfig, "sessions", path=os.fspath(path))
+        return self._switched_on(config.SessionsConfig, "sessions", path=path)
 
     def with_durability(
         self,
@@ -134,17 +120,15 @@ class ServiceOptions(AgentDescription):
             engine: what hands queued runs to workers: the ``record`` itself, or ``dbos``, which needs the
                 extra ``durable``.
         """
-        wrong = wrong_place("durability.path", path)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        return self._switched_on(
+        described = self._switched_on(
             config.DurabilityConfig,
             "durability",
-            path=os.fspath(path),
+            path=path,
             in_doubt=in_doubt,
             recover=recover,
             engine=engine,
-        )._with_components(record_key=key)
+        )
+        return described._with_components(record_key=key)
 
     def with_run_log(
         self, path: str | Path, *, keep_days: float | None = 30.0, keep_runs: int | None = None
@@ -161,11 +145,8 @@ class ServiceOptions(AgentDescription):
             keep_days: days after which a run is deleted, above 0; ``None`` for never.
             keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
         """
-        wrong = wrong_place("run_log.path", path)
-        if wrong is not None:
-            return self._with_problem(wrong)
         return self._switched_on(
-            config.RunLogConfig, "run_log", path=os.fspath(path), keep_days=keep_days, keep_runs=keep_runs
+            config.RunLogConfig, "run_log", path=path, keep_days=keep_days, keep_runs=keep_runs
         )
 
     def with_telemetry(
@@ -195,7 +176,7 @@ class ServiceOptions(AgentDescription):
                 return self._with_problem(
                     InvalidConfig(f"telemetry.{name}", kind, f"a provider with {method}")
                 )
-        wrong = wrong_value("telemetry.content", content, bool, "True or False")
+        wrong = validation.wrong_value("telemetry.content", content, bool, "True or False")
         if wrong is not None:
             return self._with_problem(wrong)
         from reactive_agents.adapters.telemetry.open_telemetry import OpenTelemetryHandler
@@ -320,10 +301,7 @@ class ServiceOptions(AgentDescription):
                 does not begin, and fails when its last entry cannot be written (``stop``). Each run then has
                 an entry ``start`` too.
         """
-        wrong = wrong_place("audit.path", path)
-        if wrong is not None:
-            return self._with_problem(wrong)
-        switched_on = self._switched_on(config.AuditConfig, "audit", path=os.fspath(path))
+        switched_on = self._switched_on(config.AuditConfig, "audit", path=path)
         return switched_on._with_components(signing_key=signing_key)._with_required("audit", on_failure)
 
     def with_cost(
@@ -354,13 +332,10 @@ class ServiceOptions(AgentDescription):
             on_failure: usage that cannot be recorded is an event and a warning in the log (``report``), or
                 also fails the run (``stop``).
         """
-        wrong = wrong_place("cost.path", path)
-        if wrong is not None:
-            return self._with_problem(wrong)
         return self._switched_on(
             config.CostConfig,
             "cost",
-            path=os.fspath(path),
+            path=path,
             tiers=tiers,
             run_usd=run_usd,
             daily_usd=daily_usd,
@@ -377,17 +352,19 @@ class ServiceOptions(AgentDescription):
         Args:
             output: by default the standard error.
         """
-        if output is not None:
-            wrong = wrong_object("console.output", output, "a text file", "write", "flush")
-            if wrong is not None:
-                return self._with_problem(wrong)
+        expected = "a text file"
+        wrong = (
+            None
+            if output is None
+            else validation.wrong_object("console.output", output, expected, "write", "flush")
+        )
 
         def make() -> RunConsole:
             from reactive_agents.adapters.telemetry.console import RunConsole
 
             return RunConsole(output)
 
-        return self._with_components(console=make)
+        return self._with_problem(wrong)._with_components(console=make)
 
     def with_approval(
         self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
@@ -399,14 +376,14 @@ class ServiceOptions(AgentDescription):
                 one, each request waits for ``agent.approve`` or ``agent.deny``, which also go before it.
             timeout_s: seconds that a request waits, above 0; then it is denied.
         """
-        wrong = None if handler is None else wrong_functions("approval.handler", handler)
-        wrong = wrong or wrong_value("approval.timeout_s", timeout_s, float, "above 0 seconds", is_above_zero)
-        if wrong is not None:
-            return self._with_problem(wrong)
+        wrong = None if handler is None else validation.wrong_functions("approval.handler", handler)
+        wrong = wrong or validation.wrong_value(
+            "approval.timeout_s", timeout_s, float, "above 0 seconds", validation.is_above_zero
+        )
         desk = evolve(
             self.components.desk, approves=True, approval_handler=handler, approval_timeout_s=timeout_s
         )
-        return self._with_components(desk=desk)
+        return self._with_problem(wrong)._with_components(desk=desk)
 
     def with_ask_user(self, handler: QuestionHandler | None = None) -> Self:
         """Let the model ask the user in the middle of a run, by the tool ``ask-user``.
@@ -418,11 +395,10 @@ class ServiceOptions(AgentDescription):
             handler: answers a question with a text, or with ``None`` where no one does; sync or async.
                 Without one, each question waits for ``agent.answer``, which also goes before it.
         """
-        wrong = None if handler is None else wrong_functions("ask_user.handler", handler)
-        if wrong is not None:
-            return self._with_problem(wrong)
+        wrong = None if handler is None else validation.wrong_functions("ask_user.handler", handler)
+        described = self._with_problem(wrong)
         desk = evolve(self.components.desk, question_handler=handler)
-        return self._with_components(desk=desk, tools=(*self.components.tools, ASK_USER))
+        return described._with_components(desk=desk, tools=(*self.components.tools, ASK_USER))
 
     def _with_required(self, service: config.RecordService, on_failure: config.OnFailure) -> Self:
         """Return the description whose runs end, or do not, when the service fails."""
@@ -434,9 +410,15 @@ class ServiceOptions(AgentDescription):
 
     def _switched_on(self, kind: type[object], service: str, **options: object) -> Self:
         """Return the description with the service configured, or with a problem."""
-        read = read_options(kind, options)
-        if isinstance(read, Failure):
-            problem = read.failure()
-            placed = (evolve(each, path=f"$.{service}{each.path[1:]}") for each in problem.problems)
-            return self._with_problem(DecodeError(problem.type_name, tuple(placed)))
-        return self._with_config(**{service: read.unwrap()})
+        if "path" in options:
+            path = options["path"]
+            wrong = validation.wrong_place(f"{service}.path", path)
+            if wrong is not None:
+                return self._with_problem(wrong)
+            options["path"] = os.fspath(cast("str | Path", path))
+
+        def placed(problem: DecodeError) -> DecodeError:
+            places = (evolve(each, path=f"$.{service}{each.path[1:]}") for each in problem.problems)
+            return DecodeError(problem.type_name, tuple(places))
+
+        return self._with_read(service, validation.read_options(kind, options).alt(placed))

@@ -17,22 +17,7 @@ from reactive_agents.adapters.system import cancel_on_sigterm
 from reactive_agents.adapters.telemetry.console import SilentView, View, progress_view
 from reactive_agents.agent import AgentConfig, AgentError, ReactiveAgent
 from reactive_agents.cli import output
-from reactive_agents.cli.run import (
-    ConfigOption,
-    FileOption,
-    IterationsOption,
-    McpOption,
-    ModelOption,
-    PromptOption,
-    StrategyOption,
-    ToolsOption,
-    WorkspaceOption,
-    adjusted,
-    build_agent,
-    read_config_file,
-    with_files,
-    with_mcp_servers,
-)
+from reactive_agents.cli import run as running
 from reactive_agents.cli.sessions import SessionsOption, UserOption, default_sessions_file
 from reactive_agents.core.config import IN_PROCESS, SessionsConfig
 from reactive_agents.core.conversation import conversation_lines
@@ -60,15 +45,15 @@ The arrow keys recall earlier messages, Tab completes commands and the names of 
 
 
 def chat(
-    model: ModelOption = None,
-    strategy: StrategyOption = None,
-    tools: ToolsOption = None,
-    workspace: WorkspaceOption = None,
-    max_iterations: IterationsOption = None,
-    config: ConfigOption = None,
-    system_prompt: PromptOption = None,
-    mcp: McpOption = None,
-    file: FileOption = None,
+    model: running.ModelOption = None,
+    strategy: running.StrategyOption = None,
+    tools: running.ToolsOption = None,
+    workspace: running.WorkspaceOption = None,
+    max_iterations: running.IterationsOption = None,
+    config: running.ConfigOption = None,
+    system_prompt: running.PromptOption = None,
+    mcp: running.McpOption = None,
+    file: running.FileOption = None,
     allow_tools_from: output.AllowedModules = None,
     session: Annotated[
         str | None,
@@ -87,14 +72,15 @@ def chat(
     Messages are read from standard input, answers go to standard output, all else to standard error.
     """
     view = SilentView() if quiet else progress_view(sys.stderr)
+    options = (model, strategy, tools, workspace, max_iterations, system_prompt)
     built_agent = (
-        read_config_file(config, allow_tools_from)
-        .map(lambda known: adjusted(known, model, strategy, tools, workspace, max_iterations, system_prompt))
-        .bind(lambda known: with_mcp_servers(known, mcp or ()))
+        running.read_config_file(config, allow_tools_from)
+        .map(lambda known: running.adjusted(known, *options))
+        .bind(lambda known: running.with_mcp_servers(known, mcp or ()))
         .map(lambda known: _with_file(known, sessions))
-        .bind(lambda known: build_agent(known, view, config))
+        .bind(lambda known: running.build_agent(known, view, config))
     )
-    built = with_files("", file or ()).bind(lambda _: built_agent)
+    built = running.with_files("", file or ()).bind(lambda _: built_agent)
     agent = output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=False)
     talk = _Talk(agent, session or _new_name(), user, view, is_quiet=quiet, files=tuple(file or ()))
     talk.tell(f"Session {talk.session}. /help shows what can be done.")
@@ -209,7 +195,7 @@ class _Talk:
     def answer(self, message: str) -> output.ExitCode:
         """Print the answer to a message, or why there is none."""
         ends: list[TaskCompleted | TaskFailed] = []
-        given = with_files(message, self.files)
+        given = running.with_files(message, self.files)
         if isinstance(given, Failure):
             typer.echo(output.printable(f"error: {given.failure().message}"), err=True)
             return output.ExitCode.FAILED

@@ -12,21 +12,9 @@ from typing import Annotated
 import typer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.governance.audit_log import (
-    AuditHead,
-    AuditSummary,
-    RecordedEntry,
-    read_entries,
-    unfinished_runs,
-)
+from reactive_agents.adapters.governance import audit_log, cost_tracker
 from reactive_agents.adapters.governance.audit_log import verify as verify_log
 from reactive_agents.adapters.governance.budget import sum_usd
-from reactive_agents.adapters.governance.cost_tracker import (
-    Grouping,
-    SpendingTotal,
-    SqliteCostTracker,
-    is_cost_database,
-)
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output
 from reactive_agents.core.codec import encode
@@ -59,11 +47,11 @@ LogFile = Annotated[
 ]
 
 
-def _head(text: str) -> AuditHead:
+def _head(text: str) -> audit_log.AuditHead:
     match = _HEAD.fullmatch(text)
     if match is None:
         raise typer.BadParameter(f"got {text!r}, expected NUMBER:HASH as this command prints it.")
-    return AuditHead(int(match[1]), match[2])
+    return audit_log.AuditHead(int(match[1]), match[2])
 
 
 def _key(text: str) -> bytes:
@@ -85,7 +73,7 @@ def verify(
         ),
     ] = None,
     head: Annotated[
-        AuditHead | None,
+        audit_log.AuditHead | None,
         output.option(
             "--head",
             metavar="HEAD",
@@ -124,10 +112,10 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Print the entries, oldest first, one a line. It does not check them: see verify."""
-    read = read_entries(file, run_id=None if run is None else RunId(run))
+    read = audit_log.read_entries(file, run_id=None if run is None else RunId(run))
     entries = output.value_or_exit(read, output.ExitCode.FAILED, as_json=as_json)
     if unfinished:
-        entries = unfinished_runs(entries)
+        entries = audit_log.unfinished_runs(entries)
     if as_json:
         output.print_json(encode(entries))
         return
@@ -143,7 +131,7 @@ def _fail_verification(error: AuditErrors, *, as_json: bool) -> typer.Exit:
     return typer.Exit(output.ExitCode.FAILED)
 
 
-def _summary(summary: AuditSummary) -> JsonObject:
+def _summary(summary: audit_log.AuditSummary) -> JsonObject:
     head = summary.head
     return {
         "entries": summary.entries,
@@ -152,7 +140,7 @@ def _summary(summary: AuditSummary) -> JsonObject:
     }
 
 
-def _in_words(summary: AuditSummary) -> str:
+def _in_words(summary: audit_log.AuditSummary) -> str:
     if summary.head is None:
         return "The log is valid: it has no entries."
     count = "1 entry" if summary.entries == 1 else f"{summary.entries} entries"
@@ -160,7 +148,7 @@ def _in_words(summary: AuditSummary) -> str:
     return f"The log is valid: {count}{signed}. Its head: {summary.head.sequence}:{summary.head.hash}"
 
 
-def _line(recorded: RecordedEntry) -> str:
+def _line(recorded: audit_log.RecordedEntry) -> str:
     entry = recorded.entry
     parts = (
         entry.status or entry.stage or "",
@@ -212,10 +200,10 @@ def cost(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show the cost of past runs by model, agent, day or run."""
-    grouping: Grouping = by.value
+    grouping: cost_tracker.Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
     asked = output.ask_store(
-        lambda: SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
+        lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
         lambda tracker: tracker.totals(grouping, since=since),
     )
     totals = output.value_or_exit(asked, output.ExitCode.FAILED, as_json=as_json)
@@ -241,13 +229,13 @@ def _check_database(path: str) -> Result[None, InvalidConfig | ServiceFailed]:
         return Success(None)  # it is opened to be read, and is not changed by that
     if not Path(path).is_file():
         return Failure(InvalidConfig("--path", repr(path), f"{expected}; there is no such file"))
-    held = is_cost_database(path)
+    held = cost_tracker.is_cost_database(path)
     if isinstance(held, Failure):
         return Failure(held.failure())
     return Success(None) if held.unwrap() else Failure(InvalidConfig("--path", repr(path), expected))
 
 
-def _row(total: SpendingTotal) -> tuple[str, ...]:
+def _row(total: cost_tracker.SpendingTotal) -> tuple[str, ...]:
     return (
         total.name or UNNAMED,
         str(total.runs),
@@ -258,11 +246,11 @@ def _row(total: SpendingTotal) -> tuple[str, ...]:
     )
 
 
-def _cost_line(total: SpendingTotal) -> str:
+def _cost_line(total: cost_tracker.SpendingTotal) -> str:
     tokens = f"{total.usage.total_tokens} tokens{'' if total.usage.reported else ' or more'}"
     runs = f"{total.runs} run{'' if total.runs == 1 else 's'}"
     return f"{total.name or UNNAMED}: {runs}, {tokens}, {_cost(total)}"
 
 
-def _cost(total: SpendingTotal) -> str:
+def _cost(total: cost_tracker.SpendingTotal) -> str:
     return dollars(total.cost_usd) + (" or more" if total.unpriced_calls else "")

@@ -165,10 +165,7 @@ def forget(
         _ask(path, lambda archive, each=each: archive.forget(each), as_json=as_json, read_only=False)  # type: ignore[misc]
         for each in selections
     )
-    if as_json:
-        output.print_json({"forgotten": deleted})
-    else:
-        typer.echo(f"{deleted} forgotten.")
+    output.report({"forgotten": deleted}, f"{deleted} forgotten.", as_json=as_json)
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:
         typer.echo(output.printable(f"{missing} of the ids are not in {shown_place(path)!r}."), err=True)
@@ -253,11 +250,9 @@ def _confirmed(question: str) -> bool:
 
 
 def _print_entries(entries: Sequence[MemoryEntry], *, as_json: bool) -> None:
-    if as_json:
-        output.print_json([encode(each) for each in entries])
-        return
-    rows = [
+    rows = (
         (each.id, each.agent_id, each.kind, each.origin, f"{each.seen_at:%Y-%m-%d}", each.content)
         for each in entries
-    ]
-    output.print_table(("id", "agent", "kind", "from", "seen", "content"), rows)
+    )
+    headings = ("id", "agent", "kind", "from", "seen", "content")
+    output.print_found(entries, headings, rows, as_json=as_json)

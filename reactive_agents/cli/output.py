@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Awaitable, Callable, Collection, Sequence
+from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Protocol, TypeVar
 import typer
 from returns.result import Failure, Result
 
+from reactive_agents.core.codec import encode
 from reactive_agents.core.json import Json
 from reactive_agents.core.texts import one_line as one_line
 from reactive_agents.core.texts import printable as printable
@@ -126,6 +127,29 @@ def command_group(about: str, **options: Any) -> typer.Typer:
     return typer.Typer(help=about, add_completion=False, rich_markup_mode=None, **options)
 
 
+def report(document: Json, text: str, *, as_json: bool) -> None:
+    """Print the result of a command: a JSON document, or a sentence."""
+    if as_json:
+        print_json(document)
+    else:
+        typer.echo(printable(text))
+
+
+def print_found(
+    found: Iterable[object],
+    headings: Sequence[str],
+    rows: Iterable[Sequence[str]],
+    *,
+    as_json: bool,
+    right: Collection[str] = (),
+) -> None:
+    """Print values as one JSON document, or their rows as a table."""
+    if as_json:
+        print_json(encode(list(found)))
+    else:
+        print_table(headings, list(rows), right)
+
+
 def error_record(tag: str, message: str) -> Json:
     """Return the JSON document of a command that failed."""
     return {"error": {"tag": tag, "message": message}}
@@ -138,7 +162,6 @@ def print_table(headings: Sequence[str], rows: Sequence[Sequence[str]], right: C
 
     Args:
         headings: one a column; the first column is never wrapped, so that ids can be copied.
-        rows: the cells of each row.
         right: headings of the columns that are aligned to the right.
     """
     if not sys.stdout.isatty():

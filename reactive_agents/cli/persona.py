@@ -9,6 +9,7 @@ import threading
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from concurrent.futures import CancelledError
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Annotated, TextIO, cast, get_args
 
 import anyio
@@ -24,16 +25,8 @@ from reactive_agents.adapters.telemetry.console import PlainView
 from reactive_agents.agent.persona import PersonaAgent, Personas
 from reactive_agents.cli import output
 from reactive_agents.cli.persona_work import evaluations, forget, inbox, outbox, plans, schedules
+from reactive_agents.core import errors
 from reactive_agents.core.codec import encode, from_json
-from reactive_agents.core.errors import (
-    DecodeError,
-    InboxFull,
-    InvalidConfig,
-    InvalidEvent,
-    MemoryErrors,
-    RunCancelled,
-    UnknownDomain,
-)
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.core.ids import EventId
 from reactive_agents.core.json import JsonObject
@@ -133,7 +126,7 @@ def send(
 
     code = _run(file, allow_tools_from, work, as_json=as_json, quiet=quiet)
     if code == output.ExitCode.INTERRUPTED and as_json and not outcomes:
-        output.print_json(output.error_record(RunCancelled.__name__, _INTERRUPTED))
+        output.print_json(output.error_record(errors.RunCancelled.__name__, _INTERRUPTED))
     elif code == output.ExitCode.INTERRUPTED:
         typer.echo(_INTERRUPTED, err=True)
     for outcome in outcomes:
@@ -163,10 +156,7 @@ def run(
         done += not outcome.refused
         rejected += outcome.refused
         failed += outcome.status == "failed"
-        if as_json:
-            typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
-        else:
-            _print_outcome(outcome)
+        _print_line(outcome, as_json=as_json)
 
     async def take(text: str, agent: PersonaAgent, inbox: PersonaInbox) -> str:
         """Submit the event of a line; return the problem, if there is one."""
@@ -234,28 +224,22 @@ def serve(
     """
     try:
         from reactive_agents.server.channels import create_persona_app
-        from reactive_agents.server.process import DrainingServer, bound_socket
+        from reactive_agents.server.process import DrainingServer, address_of, bound_socket
     except ModuleNotFoundError as error:
         missing = (error.name or "").partition(".")[0]
-        wrong = InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
+        wrong = errors.InvalidConfig("persona serve", f"no {missing}", "the extra reactive-agents[server]")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json) from None
-
-    def report(outcome: PersonaOutcome) -> None:
-        if as_json:
-            typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
-        else:
-            _print_outcome(outcome)
 
     agent = _built(file, allow_tools_from, as_json=as_json)
     if not (quiet or as_json):
         agent.subscribe(PersonaView(sys.stderr).show)
     try:
-        app = create_persona_app(agent, on_outcome=report, drain_s=drain)
+        shown = partial(_print_line, as_json=as_json)
+        app = create_persona_app(agent, on_outcome=shown, drain_s=drain)
         listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    address = address_of(listening, host)
     channels = [f"{address}/channels/{name}" for name, each in agent.persona.domains.items() if each.channel]
     if as_json:
         typer.echo(json.dumps({"address": address, "channels": channels}))
@@ -267,7 +251,9 @@ def serve(
 
 
 def _problem_of(
-    submitted: Result[Submission, InboxFull | InvalidEvent | UnknownDomain | MemoryErrors],
+    submitted: Result[
+        Submission, errors.InboxFull | errors.InvalidEvent | errors.UnknownDomain | errors.MemoryErrors
+    ],
 ) -> str:
     if isinstance(submitted, Failure):
         refused: str = submitted.failure().message
@@ -276,7 +262,7 @@ def _problem_of(
     return "" if dropped is None else f"The inbox is full; event {dropped.key!r} was dropped for this one."
 
 
-def read_line(text: str) -> Result[EventLine, DecodeError]:
+def read_line(text: str) -> Result[EventLine, errors.DecodeError]:
     """Decode a JSON line. Fails with ``DecodeError``."""
     return from_json(text, EventLine)
 
@@ -320,6 +306,13 @@ def _run(
         return anyio.run(live)
     except KeyboardInterrupt:
         return output.ExitCode.INTERRUPTED
+
+
+def _print_line(outcome: PersonaOutcome, *, as_json: bool) -> None:
+    if as_json:
+        typer.echo(json.dumps(encode(outcome), ensure_ascii=False))
+    else:
+        _print_outcome(outcome)
 
 
 def _print_outcome(outcome: PersonaOutcome) -> None:

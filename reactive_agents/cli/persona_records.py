@@ -31,6 +31,7 @@ from reactive_agents.persona.explanation import explain as explain_journal
 from reactive_agents.persona.reasoning_system import is_waiting
 
 _T = TypeVar("_T")
+_Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
 
 PersonaOption = Annotated[
     str | None, option("--persona", "-p", metavar="P", help="The persona's file, .toml or .json; or its id.")
@@ -49,13 +50,56 @@ class PersonaRecords:
 
     place: str
     settings: PersonaSettings | None
+    as_json: bool
+
+    @property
+    def persona(self) -> PersonaSettings:
+        """The persona's settings; exit when no persona is named."""
+        if self.settings is None:
+            wrong = InvalidConfig("--persona", "nothing", "a persona's file or id")
+            raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=self.as_json)
+        return self.settings
+
+    def ask(
+        self,
+        work: Callable[[SqlitePersonaStore], Awaitable[Result[_T, PersonaErrors]]],
+        *,
+        read_only: bool = True,
+    ) -> _T:
+        """Run the work on the records and return its result; exit when it fails."""
+        found = output.ask_store(
+            lambda: SqlitePersonaStore(open_memory_store(self.place, read_only=read_only)), work
+        )
+        return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
+
+    def reason(self, work: _Work[_T], *, read_only: bool = True) -> _T:
+        """Run the work on the persona's learnings, as :meth:`ask` does."""
+        settings = self.persona
+
+        async def run(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
+            services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
+            return await attempt(work(PersonaReasoningSystem(settings, services)))
+
+        return self.ask(run, read_only=read_only)
 
 
-def find_records(persona: str | None, memory: str | None) -> Result[PersonaRecords, ConfigErrors]:
-    """Return the records that the two options name.
+def records_of(
+    persona: str | None, memory: str | None, *, as_json: bool, of_any: bool = False
+) -> PersonaRecords:
+    """Return the records that the two options name; exit when they name none.
 
-    Fails with ``InvalidConfig`` when there is no such file, and with the errors of ``read_persona``.
+    Args:
+        of_any: whether no persona need be named.
     """
+    found = _find_records(persona, memory, as_json=as_json)
+    records = output.value_or_exit(found, output.ExitCode.BAD_USAGE, as_json=as_json)
+    assert of_any or records.persona
+    return records
+
+
+def _find_records(
+    persona: str | None, memory: str | None, *, as_json: bool
+) -> Result[PersonaRecords, ConfigErrors]:
     settings: PersonaSettings | None = None
     if persona is not None and memory is None:
         read = read_persona(Path(persona))
@@ -70,27 +114,7 @@ def find_records(persona: str | None, memory: str | None) -> Result[PersonaRecor
         )
     if not is_postgres(memory) and not Path(memory).is_file():
         return Failure(InvalidConfig("memory", repr(memory), "a memory file that exists"))
-    return Success(PersonaRecords(memory, settings))
-
-
-def settings_of(records: PersonaRecords) -> Result[PersonaSettings, ConfigErrors]:
-    """Return the persona's settings.
-
-    Fails with ``InvalidConfig`` when no persona is named.
-    """
-    if records.settings is None:
-        return Failure(InvalidConfig("--persona", "nothing", "a persona's file or id"))
-    return Success(records.settings)
-
-
-def with_store(
-    place: str,
-    work: Callable[[SqlitePersonaStore], Awaitable[Result[_T, PersonaErrors]]],
-    *,
-    read_only: bool = True,
-) -> Result[_T, PersonaErrors]:
-    """Run the work on the records of a persona and return its result."""
-    return output.ask_store(lambda: SqlitePersonaStore(open_memory_store(place, read_only=read_only)), work)
+    return Success(PersonaRecords(memory, settings, as_json))
 
 
 # --- plans -----------------------------------------------------------------------------------------------
@@ -115,12 +139,8 @@ def plan(
     if graph is not None and as_json:
         both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
         raise output.fail(both, as_json=True, code=output.ExitCode.BAD_USAGE)
-    records = find_records(persona, memory)
-    if plan_id is None:
-        records = records.bind(_require_persona)
-    known = output.value_or_exit(records, output.ExitCode.BAD_USAGE, as_json=as_json)
-    found = with_store(known.place, lambda store: find_plan(store, known, plan_id))
-    shown = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
+    known = records_of(persona, memory, as_json=as_json, of_any=plan_id is not None)
+    shown = known.ask(lambda store: find_plan(store, known, plan_id))
     if graph is not None:
         typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
     elif as_json:
@@ -144,8 +164,7 @@ async def find_plan(
             return Failure(found.failure())
         plan = found.unwrap().value_or(None)
         return Failure(RecordNotFound("plan", plan_id)) if plan is None else Success(plan)
-    assert records.settings is not None, "the caller requires a persona when there is no plan id"
-    persona_id = records.settings.id
+    persona_id = records.persona.id
     for status in ("active", None):
         listed = await attempt(store.list_plans(persona_id, status=status, limit=1))
         if isinstance(listed, Failure):
@@ -153,10 +172,6 @@ async def find_plan(
         if listed.unwrap():
             return Success(listed.unwrap()[0])
     return Failure(RecordNotFound("plan of", persona_id))
-
-
-def _require_persona(records: PersonaRecords) -> Result[PersonaRecords, ConfigErrors]:
-    return settings_of(records).map(lambda _: records)
 
 
 def print_plan(shown: PersonaPlan) -> None:
@@ -201,7 +216,7 @@ def explain(
     the tool calls, the adjustments, the outcome, the deliveries and the evaluation, from the records alone.
     Events of one id in several rooms are explained one after the other. No model is asked.
     """
-    known = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
+    known = records_of(persona, memory, as_json=as_json, of_any=True)
     if sum(each is not None for each in (plan_id, event, message)) != 1:
         wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
@@ -253,7 +268,7 @@ def explain(
             each.lines.extend(explain_work(each.items))
         return Success(explained)
 
-    explained = output.value_or_exit(with_store(known.place, chains), output.ExitCode.FAILED, as_json=as_json)
+    explained = known.ask(chains)
     if as_json:
         output.print_json([link for each in explained for link in each.document()])
         return
@@ -294,8 +309,6 @@ class _Explained:
 # --- learnings -------------------------------------------------------------------------------------------
 
 
-_Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
-
 learnings = output.command_group("List, show, change and delete the learnings of a persona.")
 
 
@@ -307,41 +320,14 @@ class _Options:
     memory: str | None
     as_json: bool
 
-    def or_else(self, others: _Options) -> _Options:
-        """Return these options, completed by the others where one is not given."""
-        return _Options(
-            others.persona if self.persona is None else self.persona,
-            others.memory if self.memory is None else self.memory,
-            self.as_json or others.as_json,
+    def records(self, others: _Options | None = None) -> PersonaRecords:
+        """Return the records that the options name, or the others where one is not given."""
+        known = others or self
+        return records_of(
+            known.persona if self.persona is None else self.persona,
+            known.memory if self.memory is None else self.memory,
+            as_json=self.as_json or known.as_json,
         )
-
-
-@frozen
-class _Query:
-    """The records of one persona."""
-
-    place: str
-    settings: PersonaSettings
-    as_json: bool
-
-    def run(self, work: _Work[_T], *, read_only: bool = True) -> _T:
-        """Run the work on the persona's records and return its result; exit when it fails."""
-
-        async def run(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
-            services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
-            return await attempt(work(PersonaReasoningSystem(self.settings, services)))
-
-        found = with_store(self.place, run, read_only=read_only)
-        return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
-
-
-def _query(options: _Options) -> _Query:
-    """Return the records that the options name; exit when they name none."""
-    records = find_records(options.persona, options.memory)
-    settings = output.value_or_exit(
-        records.bind(settings_of), output.ExitCode.BAD_USAGE, as_json=options.as_json
-    )
-    return _Query(records.unwrap().place, settings, options.as_json)
 
 
 def _fraction(text: str) -> float:
@@ -383,13 +369,9 @@ def list_learnings(
     options = context.obj = _Options(persona, memory, as_json)
     if context.invoked_subcommand is not None:
         return
-    query = _query(options)
-
-    found = query.run(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
-    if as_json:
-        output.print_json(encode(found))
-        return
-    rows = [
+    records = options.records()
+    found = records.reason(lambda known: known.learnings(domain, min_confidence=float(min_confidence)))
+    rows = (
         (
             each.id,
             each.domain,
@@ -398,8 +380,9 @@ def list_learnings(
             each.pattern,
         )
         for each in found
-    ]
-    output.print_table(("id", "domain", "confidence", "worked/failed", "pattern"), rows)
+    )
+    headings = ("id", "domain", "confidence", "worked/failed", "pattern")
+    output.print_found(found, headings, rows, as_json=as_json)
 
 
 @learnings.command()
@@ -411,13 +394,13 @@ def show(
     as_json: output.JsonOption = False,
 ) -> None:
     """Show one learning, and the tasks that it was learned from."""
-    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
-
-    listed = query.run(lambda known: known.learnings())
+    records = _Options(persona, memory, as_json).records(context.obj)
+    listed = records.reason(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
     if found is None:
-        raise output.fail(RecordNotFound("learning", learning), output.ExitCode.FAILED, as_json=query.as_json)
-    _print_learning(found, as_json=query.as_json)
+        missing = RecordNotFound("learning", learning)
+        raise output.fail(missing, output.ExitCode.FAILED, as_json=records.as_json)
+    _print_learning(found, as_json=records.as_json)
 
 
 @learnings.command()
@@ -429,13 +412,9 @@ def delete(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete one learning."""
-    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
-
-    query.run(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
-    if query.as_json:
-        output.print_json({"deleted": learning})
-    else:
-        typer.echo(f"deleted {learning}")
+    records = _Options(persona, memory, as_json).records(context.obj)
+    records.reason(lambda known: known.delete_learning(LearningId(learning)), read_only=False)
+    output.report({"deleted": learning}, f"deleted {learning}", as_json=records.as_json)
 
 
 @learnings.command()
@@ -456,13 +435,12 @@ def override(
 
     Without --confidence and --pattern it is unpinned: its confidence follows from its counts again.
     """
-    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
-
-    changed = query.run(
+    records = _Options(persona, memory, as_json).records(context.obj)
+    changed = records.reason(
         lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern),
         read_only=False,
     )
-    _print_learning(changed, as_json=query.as_json)
+    _print_learning(changed, as_json=records.as_json)
 
 
 @learnings.command()
@@ -476,13 +454,10 @@ def review(
 
     Each has words of the one room that it is used in until then.
     """
-    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
-    found = [each for each in query.run(lambda known: known.learnings()) if is_waiting(each)]
-    if query.as_json:
-        output.print_json(encode(found))
-        return
-    rows = [(each.id, each.tenant, each.domain, each.room or "", each.pattern) for each in found]
-    output.print_table(("id", "tenant", "domain", "room", "pattern"), rows)
+    records = _Options(persona, memory, as_json).records(context.obj)
+    found = [each for each in records.reason(lambda known: known.learnings()) if is_waiting(each)]
+    rows = ((each.id, each.tenant, each.domain, each.room or "", each.pattern) for each in found)
+    output.print_found(found, ("id", "tenant", "domain", "room", "pattern"), rows, as_json=records.as_json)
 
 
 @learnings.command()
@@ -500,11 +475,11 @@ def approve(
 
     Without --pattern its names, numbers and quotations are taken out.
     """
-    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
-    changed = query.run(
+    records = _Options(persona, memory, as_json).records(context.obj)
+    changed = records.reason(
         lambda known: known.review_learning(LearningId(learning), pattern=pattern), read_only=False
     )
-    _print_learning(changed, as_json=query.as_json)
+    _print_learning(changed, as_json=records.as_json)
 
 
 @learnings.command()
@@ -516,11 +491,11 @@ def keep(
     as_json: output.JsonOption = False,
 ) -> None:
     """Keep a learning in its room, and propose it no more."""
-    query = _query(_Options(persona, memory, as_json).or_else(context.obj))
-    changed = query.run(
+    records = _Options(persona, memory, as_json).records(context.obj)
+    changed = records.reason(
         lambda known: known.review_learning(LearningId(learning), shared=False), read_only=False
     )
-    _print_learning(changed, as_json=query.as_json)
+    _print_learning(changed, as_json=records.as_json)
 
 
 def _print_learning(learning: LearningEntry, *, as_json: bool) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import Annotated, Any
 
 import typer
@@ -10,17 +9,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.cli import output
-from reactive_agents.cli.persona_records import (
-    MemoryOption,
-    PersonaOption,
-    PersonaRecords,
-    find_plan,
-    find_records,
-    print_plan,
-    settings_of,
-    with_store,
-)
+from reactive_agents.cli import output, persona_records
 from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, PersonaErrors, RecordNotFound
 from reactive_agents.core.ids import ContextId
@@ -45,13 +34,6 @@ NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="The numbe
 PlanArgument = Annotated[str, typer.Argument(metavar="ID", help="The plan's id.")]
 
 
-def _records(persona: str | None, memory: Any, *, as_json: bool) -> PersonaRecords:
-    """Return the records of one persona; exit when the options name none."""
-    found = find_records(persona, memory)
-    output.value_or_exit(found.bind(settings_of), output.ExitCode.BAD_USAGE, as_json=as_json)
-    return found.unwrap()
-
-
 def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
     """Return the commands for the items of some kinds."""
     a_noun = f"{'an' if noun[0] in 'aeiou' else 'a'} {noun}"
@@ -59,8 +41,8 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
 
     @group.command("list", help=f"List the {noun}s, the newest first; by default those that are not done.")
     def list_items(
-        persona: PersonaOption = None,
-        memory: MemoryOption = None,
+        persona: persona_records.PersonaOption = None,
+        memory: persona_records.MemoryOption = None,
         every: Annotated[bool, output.option("--all", help="Also those that are done.")] = False,
         dead: Annotated[bool, output.option("--dead", help="Only dead letters.")] = False,
         context: ContextOption = None,
@@ -70,10 +52,9 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         limit: LimitOption = 50,
         as_json: output.JsonOption = False,
     ) -> None:
-        records = _records(persona, memory, as_json=as_json)
-        assert records.settings is not None, "checked above"
+        records = persona_records.records_of(persona, memory, as_json=as_json)
         chosen = WorkFilter(
-            records.settings.id,
+            records.persona.id,
             kinds,
             ("dead",) if dead else () if every else ("open", "answered", "dead"),
             tenant,
@@ -82,12 +63,8 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             until=until,
             limit=limit,
         )
-        found = with_store(records.place, lambda store: attempt(store.find_work(chosen)))
-        items = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
-        if as_json:
-            output.print_json(encode(items))
-            return
-        rows = [
+        items = records.ask(lambda store: attempt(store.find_work(chosen)))
+        rows = (
             (
                 str(each.number),
                 _state(each),
@@ -98,50 +75,38 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
                 each.message if each.kind == "delivery" else each.event.content,
             )
             for each in items
-        ]
-        output.print_table(("number", "state", "room", "key", "since", "reason", "text"), rows)
+        )
+        headings = ("number", "state", "room", "key", "since", "reason", "text")
+        output.print_found(items, headings, rows, as_json=as_json)
 
-    def order(number: int, persona: str | None, memory: Any, given: WorkOrder, *, as_json: bool) -> None:
-        records = _records(persona, memory, as_json=as_json)
+    def add_order(given: WorkOrder, done: str, about: str) -> None:
+        @group.command(given, help=about)
+        def order(
+            number: NumberArgument,
+            persona: persona_records.PersonaOption = None,
+            memory: persona_records.MemoryOption = None,
+            as_json: output.JsonOption = False,
+        ) -> None:
+            records = persona_records.records_of(persona, memory, as_json=as_json)
 
-        async def work(store: SqlitePersonaStore) -> Result[None, PersonaErrors]:
-            assert records.settings is not None, "checked above"
-            listed = await attempt(store.find_work(WorkFilter(records.settings.id, kinds, limit=10**9)))
-            if isinstance(listed, Failure):
-                return Failure(listed.failure())
-            item = next((each for each in listed.unwrap() if each.number == number), None)
-            if item is None or (given == "retry" and item.status == "done"):
-                return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
-            ordered = await attempt(store.order_work(number, given))
-            if isinstance(ordered, Success) and not ordered.unwrap():
-                return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
-            return ordered.map(lambda _: None)
+            async def work(store: SqlitePersonaStore) -> Result[None, PersonaErrors]:
+                listed = await attempt(store.find_work(WorkFilter(records.persona.id, kinds, limit=10**9)))
+                if isinstance(listed, Failure):
+                    return Failure(listed.failure())
+                item = next((each for each in listed.unwrap() if each.number == number), None)
+                if item is None or (given == "retry" and item.status == "done"):
+                    return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
+                ordered = await attempt(store.order_work(number, given))
+                if isinstance(ordered, Success) and not ordered.unwrap():
+                    return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
+                return ordered.map(lambda _: None)
 
-        done = with_store(records.place, work, read_only=False)
-        output.value_or_exit(done, output.ExitCode.FAILED, as_json=as_json)
-        if as_json:
-            output.print_json({given: number})
-        else:
-            typer.echo(f"{'tried again' if given == 'retry' else 'dropped'}: {number}")
+            records.ask(work, read_only=False)
+            output.report({given: number}, f"{done}: {number}", as_json=as_json)
 
-    @group.command(help=f"Try {a_noun} again from the first try; the persona's next process does it.")
-    def retry(
-        number: NumberArgument,
-        persona: PersonaOption = None,
-        memory: MemoryOption = None,
-        as_json: output.JsonOption = False,
-    ) -> None:
-        order(number, persona, memory, "retry", as_json=as_json)
-
-    @group.command(help=f"Drop {a_noun}, so that nothing is done about it any more.")
-    def drop(
-        number: NumberArgument,
-        persona: PersonaOption = None,
-        memory: MemoryOption = None,
-        as_json: output.JsonOption = False,
-    ) -> None:
-        order(number, persona, memory, "drop", as_json=as_json)
-
+    again = f"Try {a_noun} again from the first try; the persona's next process does it."
+    add_order("retry", "tried again", again)
+    add_order("drop", "dropped", f"Drop {a_noun}, so that nothing is done about it any more.")
     return group
 
 
@@ -164,8 +129,8 @@ plans = output.command_group("List, show, cancel and retry the plans of a person
 
 @plans.command("list")
 def list_plans(
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     context: ContextOption = None,
     tenant: TenantOption = None,
     since: SinceOption = None,
@@ -174,20 +139,14 @@ def list_plans(
     as_json: output.JsonOption = False,
 ) -> None:
     """List the plans by room and time, the newest first."""
-    records = _records(persona, memory, as_json=as_json)
-    assert records.settings is not None, "checked above"
-    owner, room = records.settings.id, None if context is None else ContextId(context)
-    found = with_store(
-        records.place,
+    records = persona_records.records_of(persona, memory, as_json=as_json)
+    owner, room = records.persona.id, None if context is None else ContextId(context)
+    listed = records.ask(
         lambda store: attempt(
             store.list_plans(owner, context_id=room, tenant=tenant, since=since, until=until, limit=limit)
-        ),
+        )
     )
-    listed = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
-    if as_json:
-        output.print_json(encode(listed))
-        return
-    rows = [
+    rows = (
         (
             each.id,
             each.plan.status,
@@ -196,103 +155,90 @@ def list_plans(
             each.plan.goal,
         )
         for each in listed
-    ]
-    output.print_table(("id", "status", "room", "since", "goal"), rows)
+    )
+    output.print_found(listed, ("id", "status", "room", "since", "goal"), rows, as_json=as_json)
 
 
 @plans.command()
 def show(
     plan_id: PlanArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     as_json: output.JsonOption = False,
 ) -> None:
     """Show a plan and the state of its steps."""
-    records = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
-    found = with_store(records.place, lambda store: find_plan(store, records, plan_id))
-    plan = output.value_or_exit(found, output.ExitCode.FAILED, as_json=as_json)
+    records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
+    plan = records.ask(lambda store: persona_records.find_plan(store, records, plan_id))
     if as_json:
         output.print_json(encode(plan))
     else:
-        print_plan(plan)
+        persona_records.print_plan(plan)
 
 
-@plans.command()
-def cancel(
-    plan_id: PlanArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
-    """Cancel an active plan: its next step is not begun, in whatever process."""
-    _order_plan(plan_id, persona, memory, "drop", as_json=as_json)
+def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
+    @plans.command(name, help=about)
+    def order_plan(
+        plan_id: PlanArgument,
+        persona: persona_records.PersonaOption = None,
+        memory: persona_records.MemoryOption = None,
+        as_json: output.JsonOption = False,
+    ) -> None:
+        records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
+        statuses = ("active",) if order == "drop" else ("failed", "abandoned")
+
+        async def work(store: SqlitePersonaStore) -> Result[PersonaPlan, PersonaErrors]:
+            found = await persona_records.find_plan(store, records, plan_id)
+            if isinstance(found, Failure):
+                return found
+            plan = found.unwrap()
+            room = plan.room
+            chosen = WorkFilter(
+                room.persona_id,
+                ("event",),
+                tenant=room.tenant,
+                domain=room.domain,
+                context_id=room.context_id,
+                event_id=plan.event.id,
+            )
+            listed = await attempt(store.find_work(chosen))
+            if isinstance(listed, Failure):
+                return Failure(listed.failure())
+            item = next(iter(listed.unwrap()), None)
+            ordered: Result[bool, PersonaErrors] = Success(False)
+            if item is not None and plan.plan.status in statuses and item.plan_id in (None, plan.id):
+                ordered = await attempt(store.order_work(item.number, order))  # no later plan took its place
+            if isinstance(ordered, Failure):
+                return Failure(ordered.failure())
+            if not ordered.unwrap():
+                wanted = "active plan" if order == "drop" else "failed plan"
+                return Failure(RecordNotFound(wanted, plan_id))
+            if order == "drop":
+                plan = end_plan(plan, "abandoned", SystemClock().now())
+                saved = await attempt(store.save_plan(plan))
+                return saved.map(lambda _: plan)
+            return Success(plan)
+
+        plan = records.ask(work, read_only=False)
+        output.report(encode(plan), f"{done}: {plan_id}", as_json=as_json)
 
 
-@plans.command()
-def retry(
-    plan_id: PlanArgument,
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
-    as_json: output.JsonOption = False,
-) -> None:
-    """Plan the event of a plan again that failed or was cancelled."""
-    _order_plan(plan_id, persona, memory, "retry", as_json=as_json)
-
-
-def _order_plan(plan_id: str, persona: str | None, memory: Any, order: WorkOrder, *, as_json: bool) -> None:
-    records = output.value_or_exit(find_records(persona, memory), output.ExitCode.BAD_USAGE, as_json=as_json)
-
-    async def work(store: SqlitePersonaStore) -> Result[PersonaPlan, PersonaErrors]:
-        found = await find_plan(store, records, plan_id)
-        if isinstance(found, Failure):
-            return found
-        plan = found.unwrap()
-        room = plan.room
-        chosen = WorkFilter(
-            room.persona_id,
-            ("event",),
-            tenant=room.tenant,
-            domain=room.domain,
-            context_id=room.context_id,
-            event_id=plan.event.id,
-        )
-        listed = await attempt(store.find_work(chosen))
-        if isinstance(listed, Failure):
-            return Failure(listed.failure())
-        item = next(iter(listed.unwrap()), None)
-        fits = (
-            plan.plan.status == "active" if order == "drop" else plan.plan.status in ("failed", "abandoned")
-        )
-        ordered = (
-            Success(False)
-            if item is None or not fits or item.plan_id not in (None, plan.id)  # a later plan took its place
-            else await attempt(store.order_work(item.number, order))
-        )
-        if isinstance(ordered, Failure):
-            return Failure(ordered.failure())
-        if not ordered.unwrap():
-            wanted = "active plan" if order == "drop" else "failed plan"
-            return Failure(RecordNotFound(wanted, plan_id))
-        if order == "drop":
-            plan = end_plan(plan, "abandoned", SystemClock().now())
-            saved = await attempt(store.save_plan(plan))
-            return saved.map(lambda _: plan)
-        return Success(plan)
-
-    done = with_store(records.place, work, read_only=False)
-    plan = output.value_or_exit(done, output.ExitCode.FAILED, as_json=as_json)
-    if as_json:
-        output.print_json(encode(plan))
-    else:
-        typer.echo(f"{'cancelled' if order == 'drop' else 'tried again'}: {plan_id}")
+_add_plan_order(
+    "cancel",
+    "drop",
+    "cancelled",
+    "Cancel an active plan: its next step is not begun, in whatever process.",
+)
+_add_plan_order(
+    "retry", "retry", "tried again", "Plan the event of a plan again that failed or was cancelled."
+)
 
 
 # --- retention ----------------------------------------------------------------------------------------------
 
 
 def forget(
-    persona: PersonaOption = None,
-    memory: MemoryOption = None,
+    persona: persona_records.PersonaOption = None,
+    memory: persona_records.MemoryOption = None,
     user: Annotated[
         str | None,
         output.option("--user", metavar="U", help="The user's id, else the author's name."),
@@ -310,20 +256,12 @@ def forget(
 
     Events, messages, plans and journals; of a user and a tenant also notes, and lessons from nothing else.
     """
-    records = _records(persona, memory, as_json=as_json)
-    assert records.settings is not None, "checked above"
-    owner, since = records.settings.id, before
-    if user is None and tenant is None and since is None:
+    records = persona_records.records_of(persona, memory, as_json=as_json)
+    if user is None and tenant is None and before is None:
         wrong = InvalidConfig("forget", "nothing", "--user, --tenant or --before")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
-    moment: datetime | None = since
-    done = with_store(
-        records.place,
-        lambda store: attempt(store.forget(owner, user=user, tenant=tenant, before=moment)),
+    count = records.ask(
+        lambda store: attempt(store.forget(records.persona.id, user=user, tenant=tenant, before=before)),
         read_only=False,
     )
-    count = output.value_or_exit(done, output.ExitCode.FAILED, as_json=as_json)
-    if as_json:
-        output.print_json({"deleted": count})
-    else:
-        typer.echo(f"deleted {count} event(s)")
+    output.report({"deleted": count}, f"deleted {count} event(s)", as_json=as_json)

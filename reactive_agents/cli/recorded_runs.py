@@ -30,7 +30,6 @@ from reactive_agents.agent.runs import exported, settle_question
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
 from reactive_agents.cli.runs import runs
-from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import InvalidConfig, RecordFailed, RunInterrupted, RunRefused
 from reactive_agents.core.events import AgentEvent, TaskCompleted, TaskFailed
 from reactive_agents.core.governance import described_request
@@ -67,10 +66,7 @@ class Engine(StrEnum):
 def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
     """List what waits for a person: approvals, questions, calls in doubt."""
     found = _ask(file, lambda record: record.questions(), as_json=as_json)
-    if as_json:
-        output.print_json(encode(list(found)))
-        return
-    rows = [
+    rows = (
         (
             each.run_id,
             each.key,
@@ -79,8 +75,8 @@ def questions(file: RecordOption, as_json: output.JsonOption = False) -> None:
             _asked(each.request) if each.kind != "unreadable" else "encrypted with another key",
         )
         for each in found
-    ]
-    output.print_table(("run", "key", "kind", "asked", "what"), rows)
+    )
+    output.print_found(found, ("run", "key", "kind", "asked", "what"), rows, as_json=as_json)
 
 
 @runs.command()
@@ -145,17 +141,14 @@ def prune(
     """Delete runs that ended long ago."""
     before = SystemClock.now() - timedelta(days=days)
     deleted = _ask(file, lambda record: record.delete(before=before), as_json=as_json)
-    _report({"deleted": deleted}, f"Deleted {deleted} runs.", as_json=as_json)
+    output.report({"deleted": deleted}, f"Deleted {deleted} runs.", as_json=as_json)
 
 
 @runs.command()
 def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
     """List the schedules of all agents."""
     found = _ask(file, lambda record: record.schedules(), as_json=as_json)
-    if as_json:
-        output.print_json(encode(list(found)))
-        return
-    rows = [
+    rows = (
         (
             each.name,
             each.agent_id,
@@ -165,8 +158,9 @@ def schedules(file: RecordOption, as_json: output.JsonOption = False) -> None:
             output.one_line(each.task.input),
         )
         for each in found
-    ]
-    output.print_table(("schedule", "agent", "times", "queue", "next", "task"), rows)
+    )
+    headings = ("schedule", "agent", "times", "queue", "next", "task")
+    output.print_found(found, headings, rows, as_json=as_json)
 
 
 # --- with the agent -----------------------------------------------------------------------------------------
@@ -210,11 +204,8 @@ def steps(
         none = RunRefused(RunId(run), "is not in the record, or has no steps")
         raise output.fail(none, output.ExitCode.FAILED, as_json=as_json)
     found = recorded_steps(entries)
-    if as_json:
-        output.print_json(encode(list(found)))
-        return
-    rows = [(str(each.number), each.kind, each.name, output.one_line(each.text)) for each in found]
-    output.print_table(("step", "kind", "name", "text"), rows, right=("step",))
+    rows = ((str(each.number), each.kind, each.name, output.one_line(each.text)) for each in found)
+    output.print_found(found, ("step", "kind", "name", "text"), rows, as_json=as_json, right=("step",))
 
 
 @runs.command()
@@ -249,7 +240,7 @@ def replay(
     done = _with(agent, lambda: agent.runs.replay(run, until=until), as_json=as_json)
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
     told = f"Differs in step {done.step}: {done.difference}" if done.difference else "The replay is equal."
-    _report(document, told, as_json=as_json)
+    output.report(document, told, as_json=as_json)
     raise typer.Exit(output.ExitCode.FAILED if done.difference else output.ExitCode.COMPLETED)
 
 
@@ -292,7 +283,7 @@ def fork(
         ),
         as_json=as_json,
     )
-    _report({"run_id": made}, made, as_json=as_json)
+    output.report({"run_id": made}, made, as_json=as_json)
 
 
 @runs.command()
@@ -311,7 +302,7 @@ def schedule(
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
     agent.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
     _with(agent, lambda: agent.schedule(name, cron, task, timezone=timezone, queue=queue), as_json=as_json)
-    _report({"schedule": name}, f"Scheduled {name}.", as_json=as_json)
+    output.report({"schedule": name}, f"Scheduled {name}.", as_json=as_json)
 
 
 @runs.command()
@@ -325,7 +316,7 @@ def unschedule(
     """Delete a schedule of an agent."""
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
     _with(agent, lambda: agent.runs.unschedule(name), as_json=as_json)
-    _report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
+    output.report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
 
 
 def worker(
@@ -415,17 +406,15 @@ def _agent(
     configured = (
         running.read_config_file(config, allow_tools_from)
         .map(lambda known: running.durable(running.adjusted(known, model, tools=tools), file))
-        .map(lambda known: known if engine is None else _with_engine(known, engine))
+        .map(lambda known: _with_dbos(known) if engine == Engine.DBOS else known)
     )
     built = configured.bind(lambda known: running.build_agent(known, SilentView(), config))
     return output.value_or_exit(built, output.ExitCode.BAD_USAGE, as_json=as_json)
 
 
-def _with_engine(known: AgentConfig, engine: Engine) -> AgentConfig:
-    durability = known.durability
-    if durability is None or engine == Engine.RECORD:
-        return known
-    return evolve(known, durability=evolve(durability, engine="dbos"))
+def _with_dbos(known: AgentConfig) -> AgentConfig:
+    assert known.durability is not None, "the runs are recorded"
+    return evolve(known, durability=evolve(known.durability, engine="dbos"))
 
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
@@ -441,10 +430,6 @@ def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, 
         raise output.fail(error.error, output.ExitCode.FAILED, as_json=as_json) from None
 
 
-def _opened(file: str) -> SqliteRunRecord:
-    return SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE))
-
-
 def _ask(
     file: str,
     question: Callable[[SqliteRunRecord], Effect[_T, Any] | Awaitable[Result[_T, Any]]],
@@ -454,8 +439,9 @@ def _ask(
     if not is_there(file):
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
-
-    answered = output.ask_store(lambda: _opened(file), question)
+    answered = output.ask_store(
+        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
+    )
     return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
@@ -463,7 +449,7 @@ def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) ->
     if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
         refused = RunRefused(run, "is not in the record, or has ended")
         raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
-    _report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
+    output.report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
 
 
 def _settle(
@@ -474,7 +460,7 @@ def _settle(
         lambda record: settle_question(record, RunId(run), key, body, kinds, SystemClock.now()),
         as_json=as_json,
     )
-    _report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.", as_json=as_json)
+    output.report({"run_id": run, "key": settled.key}, f"Settled {settled.key} of {run}.", as_json=as_json)
 
 
 def _asked(request: JsonObject) -> str:
@@ -497,10 +483,3 @@ def _asked(request: JsonObject) -> str:
 
 def _texts(given: Json) -> list[str]:
     return [str(each) for each in given] if isinstance(given, list) else []
-
-
-def _report(document: Json, text: str, *, as_json: bool) -> None:
-    if as_json:
-        output.print_json(document)
-    else:
-        typer.echo(output.printable(text))

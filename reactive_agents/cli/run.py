@@ -325,8 +325,6 @@ def build_agent(
     ``REACTIVE_AGENTS_RUN_LOG`` is ``off``.
 
     Args:
-        config: of the agent.
-        view: asks the user.
         files: that of the configuration and others that no tool of the agent may write.
         desk: where requests to people go; by default to the terminal, if there is one.
     """

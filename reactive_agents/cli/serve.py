@@ -20,11 +20,10 @@ from reactive_agents.agent import AgentError, ReactiveAgent
 from reactive_agents.agent.description import DeskOptions
 from reactive_agents.cli import output
 from reactive_agents.cli import run as running
-from reactive_agents.core.codec import encode
 from reactive_agents.effects import schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.server.access import ApiKeys, KeyLimits
 from reactive_agents.server.app import create_app, named_agents
-from reactive_agents.server.process import DrainingServer, bound_socket
+from reactive_agents.server.process import DrainingServer, address_of, bound_socket
 from reactive_agents.server.runs import AgentService
 from reactive_agents.server.web import LOOPBACK_HOSTS
 
@@ -185,8 +184,7 @@ def _listen(
         listening = bound_socket(host, port)
     except (OSError, ValueError) as error:
         raise typer.BadParameter(str(error)) from None
-    shown = f"[{host}]" if ":" in host else host
-    address = f"http://{shown}:{listening.getsockname()[1]}"
+    address = address_of(listening, host)
     if as_json:
         output.print_json({"address": address, "agents": [each.name for each in agents]})
     else:
@@ -255,10 +253,7 @@ def create(
     expires = None if days is None else datetime.now(UTC) + timedelta(days=days)
     with _readable(file):
         key, stored = ApiKeys(file).create(name, agents=agents, user=user, expires_at=expires, limits=chosen)
-    if as_json:
-        output.print_json({"key": key, "id": stored.id})
-    else:
-        typer.echo(key)
+    output.report({"key": key, "id": stored.id}, key, as_json=as_json)
 
 
 @keys.command("list")
@@ -266,11 +261,8 @@ def list_keys(file: KeysOption, as_json: output.JsonOption = False) -> None:
     """List the keys, without the keys themselves."""
     with _readable(file):
         found = ApiKeys(file).list()
-    if as_json:
-        output.print_json([encode(evolve(each, digest="")) for each in found])
-        return
     now = datetime.now(UTC)
-    rows = [
+    rows = (
         (
             each.id,
             each.name,
@@ -280,8 +272,9 @@ def list_keys(file: KeysOption, as_json: output.JsonOption = False) -> None:
             "valid" if each.holds(now) else "revoked" if each.revoked_at else "expired",
         )
         for each in found
-    ]
-    output.print_table(("id", "name", "user", "agents", "created", "state"), rows)
+    )
+    shown = [evolve(each, digest="") for each in found]
+    output.print_found(shown, ("id", "name", "user", "agents", "created", "state"), rows, as_json=as_json)
 
 
 @keys.command()
@@ -295,10 +288,7 @@ def revoke(
         found = ApiKeys(file).revoke(key_id)
     if not found:
         raise typer.BadParameter(f"there is no key {key_id!r}.", param_hint="ID")
-    if as_json:
-        output.print_json({"revoked": key_id})
-    else:
-        typer.echo(output.printable(f"Revoked {key_id}."))
+    output.report({"revoked": key_id}, f"Revoked {key_id}.", as_json=as_json)
 
 
 @contextmanager

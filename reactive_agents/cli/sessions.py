@@ -13,7 +13,6 @@ from reactive_agents.adapters.memory.sessions import SqliteSessions
 from reactive_agents.adapters.sql import is_there
 from reactive_agents.adapters.system import SystemClock, state_directory
 from reactive_agents.cli import output
-from reactive_agents.core.codec import encode
 from reactive_agents.core.conversation import conversation_lines
 from reactive_agents.core.errors import SessionErrors, SessionUnavailable
 from reactive_agents.core.ids import AgentId, SessionId
@@ -56,14 +55,12 @@ def list_sessions(
 ) -> None:
     """List the conversations, the latest first."""
     found = _ask(file, lambda store: store.sessions(AgentId(agent), user), as_json=as_json)
-    if as_json:
-        output.print_json(encode(list(found)))
-        return
-    rows = [
+    rows = (
         (each.session, each.user or "", f"{each.updated_at:%Y-%m-%d %H:%M}", str(each.turns), each.title)
         for each in found
-    ]
-    output.print_table(("session", "user", "last used", "runs", "title"), rows, right=("runs",))
+    )
+    headings = ("session", "user", "last used", "runs", "title")
+    output.print_found(found, headings, rows, as_json=as_json, right=("runs",))
 
 
 @sessions.command()
@@ -96,10 +93,7 @@ def delete(
         as_json=as_json,
         read_only=False,
     )
-    if as_json:
-        output.print_json({"deleted": session})
-    else:
-        typer.echo(output.printable(f"Deleted {session}."))
+    output.report({"deleted": session}, f"Deleted {session}.", as_json=as_json)
 
 
 def _ask(

@@ -38,13 +38,7 @@ _NEEDED = "starlette and uvicorn, which are installed with reactive-agents[serve
 
 @frozen
 class StudioFiles:
-    """The files that a studio is opened with.
-
-    Attributes:
-        agents: configurations with their files.
-        personas: likewise.
-        runs: files of runs.
-    """
+    """The files that a studio is opened with."""
 
     agents: tuple[tuple[Path, AgentConfig], ...] = ()
     personas: tuple[PersonaConfig, ...] = ()
@@ -93,7 +87,7 @@ def studio(
     logs = [config.run_log.path for _, config in given.agents if config.run_log is not None]
     log = runs or (logs[0] if logs else str(default_run_log()))
     try:
-        from reactive_agents.server.process import DrainingServer, bound_socket
+        from reactive_agents.server.process import DrainingServer, address_of, bound_socket
     except ImportError:
         missing = InvalidConfig("studio", "nothing", _NEEDED)
         raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=False) from None
@@ -108,8 +102,7 @@ def studio(
         taken = InvalidConfig("--port", f"{host}:{port}", expected)
         raise output.fail(taken, output.ExitCode.FAILED, as_json=False) from None
     shown = LOOPBACK if host in ("0.0.0.0", "::") else host
-    place = f"[{shown}]" if ":" in shown else shown
-    address = f"http://{place}:{listening.getsockname()[1]}/?token={token}"
+    address = f"{address_of(listening, shown)}/?token={token}"
     typer.echo(f"Studio: {address}")
     typer.echo(
         "Every person with this address can read the runs and start new ones. Ctrl-C ends it.", err=True

@@ -19,7 +19,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from operator import attrgetter
 from threading import RLock
 from types import MappingProxyType
-from typing import Any, Self, TypeAlias
+from typing import Any, Protocol, Self, TypeAlias, TypeVar
 
 from attrs import frozen
 from dependency_injector import containers, providers
@@ -264,12 +264,24 @@ Open: TypeAlias = Callable[[], Awaitable[Result[None, ServiceFailed]]]
 Close: TypeAlias = Callable[[], Awaitable[None]]
 
 
+class _HasClose(Protocol):
+    async def aclose(self) -> None: ...
+
+
+_Closable = TypeVar("_Closable", bound=_HasClose)
+
+
 class Lifetimes:
     """Opens services in the order of creation, and closes them in reverse, repeatedly."""
 
     def __init__(self) -> None:
         self._opens: list[Open] = []
         self._closes: list[Close] = []
+
+    def keep(self, service: _Closable) -> _Closable:
+        """Return a service, which is closed whenever the agent is."""
+        self.add(service.aclose)
+        return service
 
     def add(self, close: Close, open: Open | None = None) -> None:
         """Manage a service.

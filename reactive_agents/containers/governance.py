@@ -83,6 +83,8 @@ def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
 
 def check_deliverables(paths: Sequence[str], workspace: Path) -> Result[None, InvalidConfig]:
     """Fail with ``InvalidConfig`` for a path outside of the workspace."""
+    if not paths:
+        return Success(None)
     from reactive_agents.adapters.tools.workspace import resolve_inside
 
     for path in paths:
@@ -113,9 +115,7 @@ def _make_verifier(config: VerificationConfig, tools: ToolSettings) -> EvidenceV
 def _open_cost_tracker(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> SqliteCostTracker:
     from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
 
-    tracker = SqliteCostTracker(config.path, clock=clock)
-    lifetimes.add(tracker.aclose)
-    return tracker
+    return lifetimes.keep(SqliteCostTracker(config.path, clock=clock))
 
 
 def _open_budget(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> SqliteBudget:
@@ -129,8 +129,7 @@ def _open_budget(config: CostConfig, clock: Clock, lifetimes: Lifetimes) -> Sqli
         warn_at=config.warn_at,
         clock=clock,
     )
-    lifetimes.add(budget.aclose)
-    return budget
+    return lifetimes.keep(budget)
 
 
 def _open_audit_log(
@@ -151,5 +150,4 @@ def _open_audit_log(
         signing_key=signing_key,
         durable_starts=durable_starts,
     )
-    lifetimes.add(log.aclose)
-    return log
+    return lifetimes.keep(log)

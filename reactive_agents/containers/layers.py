@@ -14,14 +14,9 @@ from dependency_injector.providers import Object, Provider
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure
 
+from reactive_agents import ports
+from reactive_agents.adapters import system
 from reactive_agents.adapters.llm.providers import provider_of, qualified_model, server_address
-from reactive_agents.adapters.system import (
-    EnvironmentRedactor,
-    SystemClock,
-    UlidSource,
-    checked_redactor,
-    state_directory,
-)
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus, redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, Toolsets
 from reactive_agents.adapters.tools.decorator import Tool
@@ -43,37 +38,11 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.settings import RunSettings
+from reactive_agents.core.values import Value
 from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, LifecycleHookRegistry
 from reactive_agents.engine.services import OutputValidator, RunningTasks
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.kernel.context_window.window import profile_for
-from reactive_agents.ports import (
-    LLM,
-    Approver,
-    AuditLog,
-    Clock,
-    ContentLoader,
-    ContentStore,
-    CostRouter,
-    CostTracker,
-    EffectivenessTracker,
-    EventBus,
-    EventHandler,
-    Guardrail,
-    IdSource,
-    MemoryService,
-    PlanStore,
-    PriceList,
-    QueueEngine,
-    RequestDesk,
-    RunRecord,
-    RunToolsets,
-    SessionStore,
-    SpendingGuard,
-    TokenCounter,
-    ToolService,
-    Verifier,
-)
 from reactive_agents.reasoning import ReasoningController, ReasoningService, Strategy, StrategyRegistry
 from reactive_agents.reasoning.structured_output.schema import Shape
 
@@ -88,11 +57,11 @@ _log = logging.getLogger("reactive_agents")
 
 def build_events(
     redactor: Redactor,
-    subscribers: tuple[EventHandler, ...] = (),
-    run_log: Maybe[EventHandler] = Nothing,
-) -> EventBus:
+    subscribers: tuple[ports.EventHandler, ...] = (),
+    run_log: Maybe[ports.EventHandler] = Nothing,
+) -> ports.EventBus:
     """Return a bus with redacted events, and redact the package's log as well."""
-    redactor = checked_redactor(redactor)
+    redactor = system.checked_redactor(redactor)
     redact_log(redactor)
     bus = LocalEventBus(redactor)
     log = run_log.value_or(None)
@@ -108,8 +77,7 @@ def open_run_log(config: RunLogConfig | None, lifetimes: Lifetimes) -> SqliteRun
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog  # by agents with a run log
 
     run_log = SqliteRunLog(config.path, keep_days=config.keep_days, keep_runs=config.keep_runs)
-    lifetimes.add(run_log.aclose)
-    return run_log
+    return lifetimes.keep(run_log)
 
 
 class CoreLayer(Layer):
@@ -122,20 +90,20 @@ class CoreLayer(Layer):
 
     def __init__(self, given: Providers = EMPTY) -> None:
         super().__init__()
-        self.clock: Provider[Clock] = given.get("clock") or Singleton(SystemClock)
-        self.ids: Provider[IdSource] = given.get("ids") or Singleton(UlidSource)
+        self.clock: Provider[ports.Clock] = given.get("clock") or Singleton(system.SystemClock)
+        self.ids: Provider[ports.IdSource] = given.get("ids") or Singleton(system.UlidSource)
         self.patterns: Provider[tuple[str, ...]] = given.get("patterns") or Object(())
         self.secrets: Provider[tuple[str, ...]] = given.get("secrets") or Object(())
         self.redactor: Provider[Redactor] = given.get("redactor") or Singleton(
-            EnvironmentRedactor, patterns=self.patterns, secrets=self.secrets
+            system.EnvironmentRedactor, patterns=self.patterns, secrets=self.secrets
         )
-        self.subscribers: Provider[tuple[EventHandler, ...]] = given.get("subscribers") or Object(())
+        self.subscribers: Provider[tuple[ports.EventHandler, ...]] = given.get("subscribers") or Object(())
         self.lifetimes: Provider[Lifetimes] = given.get("lifetimes") or Singleton(Lifetimes)
         self.run_log_config: Provider[RunLogConfig | None] = given.get("run_log_config") or Object(None)
         self.run_log: Provider[Maybe[SqliteRunLog]] = OptionalService(
             given.get("run_log") or Singleton(open_run_log, self.run_log_config, self.lifetimes)
         )
-        self.events: Provider[EventBus] = given.get("events") or Singleton(
+        self.events: Provider[ports.EventBus] = given.get("events") or Singleton(
             build_events, self.redactor, self.subscribers, self.run_log
         )
 
@@ -143,7 +111,7 @@ class CoreLayer(Layer):
 # --- The language model ---
 
 
-def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
+def build_llm(config: ModelConfig, clock: ports.Clock, lifetimes: Lifetimes) -> ports.LLM:
     """Return the offline model for ``offline``, else litellm, imported on first use."""
     provider = config.provider or config.model.partition("/")[0]
     if provider == "offline":
@@ -152,8 +120,7 @@ def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
         return with_response_cache(OfflineLLM(), config, lifetimes)
     from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 
-    llm = LiteLLM(config, clock=clock)
-    lifetimes.add(llm.aclose)
+    llm = lifetimes.keep(LiteLLM(config, clock=clock))
     profile = find_model_profile(config)
     if profile is None:
         return with_response_cache(llm, config, lifetimes)
@@ -164,17 +131,14 @@ def build_llm(config: ModelConfig, clock: Clock, lifetimes: Lifetimes) -> LLM:
     return with_response_cache(profiled, config, lifetimes)
 
 
-def with_response_cache(llm: LLM, config: ModelConfig, lifetimes: Lifetimes) -> LLM:
+def with_response_cache(llm: ports.LLM, config: ModelConfig, lifetimes: Lifetimes) -> ports.LLM:
     """Return a model service that records answers, where that is configured."""
     if config.response_cache is None:
         return llm
     from reactive_agents.adapters.llm.response_cache import CachedLLM
 
-    cached = CachedLLM(
-        llm, config.response_cache, address=server_address(llm.model, config.base_url, os.environ)
-    )
-    lifetimes.add(cached.aclose)
-    return cached
+    address = server_address(llm.model, config.base_url, os.environ)
+    return lifetimes.keep(CachedLLM(llm, config.response_cache, address=address))
 
 
 def find_model_profile(config: ModelConfig) -> ModelProfile | None:
@@ -185,7 +149,7 @@ def find_model_profile(config: ModelConfig) -> ModelProfile | None:
     model = qualified_model(config.provider, config.model)
     if provider_of(model) == "offline":
         return None
-    path = os.path.expanduser(config.profiles or state_directory(os.environ) / PROFILES_FILE)
+    path = os.path.expanduser(config.profiles or system.state_directory(os.environ) / PROFILES_FILE)
     if config.profiles == IN_PROCESS or not os.path.exists(path):
         return None
     from reactive_agents.adapters.llm.profiled_llm import find_profile
@@ -197,15 +161,15 @@ def find_model_profile(config: ModelConfig) -> ModelProfile | None:
     return found.unwrap()
 
 
-def find_counter(llm: LLM) -> TokenCounter | None:
+def find_counter(llm: ports.LLM) -> ports.TokenCounter | None:
     """Return the model service itself, when it can also count tokens."""
     counts = callable(getattr(llm, "count", None)) and callable(getattr(llm, "window", None))
-    return cast(TokenCounter, llm) if counts else None
+    return cast(ports.TokenCounter, llm) if counts else None
 
 
-def find_prices(llm: LLM) -> PriceList | None:
+def find_prices(llm: ports.LLM) -> ports.PriceList | None:
     """Return the model service itself, when it knows what its models cost."""
-    return cast(PriceList, llm) if callable(getattr(llm, "price", None)) else None
+    return cast(ports.PriceList, llm) if callable(getattr(llm, "price", None)) else None
 
 
 class ModelLayer(Layer):
@@ -213,11 +177,13 @@ class ModelLayer(Layer):
 
     def __init__(self, config: Provider[ModelConfig], core: CoreLayer, given: Providers = EMPTY) -> None:
         super().__init__()
-        self.llm: Provider[LLM] = given.get("llm") or Singleton(build_llm, config, core.clock, core.lifetimes)
-        self.counter: Provider[Maybe[TokenCounter]] = OptionalService(
+        self.llm: Provider[ports.LLM] = given.get("llm") or Singleton(
+            build_llm, config, core.clock, core.lifetimes
+        )
+        self.counter: Provider[Maybe[ports.TokenCounter]] = OptionalService(
             given.get("counter") or find_counter, self.llm
         )
-        self.prices: Provider[Maybe[PriceList]] = OptionalService(
+        self.prices: Provider[Maybe[ports.PriceList]] = OptionalService(
             given.get("prices") or find_prices, self.llm
         )
 
@@ -225,8 +191,8 @@ class ModelLayer(Layer):
 # --- The tools ---
 
 
-@frozen
-class ToolSettings:
+@frozen(eq=False, repr=False)
+class ToolSettings(Value):
     """The tools of an agent, where they work, and how long a call may take in seconds.
 
     Attributes:
@@ -245,7 +211,7 @@ class ToolSettings:
     toolsets: tuple[ToolGroup, ...] = ()
 
 
-def local_tools(settings: ToolSettings, clock: Clock, tools: Sequence[Tool]) -> LocalToolService:
+def local_tools(settings: ToolSettings, clock: ports.Clock, tools: Sequence[Tool]) -> LocalToolService:
     """Return the service that runs these tools with the settings of an agent."""
     return LocalToolService(
         tools,
@@ -257,14 +223,14 @@ def local_tools(settings: ToolSettings, clock: Clock, tools: Sequence[Tool]) -> 
     )
 
 
-def build_toolsets(settings: ToolSettings, clock: Clock) -> RunToolsets:
+def build_toolsets(settings: ToolSettings, clock: ports.Clock) -> ports.RunToolsets:
     """Return the service that makes the tools of single runs."""
     return Toolsets(settings.toolsets, partial(local_tools, settings, clock))
 
 
-def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> ToolService | None:
+def build_tools(settings: ToolSettings, clock: ports.Clock, lifetimes: Lifetimes) -> ports.ToolService | None:
     """Return the service that runs the tools, or ``None`` when there are none."""
-    services: list[ToolService] = []
+    services: list[ports.ToolService] = []
     if settings.tools:
         services.append(local_tools(settings, clock, settings.tools))
     if settings.servers:
@@ -277,7 +243,7 @@ def build_tools(settings: ToolSettings, clock: Clock, lifetimes: Lifetimes) -> T
             clock=clock,
             taken=taken,
             inspect=find_orders,
-            known_tools=state_directory(os.environ) / FILE_NAME,
+            known_tools=system.state_directory(os.environ) / FILE_NAME,
         )
         lifetimes.add(remote.aclose, remote.open)
         services.append(remote)
@@ -303,7 +269,7 @@ def find_orders(text: str) -> str:
     return found or orders_of_description(text)
 
 
-def build_content_loader(settings: ToolSettings) -> ContentLoader:
+def build_content_loader(settings: ToolSettings) -> ports.ContentLoader:
     """Return the service that reads content from the workspace and from URLs."""
     from reactive_agents.adapters.tools.content_loader import WorkspaceContent  # of runs with content
 
@@ -318,13 +284,13 @@ class ToolLayer(Layer):
 
     def __init__(self, settings: Provider[ToolSettings], core: CoreLayer, given: Providers = EMPTY) -> None:
         super().__init__()
-        self.tools: Provider[Maybe[ToolService]] = OptionalService(
+        self.tools: Provider[Maybe[ports.ToolService]] = OptionalService(
             given.get("tools") or Singleton(build_tools, settings, core.clock, core.lifetimes)
         )
-        self.content_loader: Provider[Maybe[ContentLoader]] = OptionalService(
+        self.content_loader: Provider[Maybe[ports.ContentLoader]] = OptionalService(
             given.get("content_loader") or Singleton(build_content_loader, settings)
         )
-        self.toolsets: Provider[RunToolsets] = given.get("toolsets") or Singleton(
+        self.toolsets: Provider[ports.RunToolsets] = given.get("toolsets") or Singleton(
             build_toolsets, settings, core.clock
         )
 
@@ -332,48 +298,40 @@ class ToolLayer(Layer):
 # --- Memory and governance: optional services ---
 
 
-def open_sessions(path: DatabasePath, clock: Clock, lifetimes: Lifetimes) -> SessionStore:
+def open_sessions(path: DatabasePath, clock: ports.Clock, lifetimes: Lifetimes) -> ports.SessionStore:
     """Return the sessions of a file, or of the process."""
-    from reactive_agents.adapters.memory.sessions import (
-        SqliteSessions,  # imported by runs that have a session
-    )
+    from reactive_agents.adapters.memory.sessions import SqliteSessions  # by runs that have a session
 
-    sessions = SqliteSessions(path, clock=clock)
-    lifetimes.add(sessions.aclose)
-    return sessions
+    return lifetimes.keep(SqliteSessions(path, clock=clock))
 
 
 def open_run_record(
-    path: DatabasePath, key: RecordKey | None, clock: Clock, lifetimes: Lifetimes
-) -> RunRecord:
+    path: DatabasePath, key: RecordKey | None, clock: ports.Clock, lifetimes: Lifetimes
+) -> ports.RunRecord:
     """Return the record of durable runs in a file or database.
 
     Without a key that of the environment encrypts it, if there is one.
     """
     from reactive_agents.adapters.run_record import KEY_VARIABLE, SqliteRunRecord  # by durable agents
 
-    record = SqliteRunRecord(path, clock=clock, key=key or os.environ.get(KEY_VARIABLE))
-    lifetimes.add(record.aclose)
-    return record
+    return lifetimes.keep(SqliteRunRecord(path, clock=clock, key=key or os.environ.get(KEY_VARIABLE)))
 
 
-def open_queues(path: str, clock: Clock, lifetimes: Lifetimes) -> QueueEngine:
+def open_queues(path: str, clock: ports.Clock, lifetimes: Lifetimes) -> ports.QueueEngine:
     """Return the queues of DBOS beside a record."""
     from reactive_agents.adapters.dbos_queue import DbosQueue  # by agents that chose it
 
-    queues = DbosQueue(path, clock=clock)
-    lifetimes.add(queues.aclose)
-    return queues
+    return lifetimes.keep(DbosQueue(path, clock=clock))
 
 
-def find_content(sessions: Maybe[SessionStore]) -> ContentStore | None:
+def find_content(sessions: Maybe[ports.SessionStore]) -> ports.ContentStore | None:
     """Return the content in the file of the sessions, or in the process."""
-    content: ContentStore | None = getattr(sessions.value_or(None), "content", None)
+    content: ports.ContentStore | None = getattr(sessions.value_or(None), "content", None)
     if content is not None:
         return content
     from reactive_agents.adapters.memory.sessions import SqliteSessions
 
-    return SqliteSessions(IN_PROCESS, clock=SystemClock()).content
+    return SqliteSessions(IN_PROCESS, clock=system.SystemClock()).content
 
 
 class MemoryLayer(Layer):
@@ -385,22 +343,22 @@ class MemoryLayer(Layer):
 
     def __init__(self, core: CoreLayer, given: Providers = EMPTY) -> None:
         super().__init__()
-        self.sessions: Provider[Maybe[SessionStore]] = OptionalService(
+        self.sessions: Provider[Maybe[ports.SessionStore]] = OptionalService(
             given.get("sessions") or Singleton(open_sessions, IN_PROCESS, core.clock, core.lifetimes)
         )
-        self.content: Provider[Maybe[ContentStore]] = OptionalService(
+        self.content: Provider[Maybe[ports.ContentStore]] = OptionalService(
             given.get("content") or Singleton(find_content, self.sessions)
         )
-        self.memory: Provider[Maybe[MemoryService]] = OptionalService(given.get("memory"))
-        self.plan_store: Provider[Maybe[PlanStore]] = OptionalService(given.get("plan_store"))
-        self.effectiveness: Provider[Maybe[EffectivenessTracker]] = OptionalService(
+        self.memory: Provider[Maybe[ports.MemoryService]] = OptionalService(given.get("memory"))
+        self.plan_store: Provider[Maybe[ports.PlanStore]] = OptionalService(given.get("plan_store"))
+        self.effectiveness: Provider[Maybe[ports.EffectivenessTracker]] = OptionalService(
             given.get("effectiveness")
         )
-        self.record: Provider[Maybe[RunRecord]] = OptionalService(given.get("record"))
-        self.queues: Provider[Maybe[QueueEngine]] = OptionalService(given.get("queues"))
+        self.record: Provider[Maybe[ports.RunRecord]] = OptionalService(given.get("record"))
+        self.queues: Provider[Maybe[ports.QueueEngine]] = OptionalService(given.get("queues"))
 
 
-def open_desk() -> RequestDesk:
+def open_desk() -> ports.RequestDesk:
     """Return a desk whose requests wait until the program settles them."""
     from reactive_agents.adapters.governance.requests import LocalRequestDesk
 
@@ -415,14 +373,16 @@ class GovernanceLayer(Layer):
 
     def __init__(self, given: Providers = EMPTY) -> None:
         super().__init__()
-        self.desk: Provider[Maybe[RequestDesk]] = OptionalService(given.get("desk") or Singleton(open_desk))
-        self.approver: Provider[Maybe[Approver]] = OptionalService(given.get("approver"))
-        self.guardrail: Provider[Maybe[Guardrail]] = OptionalService(given.get("guardrail"))
-        self.cost_router: Provider[Maybe[CostRouter]] = OptionalService(given.get("cost_router"))
-        self.cost_tracker: Provider[Maybe[CostTracker]] = OptionalService(given.get("cost_tracker"))
-        self.budget: Provider[Maybe[SpendingGuard]] = OptionalService(given.get("budget"))
-        self.verifier: Provider[Maybe[Verifier]] = OptionalService(given.get("verifier"))
-        self.audit: Provider[Maybe[AuditLog]] = OptionalService(given.get("audit"))
+        self.desk: Provider[Maybe[ports.RequestDesk]] = OptionalService(
+            given.get("desk") or Singleton(open_desk)
+        )
+        self.approver: Provider[Maybe[ports.Approver]] = OptionalService(given.get("approver"))
+        self.guardrail: Provider[Maybe[ports.Guardrail]] = OptionalService(given.get("guardrail"))
+        self.cost_router: Provider[Maybe[ports.CostRouter]] = OptionalService(given.get("cost_router"))
+        self.cost_tracker: Provider[Maybe[ports.CostTracker]] = OptionalService(given.get("cost_tracker"))
+        self.budget: Provider[Maybe[ports.SpendingGuard]] = OptionalService(given.get("budget"))
+        self.verifier: Provider[Maybe[ports.Verifier]] = OptionalService(given.get("verifier"))
+        self.audit: Provider[Maybe[ports.AuditLog]] = OptionalService(given.get("audit"))
 
 
 # --- Strategies and the service that runs them ---
@@ -448,7 +408,7 @@ def build_reasoning(
     settings: RunSettings,
     registry: StrategyRegistry,
     controller: Maybe[ReasoningController],
-    effectiveness: Maybe[EffectivenessTracker],
+    effectiveness: Maybe[ports.EffectivenessTracker],
 ) -> ReasoningService | None:
     """Return the reasoning service, or ``None`` when reasoning is off."""
     if settings.reasoning is None:
@@ -487,7 +447,7 @@ class ReasoningLayer(Layer):
 # --- The execution engine, with every service that there is ---
 
 
-def build_ports(*, llm: LLM, redactor: Redactor, **services: Any) -> EnginePorts:
+def build_ports(*, llm: ports.LLM, redactor: Redactor, **services: Any) -> EnginePorts:
     """Return the services in one record.
 
     Raises:
@@ -499,7 +459,7 @@ def build_ports(*, llm: LLM, redactor: Redactor, **services: Any) -> EnginePorts
         has_all = True
     if not has_all:
         raise TypeError(f"models.llm: got {llm!r:.80}, expected an object with complete, stream and model")
-    return EnginePorts(llm=llm, redactor=checked_redactor(redactor), **services)
+    return EnginePorts(llm=llm, redactor=system.checked_redactor(redactor), **services)
 
 
 class EngineLayer(Layer):

@@ -90,9 +90,7 @@ def open_embedder(
         return embedder
     from reactive_agents.adapters.llm.embedder import LiteLLMEmbedder
 
-    opened = LiteLLMEmbedder(model, beside, clock=clock)
-    lifetimes.add(opened.aclose)
-    return opened
+    return lifetimes.keep(LiteLLMEmbedder(model, beside, clock=clock))
 
 
 def _open_memory(
@@ -106,18 +104,16 @@ def _open_memory(
 ) -> MemoryServices:
     from reactive_agents.adapters.memory.factory import open_memory
 
+    embedder = open_embedder(config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes)
     services = open_memory(
         config.path,
         clock=clock,
         ids=ids,
         token_budget=config.token_budget,
-        embedder=open_embedder(
-            config.embedding_model, embedder, beside=model, clock=clock, lifetimes=lifetimes
-        ),
+        embedder=embedder,
         extraction=config.extraction,
         scope=config.scope,
         anonymous=config.anonymous,
         redactor=checked_redactor(redactor),
     )
-    lifetimes.add(services.aclose)
-    return services
+    return lifetimes.keep(services)

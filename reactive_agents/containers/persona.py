@@ -8,14 +8,8 @@ from returns.maybe import Maybe
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import checked_redactor
-from reactive_agents.containers.composition import (
-    EMPTY,
-    Layer,
-    Lifetimes,
-    OptionalService,
-    Providers,
-    Singleton,
-)
+from reactive_agents.containers import composition
+from reactive_agents.containers.composition import EMPTY, Lifetimes, OptionalService, Singleton
 from reactive_agents.containers.layers import CoreLayer
 from reactive_agents.core.personas import PersonaSettings
 from reactive_agents.core.redaction import Redactor
@@ -25,12 +19,10 @@ from reactive_agents.ports import Clock, PersonaStore, TextComparison
 
 def open_store(path: str, redactor: Redactor, clock: Clock, lifetimes: Lifetimes) -> PersonaStore:
     """Return the store on a memory file, closed with the persona."""
-    store = SqlitePersonaStore(path, redactor=checked_redactor(redactor), clock=clock)
-    lifetimes.add(store.aclose)
-    return store
+    return lifetimes.keep(SqlitePersonaStore(path, redactor=checked_redactor(redactor), clock=clock))
 
 
-class PersonaContainer(Layer):
+class PersonaContainer(composition.Layer):
     """Provides ``store``, ``comparison``, ``domains``, ``services`` and ``persona``.
 
     Args:
@@ -39,7 +31,7 @@ class PersonaContainer(Layer):
     """
 
     def __init__(
-        self, settings: PersonaSettings, path: str, core: CoreLayer, given: Providers = EMPTY
+        self, settings: PersonaSettings, path: str, core: CoreLayer, given: composition.Providers = EMPTY
     ) -> None:
         super().__init__()
         self.settings: Provider[PersonaSettings] = Object(settings)

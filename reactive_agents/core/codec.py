@@ -152,12 +152,12 @@ def json_converter() -> Converter:
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
     converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
-    converter.register_unstructure_hook_factory(_is_set, _sorted_hook)
-    converter.register_unstructure_hook_factory(_is_persistent_list, _listing_hook)
-    converter.register_unstructure_hook_factory(_is_persistent_map, _mapping_out_hook)
-    converter.register_structure_hook_func(_is_literal, _structure_literal)
+    converter.register_unstructure_hook_factory(_made_of(frozenset, PersistentSet), _sorted_hook)
+    converter.register_unstructure_hook_factory(_made_of(PersistentList), _listing_hook)
+    converter.register_unstructure_hook_factory(_made_of(PersistentMap), _mapping_out_hook)
+    converter.register_structure_hook_func(_made_of(Literal), _structure_literal)
     converter.register_structure_hook_factory(_is_array, _array_hook)
-    converter.register_structure_hook_factory(_is_mapping, _mapping_hook)
+    converter.register_structure_hook_factory(_made_of(dict, Mapping, PersistentMap), _mapping_hook)
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_structure_hook_factory(_is_type_variable, _default_hook)
     converter.register_unstructure_hook_factory(_has_omitted_fields, _omitting_hook)
@@ -221,10 +221,6 @@ def _structure_bytes(data: Any, _: Any) -> bytes:
     raise WrongValue(data, "bytes in base64")
 
 
-def _is_literal(kind: Any) -> bool:
-    return bool(get_origin(kind) == Literal)
-
-
 def _structure_literal(data: Any, kind: Any) -> Any:
     for choice in get_args(kind):
         if type(data) is type(choice) and data == choice:
@@ -273,21 +269,15 @@ def _json_object(data: dict[Any, Any], levels: int) -> dict[str, Any]:
 # --- containers, classes and unions ---------------------------------------------------------------------
 
 
-def _is_set(kind: Any) -> bool:
-    return get_origin(kind) in (frozenset, PersistentSet)
-
-
-def _is_persistent_list(kind: Any) -> bool:
-    return get_origin(kind) is PersistentList
-
-
-def _is_persistent_map(kind: Any) -> bool:
-    return get_origin(kind) is PersistentMap
+def _made_of(*origins: Any) -> Callable[[Any], bool]:
+    """Return whether a type is one of these with arguments, as ``frozenset[str]`` is."""
+    return lambda kind: get_origin(kind) in origins
 
 
 def _is_array(kind: Any) -> bool:
-    of_any_length = get_origin(kind) is tuple and bool(get_args(kind)[1:] == (...,))
-    return of_any_length or _is_set(kind) or _is_persistent_list(kind)
+    if get_origin(kind) is tuple:
+        return bool(get_args(kind)[1:] == (...,))
+    return get_origin(kind) in (frozenset, PersistentSet, PersistentList)
 
 
 def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
@@ -315,10 +305,6 @@ def _array_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
         return build(list_hook(data, kind))
 
     return structure
-
-
-def _is_mapping(kind: Any) -> bool:
-    return get_origin(kind) in (dict, Mapping, PersistentMap)
 
 
 def _mapping_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:

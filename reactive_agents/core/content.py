@@ -19,7 +19,7 @@ from urllib.parse import unquote, urlsplit
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.values import OMITTED, Value
+from reactive_agents.core.values import OMITTED, Value, lazy_pattern
 
 ContentKind: TypeAlias = Literal["image", "audio", "document"]
 Digest = NewType("Digest", str)
@@ -27,7 +27,7 @@ Digest = NewType("Digest", str)
 
 _LONGEST_NAME = 80
 _SHOWN_DIGITS = 12
-_NOT_IN_NAMES = re.compile(r'[\x00-\x1f\x7f"\\\[\]<>\u2028\u2029\ud800-\udfff]+')
+_NOT_IN_NAMES = lazy_pattern(r'[\x00-\x1f\x7f"\\\[\]<>\u2028\u2029\ud800-\udfff]+')
 
 
 def shown_name(name: str) -> str:
@@ -205,7 +205,7 @@ def text_and_parts(items: str | Content | Iterable[object]) -> tuple[str, tuple[
     return "\n".join(str(each) for each in given), parts
 
 
-_SHOWN_LABEL = re.compile(r"\[(?:image|audio|document)\b[^\[\]]{0,120}, sha256:[0-9a-f]{12}…\]")
+_SHOWN_LABEL = lazy_pattern(r"\[(?:image|audio|document)\b[^\[\]]{0,120}, sha256:[0-9a-f]{12}…\]")
 
 
 def shows_content(text: str) -> bool:
@@ -296,7 +296,7 @@ _BEGINNINGS: tuple[tuple[bytes, str], ...] = (
     (b"\xd0\xcf\x11\xe0", "application/x-ole-storage"),
 )
 _INNER = {b"WEBP": "image/webp", b"WAVE": "audio/wav"}
-_PAGE = re.compile(rb"/Type\s*/Page\b")
+_PAGE = lazy_pattern(rb"/Type\s*/Page\b")
 IMAGE_TOKENS = 1_600
 """Tokens of an image, whatever its size: more than most models count."""
 _PAGE_TOKENS = 3_000

@@ -43,51 +43,13 @@ _BASE62 = re.compile(r"[A-Za-z0-9]{16,2000}")
 _UUENCODED = re.compile(r"begin [0-7]{3} [^\n]{0,80}\n((?:[ -`]{1,62}\n){1,4000})")
 _MORSE = re.compile(r"(?:[.\-–—−·•_]{1,6}[ /|]{1,12}){7,}[.\-–—−·•_]{0,6}")
 _MORSE_SIGN = re.compile(r"[.\-]+|/")
-_MORSE_LETTERS = dict(
-    zip(
-        [
-            ".-",
-            "-...",
-            "-.-.",
-            "-..",
-            ".",
-            "..-.",
-            "--.",
-            "....",
-            "..",
-            ".---",
-            "-.-",
-            ".-..",
-            "--",
-            "-.",
-            "---",
-            ".--.",
-            "--.-",
-            ".-.",
-            "...",
-            "-",
-            "..-",
-            "...-",
-            ".--",
-            "-..-",
-            "-.--",
-            "--..",
-            "-----",
-            ".----",
-            "..---",
-            "...--",
-            "....-",
-            ".....",
-            "-....",
-            "--...",
-            "---..",
-            "----.",
-            "/",
-        ],
-        string.ascii_lowercase + string.digits + " ",
-        strict=True,
-    )
+_MORSE_CODES = (
+    ".- -... -.-. -.. . ..-. --. .... .. .--- -.- .-.. -- "
+    "-. --- .--. --.- .-. ... - ..- ...- .-- -..- -.-- --.. "
+    "----- .---- ..--- ...-- ....- ..... -.... --... ---.. ----. /"
 )
+"""Of the letters, the digits, and the gap between words."""
+_MORSE_LETTERS = dict(zip(_MORSE_CODES.split(), string.ascii_lowercase + string.digits + " ", strict=True))
 _MORSE_SIGNS = str.maketrans("–—−_·•", "----..")
 _BASE58_DIGITS = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BASE62_DIGITS = string.digits + string.ascii_uppercase + string.ascii_lowercase

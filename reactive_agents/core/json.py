@@ -6,7 +6,10 @@ Arrays are lists, objects are dictionaries with string keys.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NewType, TypeAlias, Union
+
+from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
     Json: TypeAlias = Union[bool, int, float, str, list["Json"], dict[str, "Json"], None]  # noqa: UP007
@@ -25,10 +28,23 @@ def object_within(text: str) -> str:
     return text[start : end + 1] if 0 <= start < end else text
 
 
+def map_texts(value: Json, change: Callable[[str], str]) -> Json:
+    """Return JSON data with each of its texts changed; the keys of objects stay."""
+    match value:
+        case str():
+            return change(value)
+        case list():
+            return [map_texts(each, change) for each in value]
+        case dict():
+            return {key: map_texts(each, change) for key, each in value.items()}
+        case _:
+            return value
+
+
 # --- repair of lone surrogates, which UTF-8 cannot express ----------------------------------------------
 # Models, files and JSON escapes contain them.
 
-_ESCAPE: Final = re.compile(
+_ESCAPE: Final = lazy_pattern(
     r"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}"
     r"|(?P<half>\\u[dD][89a-fA-F][0-9a-fA-F]{2})"
     r"|\\."  # also an escaped backslash, so that what follows it is not taken for an escape

@@ -43,7 +43,13 @@ CallFormat: TypeAlias = Literal["native", "text", "prompt"]
 """How a model calls tools: by the protocol, as text, or as text when the prompt describes the tools."""
 
 _PARAMETERS = frozenset({"temperature", "max_tokens", "parallel_tool_calls", "response_format"})
-_SKILLS = frozenset({"parallel calls", "nested arguments", "numbers", "restraint", "structured output"})
+_SKILLS: tuple[ProbeSubject, ...] = (
+    "parallel calls",
+    "nested arguments",
+    "numbers",
+    "restraint",
+    "structured output",
+)
 _ROOMY = 16_384
 _NARROW = 4_096
 
@@ -150,7 +156,7 @@ class ModelProfile(Value):
             return "local"
         if self.slips or self.call_format in ("text", "prompt"):
             return "local" if named == "local" else "mid"
-        right = self.call_format == "native" and all(self.finding(skill) for skill in _SKILL_ORDER)
+        right = self.call_format == "native" and all(self.finding(skill) for skill in _SKILLS)
         return "mid" if named == "local" and right and (window or 0) >= _ROOMY else named
 
     def window(self, tier: ContextTier) -> int | None:
@@ -165,6 +171,3 @@ class ModelProfile(Value):
         if seen is None or self.window_is_limit:
             return seen
         return seen if seen > CONTEXT_PROFILES[tier].window_tokens else None
-
-
-_SKILL_ORDER: tuple[ProbeSubject, ...] = tuple(each for each in PROBE_SUBJECTS if each in _SKILLS)

@@ -35,18 +35,6 @@ UNSET: Final = Unset.UNSET
 
 ReasoningEffort: TypeAlias = Literal["none", "minimal", "low", "medium", "high", "xhigh"]
 
-ModelParameter: TypeAlias = Literal[
-    "temperature",
-    "top_p",
-    "max_tokens",
-    "seed",
-    "stop",
-    "reasoning_effort",
-    "thinking_budget",
-    "parallel_tool_calls",
-]
-"""The settings that are parameters of a request."""
-
 _MOST_STOPS: Final = 16
 _OWN_FIELDS: Final = frozenset({"messages", "model", "stream", "tools"})
 """Fields of a body that say what is asked, and of whom: with others the answer is to another request."""
@@ -93,7 +81,8 @@ def _checked(fits: Callable[[Any], bool], expected: str, *, shown: bool = True) 
     def validate(_: object, attribute: Attribute[Any], value: Any) -> None:
         if value is UNSET or value is None or fits(value):
             return
-        given = _shown(value) if shown else f"{_kind(value)}, which is not shown: it may be secret"
+        hidden = f"a {type(value).__name__}, which is not shown: it may be secret"
+        given = _shown(value) if shown else hidden
         raise ValueError(InvalidConfig(attribute.name, given, expected).message)
 
     return validate
@@ -102,10 +91,6 @@ def _checked(fits: Callable[[Any], bool], expected: str, *, shown: bool = True) 
 def _shown(value: object) -> str:
     text = repr(value)
     return text if len(text) <= 80 else f"{text[:77]}..."
-
-
-def _kind(value: object) -> str:
-    return f"a {type(value).__name__}"
 
 
 def _as_texts(value: str | Sequence[str] | Unset | None) -> tuple[str, ...] | Unset | None:
@@ -251,8 +236,9 @@ def _secrets_in(value: Json) -> Iterator[str]:
             yield from _secrets_in(item)
 
 
-PARAMETERS: Final[tuple[str, ...]] = get_args(ModelParameter)
-_TABLES: Final = tuple(each.name for each in fields(ModelSettings) if each.name not in PARAMETERS)
+_TABLES: Final = ("extra_body", "headers")
+PARAMETERS: Final = tuple(each.name for each in fields(ModelSettings) if each.name not in _TABLES)
+"""The settings that are parameters of a request."""
 
 NO_SETTINGS: Final = ModelSettings()
 """Nothing is set."""

@@ -11,7 +11,7 @@ from datetime import datetime
 from hashlib import sha256
 from typing import Literal, TypeAlias
 
-from attrs import field, frozen
+from attrs import frozen
 
 from reactive_agents.core.ids import ContextId, EventId, PersonaId, PlanId, TaskId
 from reactive_agents.core.personas import Domain, DomainEvent, PersonaOutcome, PersonaPlan, Room
@@ -195,7 +195,7 @@ class Spending(Value):
     """
 
     events: int = 0
-    cost_usd: float = field(default=0.0)
+    cost_usd: float = 0.0
 
 
 WorkOrder: TypeAlias = Literal["retry", "drop"]

@@ -711,28 +711,29 @@ class DailyLimits(Value):
         return {whose: most for whose, most in given.items() if most is not None}
 
 
-@frozen(eq=False, repr=False)
-class PersonaSettings(Value):
-    """Settings of a persona.
+@frozen(eq=False, repr=False, kw_only=True)
+class PersonaRules(Value):
+    """How a persona works.
 
     Attributes:
-        id: the key of its records; a persona that starts again with the same id resumes its plans.
-        name: its name; events by an author of this name are its own.
         role: its instructions, in every prompt.
         voice: how its answers sound, in the steps whose result is sent.
         reasoning: without it every event is answered in one step, without plan and evaluation.
         planning_model: the model for planning and replanning; ``None`` for the model of the domain.
         evaluation_model: the model for evaluation; ``None`` for the model of the domain.
-        evaluation: when outcomes are evaluated.
+        evaluation: ``after`` the answer, in the ``background``, or ``off``.
         reuse_above: 0 to 1; an earlier plan is reused for a task more similar than this; 1 for never.
         max_replans: maximum number of new plans after failures, 0 or more.
         max_depth: maximum nesting of plans, 1 or more; with 1 no large step is planned.
         transcript: maximum number of earlier messages of the room that a plan and a step are shown.
         streaming: whether the step whose result is sent is streamed to subscribers.
+        engagement: rules for which events it engages with.
+        learning: rules for learning.
+        timeouts: time limits of steps, planning and evaluation.
+        delivery: rules for messages and work that fail.
+        limits: limits of a day.
     """
 
-    id: PersonaId
-    name: str = field(validator=min_len(1))
     role: str = ""
     voice: str = ""
     reasoning: bool = True
@@ -750,3 +751,16 @@ class PersonaSettings(Value):
     inbox: InboxConfig = field(factory=InboxConfig)
     delivery: DeliveryPolicy = field(factory=DeliveryPolicy)
     limits: DailyLimits = field(factory=DailyLimits)
+
+
+@frozen(eq=False, repr=False)
+class PersonaSettings(PersonaRules):
+    """Settings of a persona.
+
+    Attributes:
+        id: the key of its records; a persona that starts again with the same id resumes its plans.
+        name: its name; events by an author of this name are its own.
+    """
+
+    id: PersonaId
+    name: str = field(validator=min_len(1))

@@ -26,6 +26,7 @@ from reactive_agents.core.secret_patterns import (
     is_secret_name,
     pattern_of,
 )
+from reactive_agents.core.values import lazy_pattern
 
 SHORTEST_SECRET = 8
 """Values of the environment below this many characters occur everywhere, and stay."""
@@ -37,7 +38,7 @@ _LONGEST_KNOWN = 1 << 14
 _MOST_KNOWN_CHARS = 1 << 18
 _ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH = "environment", "known", "pattern", "field", "depth"
 _KINDS = sorted({each.kind for each in PATTERNS} | {_ENVIRONMENT, _KNOWN, _OWN, _FIELD, _DEPTH})
-_MARKER = re.compile(rf"\[redacted:(?:{'|'.join(_KINDS)})\]")
+_MARKER = lazy_pattern(rf"\[redacted:(?:{'|'.join(_KINDS)})\]")
 _Span: TypeAlias = tuple[int, int, str]
 
 
@@ -241,7 +242,7 @@ def _merged(found: list[_Span], markers: Mapping[int, int]) -> Iterable[_Span]:
 
 
 _FLAGS: Final = re.ASCII | re.IGNORECASE | re.DOTALL | re.MULTILINE | re.VERBOSE
-_CLOSED: Final = re.compile(r"[^\x00-\x08\x0e-\x1b\x21-\x7f]")
+_CLOSED: Final = lazy_pattern(r"[^\x00-\x08\x0e-\x1b\x21-\x7f]")
 """Blanks and all beyond ASCII: behind them no pattern continues once it has matched."""
 _ALPHANUMERIC: Final = frozenset(string.ascii_letters + string.digits)
 _LONG_HELD = 256

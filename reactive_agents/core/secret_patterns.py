@@ -10,6 +10,8 @@ from itertools import groupby
 from typing import NamedTuple, TypeAlias
 from urllib.parse import quote, quote_plus
 
+from reactive_agents.core.values import lazy_pattern
+
 _Judge: TypeAlias = Callable[[re.Match[str]], bool]
 
 
@@ -55,7 +57,7 @@ def folded(text: str) -> str:
 
 
 _SHORTEST_JWT_PART = 16
-_LIKELY_RUN = re.compile(r"[A-Za-z0-9]{12,}")
+_LIKELY_RUN = lazy_pattern(r"[A-Za-z0-9]{12,}")
 
 
 def _stands_alone_or_looks_random(match: re.Match[str]) -> bool:
@@ -92,105 +94,89 @@ _VALUE = r"[^\s\"'\\,;&\[\]{}()<>]"
 _QUOTE = r"(?:\\{0,3}[\"']?|%2[27])"
 _IS = rf"{_QUOTE}\s{{0,4}}(?:(?::=|=>|[:=]){{1,2}}|%3[AD])(?:\s|%20|\+){{0,4}}{_QUOTE}"
 
-_LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
-    (
+
+def _pattern(kind: str, look: str, signs: str, is_secret: _Judge = _always) -> SecretPattern:
+    return SecretPattern(kind, look, is_secret, tuple(signs.split()))
+
+
+PATTERNS = (
+    _pattern(
         "private-key",
         r"-----BEGIN[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----(?:[^-]|-(?!----))*+"
         r"(?:-----END[A-Z0-9 %+]{0,60}PRIVATE(?: |%20|\+)KEY[A-Z0-9 %+]{0,12}-----)?",
-        _always,
         "-----begin",
     ),
-    ("anthropic-key", r"sk-ant-[A-Za-z0-9_-]{16,}", _always, "sk-ant-"),
-    (
+    _pattern("anthropic-key", r"sk-ant-[A-Za-z0-9_-]{16,}", "sk-ant-"),
+    _pattern(
         "openai-key",
         r"sk-(?:proj-[A-Za-z0-9_-]{8,}|[A-Za-z0-9_-]{16,})",
-        _stands_alone_or_looks_random,
         "sk-",
+        _stands_alone_or_looks_random,
     ),
     # as providers show a key that they refuse
-    (
+    _pattern(
         "masked-key",
         r"(?<![A-Za-z0-9])(?:sk|gsk|xai|pplx|rk|pk)[-_][A-Za-z0-9_.-]{0,64}\*{3,64}[\w.*-]{0,64}",
-        _always,
         "***",
     ),
-    (
+    _pattern(
         "google-key",
         r"AIza[A-Za-z0-9_-]{30,}|ya29\.[A-Za-z0-9_-]{20,}|GOCSPX-[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}",
-        _always,
         "aiza ya29. gocspx- 1//0",
     ),
-    ("aws-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", _always, "akia asia abia acca"),
-    (
+    _pattern("aws-key", r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}", "akia asia abia acca"),
+    _pattern(
         "github-token",
         r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
-        _always,
         "ghp_ gho_ ghu_ ghs_ ghr_ github_pat_",
     ),
-    (
+    _pattern(
         "gitlab-token",
         r"gl(?:pat|rt|dt|ptt|ft|cbt|soat)-[A-Za-z0-9_-]{16,}",
-        _always,
         "glpat- glrt- gldt- glptt- glft- glcbt- glsoat-",
     ),
-    (
+    _pattern(
         "slack-token",
         r"xox[abceoprs]-[A-Za-z0-9-]{10,}|xapp-[A-Za-z0-9-]{16,}|hooks\.slack\.com/services/[A-Za-z0-9/]{20,}",
-        _always,
         "xox xapp- hooks.slack.com",
     ),
-    (
+    _pattern(
         "stripe-key",
         r"[srp]k_(?:live|test)_[A-Za-z0-9]{10,}|whsec_[A-Za-z0-9+/=]{16,}",
-        _always,
         "k_live_ k_test_ whsec_",
     ),
-    (
+    _pattern(
         "model-provider-key",
         r"(?:hf|gsk|r8|fw)_[A-Za-z0-9]{20,}|(?:xai-|pplx-|tvly-|nvapi-|pcsk_)[A-Za-z0-9_-]{20,}",
-        _stands_alone_or_looks_random,
         "hf_ gsk_ r8_ fw_ xai- pplx- tvly- nvapi- pcsk_",
+        _stands_alone_or_looks_random,
     ),
-    (
-        "package-registry-token",
-        r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}",
-        _always,
-        "npm_ pypi-",
-    ),
-    (
-        "azure-key",
-        r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,}",
-        _always,
-        "q~",
-    ),
-    ("bot-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}", _always, ":aa"),
-    (
+    _pattern("package-registry-token", r"npm_[A-Za-z0-9]{30,}|pypi-[A-Za-z0-9_-]{30,}", "npm_ pypi-"),
+    _pattern("azure-key", r"[A-Za-z0-9_~.-]{3}[78]Q~[A-Za-z0-9_~.-]{31,}", "q~"),
+    _pattern("bot-token", r"[0-9]{8,10}:AA[A-Za-z0-9_-]{33,}", ":aa"),
+    _pattern(
         "webhook",
         r"(?:discord(?:app)?\.com/api/webhooks/[0-9]{1,20}|webhook\.office\.com/webhookb2)/"
         r"(?P<secret>[A-Za-z0-9_@/-]{20,})",
-        _always,
         "/api/webhooks/ /webhookb2/",
     ),
-    (
+    _pattern(
         "password-hash",
         r"\$(?:[156y]|2[aby]|argon2(?:id?|d))\$(?P<secret>[^\s:\"',;]{20,256})",
-        _always,
         "$1$ $5$ $6$ $y$ $2a$ $2b$ $2y$ $argon2",
     ),
-    (
+    _pattern(
         "private-key",
         r"Private-Lines: [0-9]{1,4}\s{1,4}(?P<secret>(?:[A-Za-z0-9+/=]{1,80}+\s{0,2}+){1,200}+)",
-        _always,
         "private-lines",
     ),
-    (
+    _pattern(
         "recovery-phrase",
         r"(?i:(?:seed|recovery|secret|mnemonic)[ -](?:phrase|words)\s{0,4}[:=]\s{0,4})"
         r"(?P<secret>(?:[a-z]{3,8}[ ,]{1,2}){11,23}[a-z]{3,8})",
-        _always,
         "seed recovery secret mnemonic",
     ),
-    (
+    _pattern(
         "service-token",
         r"(?:do[opr]_v1_|shp(?:at|ca|pa|ss)_|lin_(?:api|oauth)_|dckr_pat_|sntrys_|glsa_|glc_|figd_|sbp_|ntn_"
         r"|pscale_(?:tkn|oauth|pw)_|hv[sbr]\.|dp\.(?:pt|st|ct|sa)\.|NRAK-|PMAK-|HRKU-|sq0(?:atp|csp)-)"
@@ -200,7 +186,6 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         r"|dt0[a-z][0-9]{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}|nfp_[A-Za-z0-9]{30,}|secret_[A-Za-z0-9]{43}"
         r"|AKCp[A-Za-z0-9]{30,}|cmVmdGtuOj[A-Za-z0-9]{20,}|oauth:[a-z0-9]{30}(?![a-z0-9])|EAA[A-Za-z0-9]{60,}"
         r"|access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}",
-        _always,
         "_v1_ shpat_ shpca_ shppa_ shpss_ lin_api_ lin_oauth_ dckr_pat_ sntrys_ glsa_ glc_ figd_"
         " sbp_ ntn_ pscale_"
         " hvs. hvb. hvr. dp.pt. dp.st. dp.ct. dp.sa. nrak- pmak- hrku- sq0atp- sq0csp-"
@@ -208,148 +193,128 @@ _LOOKS: tuple[tuple[str, str, _Judge, str], ...] = (
         " age-secret-key- key- dapi pul- eaa -us .atlasv1. dt0"
         " nfp_ secret_ akcp cmvmdgtuoj oauth: access_token$",
     ),
-    ("service-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", _always, "pat"),
-    ("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", _always, "sg."),
-    ("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", _has_three_parts, "eyj"),
-    (
+    _pattern("service-token", r"(?<![A-Za-z0-9])pat[A-Za-z0-9]{14}\.[0-9a-f]{64}", "pat"),
+    _pattern("sendgrid-key", r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}", "sg."),
+    _pattern("jwt", r"eyJ[A-Za-z0-9_-]*+(?:\.[A-Za-z0-9_-]*+)*+", "eyj", _has_three_parts),
+    _pattern(
         "bearer-token",
         r"(?i:bearer)(?:\s|%20|\+){1,4}(?P<secret>[A-Za-z0-9._~+/=-]{8,})",
-        _is_long_or_looks_random,
         "bearer",
+        _is_long_or_looks_random,
     ),
-    (
+    _pattern(
         "authorization",
         rf"(?i:authorization|x-api-key){_IS}(?:[A-Za-z]{{1,20}}\s{{1,4}})?+(?P<secret>{_VALUE}{{6,}})",
-        _always,
         "auth api",
     ),
-    (
+    _pattern(
         "url-credentials",
         r"://(?P<secret>[^\s/?#\"'<>\[\]\\:]*+:[^\s/?#\"'<>\[\]\\]+|[^\s/?#\"'<>\[\]\\:@]{16,})(?=@)",
-        _always,
         "://",
     ),
-    (
+    _pattern(
         "url-parameter",
         r"(?i:[?&](?:api_?key|key|token|(?:access|refresh|id)_token|sig|(?:x-(?:amz|goog)-)?signature"
         r"|x-amz-security-token|(?:client_)?secret|password|pwd|auth)=)"
         r"(?P<secret>[^&\s\"'#<>\[\]\\]{6,})",
-        _always,
         "key= token= sig= signature= secret passw pwd= auth",
     ),
-    (
-        "cookie",
-        rf"(?i:cookie){_IS}(?P<secret>[\w.%+-]{{1,64}}=[^\r\n\"'<>\\]{{1,4096}})",
-        _always,
-        "cookie",
-    ),
-    (
+    _pattern("cookie", rf"(?i:cookie){_IS}(?P<secret>[\w.%+-]{{1,64}}=[^\r\n\"'<>\\]{{1,4096}})", "cookie"),
+    _pattern(
         "command-password",
         r"\bcurl\b[^\n]{0,200}?\s(?:-u|--user)[ =]{0,2}[\"']?[^\s:\"']{0,64}:(?P<secret>[^\s\"']{1,128})",
-        _always,
         "curl",
     ),
-    (
+    _pattern(
         "command-password",
         r"\b(?:mysql|mariadb)[a-z-]{0,12}\b[^\n]{0,200}?\s-p[\"']?(?P<secret>[^\s\"']{3,128})",
-        _always,
         "mysql mariadb",
     ),
-    (
+    _pattern(
         "command-password",
         r"\b(?:sshpass|(?:docker|podman|helm|az|oc)\s{1,4}login\b[^\n]{0,200}?)\s{1,4}-p\s{0,4}[\"']?"
         r"(?P<secret>[^\s\"']{3,128})",
-        _always,
         "sshpass login",
     ),
-    (
+    _pattern(
         "command-password",
         r"(?:(?<!\S)-pass(?:in|out)?\s{1,4}pass:|\bhtpasswd\s{1,4}-[A-Za-z]{0,4}b[A-Za-z]{0,4}\s{1,4}\S{1,128}\s{1,4}"
         r"\S{1,128}\s{1,4}|\blogin\s{1,8}\S{1,128}\s{1,8}password\s{1,8})(?P<secret>[^\s\"']{3,128})",
-        _always,
         "pass: htpasswd passw",
     ),
-    (
+    _pattern(
         "command-password",
         r"(?i:--[a-z-]{0,24}(?:password|passwd|passphrase|token|api-key|secret))\s{1,4}[\"']?"
         rf"(?P<secret>{_VALUE}{{6,}})",
-        _has_letter_and_digit,
         "passw passphrase token -key secret",
+        _has_letter_and_digit,
     ),
-    (
+    _pattern(
         "named-value",
         rf"[\"'](?i:pwd|pass|passcode)\\{{0,3}}[\"']\s{{0,4}}:\s{{0,4}}{_QUOTE}(?P<secret>{_VALUE}{{3,}})",
-        _always,
         "pwd pass",
     ),
-    (
+    _pattern(
         "named-value",
         r";\s{0,4}(?i:pwd|password)\s{0,2}=\s{0,2}(?P<secret>[^;\s\"'/][^;\s\"']{3,128})",
-        _always,
         "pwd passw",
     ),
-    (
+    _pattern(
         "named-value",
         r"(?i:(?:password|passwd|passphrase|secret|token|api[_-]?key)[\w-]{0,10}(?:</key>\s{0,20}<string)?>)"
         r"(?P<secret>[^<>\s]{4,256})</",
-        _has_letter_and_digit,
         "passw passphrase secret token api",
+        _has_letter_and_digit,
     ),
-    (
+    _pattern(
         "named-value",
         r"(?i:name=\\?\"[\w-]{0,40}(?:password|passwd|passphrase|secret|token|api_?key)\\?\")[^\n\\]{0,80}"
         r"(?:\r?\n|\\r\\n){2}(?P<secret>[^\r\n\\]{3,256})",
-        _always,
         "passw passphrase secret token api",
     ),
-    (
+    _pattern(
         "named-value",
         r"(?i:(?:password|passwd|passphrase|secret|token|api[_-]?key)): {0,4}[|>][+-]?\s{1,20}"
         rf"(?P<secret>{_VALUE}{{4,}})",
-        _has_digit,
         "passw passphrase secret token api",
+        _has_digit,
     ),
-    (
+    _pattern(
         "named-value",
         r"(?:PASSWORD|PASSWD|PASSPHRASE|SECRET|TOKEN|(?:API|ACCESS|PRIVATE)_KEY)=[\"']"
         r"(?P<secret>[^\"'\n$<{]{6,256})",
-        _always,
         "passw passphrase secret token _key",
     ),
-    (
+    _pattern(
         "named-value",
         r"(?i:api[_-]?keys|tokens|passwords|secrets|credentials|private[_-]?keys)"
         r"\\{0,3}[\"']?\s{0,4}[:=]\s{0,4}\[(?P<secret>[^\[\]{}]{8,4096})",
-        _has_letter_and_digit,
         "keys token passwords secret credentials",
+        _has_letter_and_digit,
     ),
-    (
+    _pattern(
         "named-value",
         rf"(?i:(?<![A-Za-z])token){_IS}(?P<secret>{_VALUE}{{12,}})",
-        _has_letter_and_digit,
         "token",
+        _has_letter_and_digit,
     ),
-    (
+    _pattern(
         "named-value",
         r"(?i:api[_-]?key|secret(?:[_-]?access)?(?:[_-]?key)?|(?:access|auth|refresh)[_-]?token"
         r"|client[_-]?secret|password|passwd|passphrase|private[_-]?key|account[_-]?key|session[_-]?token"
         rf"|shared[_-]?access[_-]?key){_IS}(?P<secret>{_VALUE}{{8,}})",
-        _has_digit,
         "api secret access auth refresh passw passphrase private account session",
+        _has_digit,
     ),
-    (
+    _pattern(
         "named-value",
         r"(?i:(?<![A-Za-z])(?:api[ _-]?key|access[ _-]?token|password|passphrase|passwort|kennwort"
         r"|mot de passe|contraseña|senha|parola|şifre|пароль|密码|密碼|パスワード)"
         r"(?:\s{0,4}[:=：]\s{0,4}|\s{1,4}(?:is|lautet|ist|est|es)\s{1,4}))"
         rf"(?P<secret>{_VALUE}{{6,}})",
-        _has_digit,
         "api access passw passphrase kennwort mot contrase senha parola şifre пароль 密码 密碼 パスワード",
+        _has_digit,
     ),
-)  # fmt: skip
-
-PATTERNS = tuple(
-    SecretPattern(kind, look, judge, tuple(signs.split())) for kind, look, judge, signs in _LOOKS
 )
 _ALL_SIGNS = {sign for each in PATTERNS for sign in each.signs}
 _SIGNS = tuple(sorted(sign for sign in _ALL_SIGNS if not any(each in sign for each in _ALL_SIGNS - {sign})))
@@ -376,12 +341,12 @@ def has_any_sign(plain: str) -> bool:
     return False
 
 
-_SECRET_NAME = re.compile(
+_SECRET_NAME = lazy_pattern(
     r"(?:keys?|tokens?|secrets?|passwords?|passwd|passphrases?|credentials?|dsn)(?:$|[_\-\d])"
     r"|(?:^|_)(?:pass|auth|pat)$|[a-z\d]_pwd$|connection_string",
     re.IGNORECASE,
 )
-_SECRET_FIELD = re.compile(
+_SECRET_FIELD = lazy_pattern(
     r"api[_-]?key|access[_-]?key|secret|(?:access|auth|refresh|bearer|session)[_-]?token"
     r"|^token$|^authorization$|password|passwd|passphrase|private[_-]?key|credential|(?:^|[_-])(?:pwd|pass)$"
     r"|^passcode$|^(?:set-)?cookies?$|(?:account|signing|encryption|master|session)[_-]?key"
@@ -407,13 +372,13 @@ def is_secret_field(name: str) -> bool:
 _MOST_FLEXIBLE = 256
 _SHORTEST_LINE = 16
 # a character of these may stand for itself or begin an escape, which would leave several ways to read a text
-_AMBIGUOUS = re.compile(r"[\\\"'`%\s\x00-\x1f\x7f]")
+_AMBIGUOUS = lazy_pattern(r"[\\\"'`%\s\x00-\x1f\x7f]")
 
 # the end of one literal and the start of the next, as in "one" + "two"
 _SEAM = r"(?:\\{0,3}[\"'`]\s{0,8}[+.]?\s{0,8}\\{0,3}[\"'`])?"
 
 
-DISGUISE = re.compile(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
+DISGUISE = lazy_pattern(r"[%\\&]|[\"'`]\s{0,8}[+.]?\s{0,8}[\"'`]")
 """Matches in every text in which a secret may be spelt otherwise than as it is."""
 
 

@@ -8,7 +8,6 @@ and letters written in invisible tag characters become visible.
 from __future__ import annotations
 
 import math
-import re
 import unicodedata
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -17,7 +16,7 @@ from typing import Any, Final
 
 from attrs import frozen
 
-from reactive_agents.core.values import Value
+from reactive_agents.core.values import Value, lazy_pattern
 
 _PAIRS = (
     "аa вb еe ѕs іi јj кk мm нh оo пn рp сc тt уy хx ԁd ԛq ԝw һh ѵv үy ӏl ьb гr "
@@ -115,7 +114,7 @@ LINE_CHARACTERS = 160
 
 _FILLERS = r"\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2065\u3164\uffa0\ufff0-\ufff8\U000e0000-\U000e0fff"
 """Letters, marks and unassigned signs that Unicode shows as nothing (``Default_Ignorable_Code_Point``)."""
-_CONTROL = re.compile(
+_CONTROL = lazy_pattern(
     r"\x1b\[[0-?]*[ -/]*[@-~]|[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u200b\u200e\u200f\u2028-\u202e"
     rf"\u2060-\u206f\ufeff\ufff9-\ufffb\U0001bca0-\U0001bca3\U0001d173-\U0001d17a{_FILLERS}]"
 )
@@ -138,7 +137,7 @@ def printable(text: str) -> str:
 
 
 _UNSEEN = frozenset({"Cc", "Cf", "Cn", "Co", "Cs", "Zl", "Zp", "Zs"})
-_BLANK = re.compile(rf"[{_FILLERS}\ufe00-\ufe0f\u2800\U0001d159]")
+_BLANK = lazy_pattern(rf"[{_FILLERS}\ufe00-\ufe0f\u2800\U0001d159]")
 
 
 def escaped(text: str) -> str:
@@ -157,7 +156,7 @@ def _is_unseen(character: str) -> bool:
     return unseen and character != " "
 
 
-_ESCAPE = re.compile(
+_ESCAPE = lazy_pattern(
     r"(?<!\\)\\++(?:u([dD][89abAB][0-9a-fA-F]{2})\\++u([dD][c-fC-F][0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|([/nrt]))"
 )
 _SHORT_ESCAPES = {"/": "/", "n": "\n", "r": "\r", "t": "\t"}
@@ -254,7 +253,7 @@ def _block(tag: str, text: str, style: str = "") -> str:
 # --- The words of texts, and how alike two texts are by them ---------------------------------------------
 
 
-_WORD = re.compile(r"\w+")
+_WORD = lazy_pattern(r"\w+")
 
 
 def words_of(text: str) -> list[str]:

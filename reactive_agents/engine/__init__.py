@@ -10,13 +10,7 @@ withholds it; and no run sees another, on whatever event loop or thread it is.
 
 from __future__ import annotations
 
-from reactive_agents.engine.context import (
-    LEGAL_AGENT_STATES,
-    LIFECYCLE_PHASES,
-    AgentState,
-    ExecutionContext,
-    LifecyclePhase,
-)
+from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution import ExecutionEngine
 from reactive_agents.engine.hooks import (
     HookHandler,
@@ -28,9 +22,7 @@ from reactive_agents.engine.hooks import (
 from reactive_agents.engine.services import EnginePorts
 
 __all__ = [
-    "LEGAL_AGENT_STATES",
     "LIFECYCLE_PHASES",
-    "AgentState",
     "EnginePorts",
     "ExecutionContext",
     "ExecutionEngine",

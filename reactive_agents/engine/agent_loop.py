@@ -11,7 +11,7 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed, ServiceFailed
+from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
@@ -236,10 +236,11 @@ class _Judge:
         judged = await call_service(SERVICE, self.judge, JudgedAnswer, text)
         if not isinstance(judged, Success):
             error = judged.failure()
-            failed = error if isinstance(error, OutputValidatorFailed) else _broken(error)
+            if not isinstance(error, OutputValidatorFailed):
+                error = OutputValidatorFailed(SERVICE, error.message)
             handle = self.services.handle
-            handle.failure = ExecutionError(failed.message, handle.context.task_id, handle.phase, failed)
-            return Failure(failed)
+            handle.failure = ExecutionError(error.message, handle.context.task_id, handle.phase, error)
+            return Failure(error)
         answer = judged.unwrap()
         if answer.objection:
             self.rejected.append(text)
@@ -290,7 +291,3 @@ class _Judge:
             return structured_output.text_of_value(value, self.shape)
         except Exception:  # noqa: BLE001 - the serializers of a type are the user's code
             return None
-
-
-def _broken(error: ServiceFailed) -> OutputValidatorFailed:
-    return OutputValidatorFailed(SERVICE, error.message)

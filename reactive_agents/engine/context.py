@@ -20,6 +20,7 @@ from reactive_agents.core.persistent import NO_ITEMS, PersistentList, as_list
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import Value
 from reactive_agents.kernel import EarlierAttempt
 
 AgentState: TypeAlias = Literal[
@@ -83,8 +84,8 @@ AGENT_STATES: dict[LifecyclePhase, AgentState] = {
 """The state that an agent is in during each phase, also when the phase is skipped."""
 
 
-@frozen(slots=False)
-class ExecutionContext:
+@frozen(slots=False, eq=False, repr=False)
+class ExecutionContext(Value):
     """The state of a run, as phases and lifecycle hooks see it.
 
     A hook may return a changed context. ``metadata`` and, within the loop, ``messages`` take effect at once;

@@ -128,6 +128,13 @@ class RunStopped(BaseException):
         self.error = error
 
 
+def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
+    """Return what the record answered; without it the run is stopped."""
+    if isinstance(answer, Failure):
+        raise RunStopped(errors.RunInterrupted(run_id, answer.failure().message))
+    return answer.unwrap()
+
+
 class ReplayEnded(RunStopped):
     """A replay arrived at a call that the record does not have.
 
@@ -246,14 +253,10 @@ class RunJournal:
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # for the run, time does not go back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
-        added = await attempt(
-            self.record.append(self.run_id, self.holder, entry, durable=durable, later=later)
-        )
-        if not isinstance(added, Success):
-            raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
+        written = self.record.append(self.run_id, self.holder, entry, durable=durable, later=later)
+        order = _recorded(self.run_id, await attempt(written))
         self._entries[key] = entry
         self._arrive(entry.at)
-        order = added.unwrap()
         if order is None:
             self._begun_writes += 1
         else:  # what had been begun was written with it
@@ -269,11 +272,8 @@ class RunJournal:
         begun = self._begun_writes
         if self.record is None or begun == self._settled_writes:
             return
-        settled = await attempt(self.record.settle(self.run_id, self.holder))
-        if not isinstance(settled, Success):
-            raise RunStopped(errors.RunInterrupted(self.run_id, settled.failure().message))
+        order = _recorded(self.run_id, await attempt(self.record.settle(self.run_id, self.holder)))
         self._settled_writes = max(begun, self._settled_writes)
-        order = settled.unwrap()
         if order is not None:
             self.follow(order)
 
@@ -586,9 +586,7 @@ class RunJournal:
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None
         entry = RunEntry(key, "answer", self._clock.now(), to_json(body))
-        added = await attempt(self.record.answer(self.run_id, entry))
-        if not isinstance(added, Success):
-            raise RunStopped(errors.RunInterrupted(self.run_id, added.failure().message))
+        _recorded(self.run_id, await attempt(self.record.answer(self.run_id, entry)))
 
     async def flush(self) -> None:
         """Wait until the events so far are stored."""
@@ -602,10 +600,7 @@ class RunJournal:
         """Return an entry that another process may have written."""
         if self.record is None:
             return None
-        found = await attempt(self.record.entry(self.run_id, key))
-        if not isinstance(found, Success):
-            raise RunStopped(errors.RunInterrupted(self.run_id, found.failure().message))
-        entry: RunEntry | None = found.unwrap()
+        entry = _recorded(self.run_id, await attempt(self.record.entry(self.run_id, key)))
         if entry is not None:
             self._entries[key] = entry
         return entry
@@ -871,9 +866,7 @@ async def _conducted(
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
             await journal.flush()  # a run that has ended is not run again, so that its log lacks no event
-            written = await attempt(record.end(run_id, holder, status, text))
-            if not isinstance(written, Success):
-                raise RunStopped(errors.RunInterrupted(run_id, written.failure().message))
+            _recorded(run_id, await attempt(record.end(run_id, holder, status, text)))
         ended = True
         return outcome
     except RunStopped as stopped:

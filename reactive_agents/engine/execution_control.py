@@ -19,12 +19,13 @@ import anyio.lowlevel
 from attrs import frozen
 
 from reactive_agents.core.events import ExecutionPaused, ExecutionResumed
+from reactive_agents.core.values import Value
 from reactive_agents.effects import calls_on_this_loop
 from reactive_agents.kernel import RunEvents
 
 
-@frozen
-class StopRequest:
+@frozen(eq=False, repr=False)
+class StopRequest(Value):
     """A request to end the run now as partial. ``reason``: a sentence, or empty."""
 
     reason: str = ""

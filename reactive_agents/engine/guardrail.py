@@ -13,7 +13,7 @@ from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, R
 from reactive_agents.core.events import ExecutionPhaseFailed, GuardrailTriggered
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
-from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.redaction import redact, replacing
@@ -53,9 +53,8 @@ async def check_text(
     if not isinstance(checked, Success):
         return checked
     report = checked.unwrap()
-    events = services.events
     for finding in report.findings:
-        events.publish(
+        services.events.publish(
             GuardrailTriggered,
             stage=stage,
             category=finding.category,
@@ -67,15 +66,8 @@ async def check_text(
             call_id=call_id,
         )
     if not report.allowed:
-        detail = f"A guardrail blocked the {stage.replace('-', ' ')}."
-        await append_or_report(
-            "guardrail-block",
-            services,
-            subject=report.violation,
-            detail=detail,
-            stage=stage,
-            call_id=call_id,
-        )
+        entry = {"subject": report.violation, "detail": f"A guardrail blocked the {stage.replace('-', ' ')}."}
+        await append_or_report("guardrail-block", services, stage=stage, call_id=call_id, **entry)
     return checked
 
 
@@ -211,15 +203,14 @@ async def guard_output(
 
 
 def _withhold(services: EngineServices) -> None:
+    def bare(metadata: StepMetadata | None) -> StepMetadata | None:
+        return None if metadata is None else evolve(metadata, repairs=())
+
     def withheld(state: KernelState) -> KernelState:
-        steps = tuple(evolve(step, content=WITHHELD, metadata=_without_repairs(step)) for step in state.steps)
+        steps = tuple(evolve(step, content=WITHHELD, metadata=bare(step.metadata)) for step in state.steps)
         return replaced(state, steps=steps, messages=(), pending=(), output=None, proposal=None)
 
     services.handle.rewrite_states(withheld)
-
-
-def _without_repairs(step: ReasoningStep) -> StepMetadata | None:
-    return None if step.metadata is None else evolve(step.metadata, repairs=())
 
 
 async def _with_redactions(
@@ -243,11 +234,9 @@ async def _with_redactions(
         tree=None if result.tree is None else _redacted_tree(result.tree, redact),
     )
     shape = services.ports.output_shape.value_or(None)
-    return (
-        result
-        if shape is None
-        else structured_output.retyped_result(structured_output.answer_form(shape), result)
-    )
+    if shape is None:
+        return result
+    return structured_output.retyped_result(structured_output.answer_form(shape), result)
 
 
 def _redaction_like(output: str, report: GuardrailReport) -> _Redact:
@@ -313,16 +302,8 @@ def _redacted_message(message: Message, redact: _Redact) -> Message:
     return evolve(message, content=redact(message.content))
 
 
-def _redacted_value(value: Json, redact: _Redact) -> Json:
-    if isinstance(value, str):
-        return redact(value)
-    if isinstance(value, list):
-        return [_redacted_value(item, redact) for item in value]
-    return _redacted_object(value, redact) if isinstance(value, dict) else value
-
-
 def _redacted_object(value: JsonObject, redact: _Redact) -> JsonObject:
-    return {key: _redacted_value(item, redact) for key, item in value.items()}
+    return {key: map_texts(item, redact) for key, item in value.items()}
 
 
 # --- Stored plans ---

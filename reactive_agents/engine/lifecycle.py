@@ -35,7 +35,7 @@ from reactive_agents.core.events import (
     ExecutionPhaseSkipped,
 )
 from reactive_agents.core.messages import ToolCall, ToolMessage
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine.context import (
     AGENT_STATES,
     AgentState,
@@ -58,8 +58,8 @@ _log = logging.getLogger("reactive_agents")
 _BEFORE_THE_END: tuple[AgentState, ...] = ("bootstrapping", "running")
 
 
-@frozen
-class Phase:
+@frozen(eq=False, repr=False)
+class Phase(Value):
     """One phase of the pipeline.
 
     Attributes:

@@ -62,8 +62,7 @@ async def bootstrap(
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
     memory_context = recalled.unwrap()
-    events = services.events
-    events.publish(MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem)
+    services.events.publish(MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem)
     return Success(replaced(context, memory_context=memory_context))
 
 
@@ -78,7 +77,6 @@ async def memory_flush(
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
     if memory is None or context.reasoning is None or stopped_early:
         return Success(context)  # nothing was done, and the input was perhaps not checked
-    events = services.events
     flushed = await call_service(
         "memory.flush",
         memory.flush,
@@ -93,11 +91,11 @@ async def memory_flush(
     report = flushed.unwrap()
     if report.skipped:
         return Success(context)
-    events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
+    services.events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
     saved = await call_service("memory.snapshot", memory.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
-    events.publish(MemorySnapshotSaved, context.agent_id, context.session_id)
+    services.events.publish(MemorySnapshotSaved, context.agent_id, context.session_id)
     return Success(context)
 
 

@@ -25,14 +25,7 @@ from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.core.tasks import TaskResult
 from reactive_agents.effects import BRANCH, attempt
-from reactive_agents.engine.durability import (
-    ReplayEnded,
-    RunBranch,
-    RunJournal,
-    RunStopped,
-    engine_of,
-    recorded_outcome,
-)
+from reactive_agents.engine import durability
 from reactive_agents.engine.services import CALLER, NO_OVERRIDES
 from reactive_agents.ports import EventHandler, RunRecord
 
@@ -131,25 +124,25 @@ async def replay_run(
     steps = recorded_steps(entries)
     if until is not None and until < len(steps):
         entries = [each for each in entries if each.number <= steps[until - 1].entry]
-    journal = RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
+    journal = durability.RunJournal(run, entries, engine.ports.clock, lenient=run.origin is not None)
     journal.reader = reader
     bus = CollectedEvents()
-    replaying = replaying_engine(engine_of(engine, journal), bus)
-    branch, caller = BRANCH.set(RunBranch(journal)), CALLER.set(None)
+    replaying = replaying_engine(durability.engine_of(engine, journal), bus)
+    branch, caller = BRANCH.set(durability.RunBranch(journal)), CALLER.set(None)
     outcome: Result[TaskResult, TaskFailed] | None = None
-    stopped: RunStopped | None = None
+    stopped: durability.RunStopped | None = None
     try:
         outcome = await replaying.conduct_phases(
             run.task, run.run_id, NO_OVERRIDES, streaming=False, journal=journal
         )
-    except RunStopped as ended:
+    except durability.RunStopped as ended:
         stopped = ended
     finally:
         CALLER.reset(caller)
         BRANCH.reset(branch)
     events = tuple(bus.events)
     if stopped is not None:
-        told = stopped.difference if isinstance(stopped, ReplayEnded) else stopped.error.message
+        told = stopped.difference if isinstance(stopped, durability.ReplayEnded) else stopped.error.message
         ends_early = run.status not in ("open", "queued") and until is None
         if not told and ends_early:
             told = f"it goes on with {getattr(stopped, 'key', 'a call')}, where the recorded run ended"
@@ -170,7 +163,7 @@ def _compared(outcome: Result[TaskResult, TaskFailed], run: RecordedRun) -> tupl
     """Return how an outcome differs from the recorded one, and in which step."""
     if run.status in ("open", "queued"):
         return "", 0
-    known = recorded_outcome(run)
+    known = durability.recorded_outcome(run)
     if isinstance(known, errors.RunRefused):
         return known.message, 0
     before, now = _steps_of(known), _steps_of(outcome)

@@ -19,23 +19,16 @@ from urllib.parse import urlsplit
 
 import anyio
 import anyio.to_thread
-from attrs import evolve
+from attrs import define, evolve, field
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import content as contents
+from reactive_agents.core import errors
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import without_instructions
-from reactive_agents.core.errors import (
-    ContentErrors,
-    ContentRefused,
-    ContentUnavailable,
-    RuntimeErrors,
-    ServiceFailed,
-    ServiceMissing,
-)
 from reactive_agents.core.ids import RunId
-from reactive_agents.core.json import Json
+from reactive_agents.core.json import map_texts
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
@@ -47,7 +40,7 @@ from reactive_agents.kernel.context_window.summary import is_summary
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
 
-TakingErrors: TypeAlias = ContentErrors | ServiceFailed
+TakingErrors: TypeAlias = errors.ContentErrors | errors.ServiceFailed
 
 _log = logging.getLogger("reactive_agents")
 _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})
@@ -58,7 +51,7 @@ _EXAMINED_HERE = 1_000_000
 """Bytes up to which a part is examined on the event loop."""
 
 
-async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
+async def take_content(services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Store the content of the task and history of the run's context.
 
     Fails with ``ExecutionError``: without its content a run would answer another question than it was asked.
@@ -73,7 +66,7 @@ async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
     if not (task.parts or history.parts or (task.history and any(contents.parts_in(task.history)))):
         return DONE
     content = content_of(services)
-    if isinstance(content, ServiceMissing):
+    if isinstance(content, errors.ServiceMissing):
         return Failure(context.failure_of("bootstrap")(content))
     content.know((*history.parts, *contents.parts_in(history.messages)))
     continued = await content.take_messages(task.history)
@@ -90,14 +83,14 @@ async def take_content(services: EngineServices) -> Result[None, RuntimeErrors]:
     return DONE
 
 
-def content_of(services: EngineServices) -> RunContent | ServiceMissing:
+def content_of(services: EngineServices) -> RunContent | errors.ServiceMissing:
     """Return the content of a run, made when it has none yet."""
     handle, ports = services.handle, services.ports
     if handle.content is None:
         store, loader = ports.content_store().value_or(None), ports.content_loader().value_or(None)
         if store is None or loader is None:
             missing = "memory.content" if store is None else "tooling.content_loader"
-            return ServiceMissing("content", missing)
+            return errors.ServiceMissing("content", missing)
         owner = ContentOwner(handle.context.run_id, handle.context.task.user)
         callers = _content_of_caller(services)
         handle.content = RunContent(store, loader, services.settings.content, owner, callers)
@@ -139,6 +132,7 @@ async def release_content(services: EngineServices) -> None:
             _log.warning("The content of a run was not released: %s", released.failure().message)
 
 
+@define(eq=False, repr=False)
 class RunContent:
     """Takes in the content of one run, and puts it into requests.
 
@@ -150,20 +144,12 @@ class RunContent:
         caller: the content of the run that began this one, which it may pass on.
     """
 
-    def __init__(
-        self,
-        store: ContentStore,
-        loader: ContentLoader,
-        limits: ContentConfig,
-        owner: ContentOwner,
-        caller: RunContent | None = None,
-    ) -> None:
-        self._store = store
-        self._loader = loader
-        self._limits = limits
-        self._owner = owner
-        self._caller = caller
-        self._known: dict[str, Content] = {}
+    _store: ContentStore
+    _loader: ContentLoader
+    _limits: ContentConfig
+    _owner: ContentOwner
+    _caller: RunContent | None = None
+    _known: dict[str, Content] = field(init=False, factory=dict)
 
     def know(self, parts: Iterable[Content]) -> None:
         """Put these stored parts into requests that show their labels."""
@@ -207,27 +193,31 @@ class RunContent:
         """
         value = result.result
         stored: list[Content] = []
+
+        def show(part: Content, instead: str) -> None:
+            nonlocal value
+            value = map_texts(value, lambda text: text.replace(part.label, instead, 1))
+
         for part in result.parts:
             read = await self._read(part, stored)
             if isinstance(read, Failure):
                 error = read.failure()
                 reason = (
                     f"{error.field}: got {error.value}, expected {error.expected}"
-                    if isinstance(error, ContentRefused)
+                    if isinstance(error, errors.ContentRefused)
                     else error.message
                 )
-                value = _replaced(value, part.label, f"[{part.label.strip('[]')} is left out: {reason}]")
+                show(part, f"[{part.label.strip('[]')} is left out: {reason}]")
                 continue
             reference, data = read.unwrap()
             if reference.media_type.startswith("text/"):
-                whole = f"{reference.label}\n{contents.document_text(reference, data)}"
-                value = _replaced(value, part.label, whole)
+                show(part, f"{reference.label}\n{contents.document_text(reference, data)}")
                 continue
             kept = await self._keep(reference, data)
             if isinstance(kept, Failure):
-                value = _replaced(value, part.label, f"[{kept.failure().message}]")
+                show(part, f"[{kept.failure().message}]")
                 continue
-            value = _replaced(value, part.label, reference.label)
+            show(part, reference.label)
             stored.append(reference)
         return evolve(result, result=value, parts=tuple(stored))
 
@@ -293,13 +283,16 @@ class RunContent:
     async def _filled(self, part: Content) -> Result[Content, TakingErrors]:
         if not part.is_stored:
             return Success(part)
+        gone = errors.ContentUnavailable(f"{part.label} is not stored any more.", "read")
+        return (await self._held(part, gone)).map(lambda data: evolve(part, data=data))
+
+    async def _held(self, part: Content, missing: errors.ContentErrors) -> Result[bytes, TakingErrors]:
+        """Return the stored bytes of a part; fails with ``missing`` where there are none."""
         read = await self._stored(part)
         if isinstance(read, Failure):
             return read
         data = read.unwrap()
-        if data is None:
-            return Failure(ContentUnavailable(f"{part.label} is not stored any more.", "read"))
-        return Success(evolve(part, data=data))
+        return Failure(missing) if data is None else Success(data)
 
     # --- one part ---------------------------------------------------------------------------------------
 
@@ -355,20 +348,11 @@ class RunContent:
         if part.data:
             return Success(part.data)
         if part.digest:
-            return await self._held(part)
+            unknown = _refuse(part, "digest", repr(part.digest), "the digest of content of this user's runs")
+            return await self._held(part, unknown.failure())
         if not part.path and not part.url:
             return Success(b"")
         return await call_service("content_loader.load", self._loader.load, bytes, part, self._limits)
-
-    async def _held(self, part: Content) -> Result[bytes, TakingErrors]:
-        """Return the stored bytes that a part refers to, if the user may refer to them."""
-        read = await self._stored(part)
-        if isinstance(read, Failure):
-            return read
-        data = read.unwrap()
-        if data is None:
-            return _refuse(part, "digest", repr(part.digest), "the digest of content of this user's runs")
-        return Success(data)
 
 
 def _examined(part: Content, data: bytes) -> Content:
@@ -399,20 +383,5 @@ def _may_be_public(url: str) -> bool:
     return address.is_global and not address.is_multicast
 
 
-def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[ContentRefused]:
-    return Failure(ContentRefused(part.label, name, value, expected))
-
-
-def _replaced(value: Json, label: str, text: str) -> Json:
-    """Return JSON data with a label replaced in its texts."""
-    if label == text:
-        return value
-    match value:
-        case str():
-            return value.replace(label, text, 1)
-        case list():
-            return [_replaced(each, label, text) for each in value]
-        case dict():
-            return {key: _replaced(each, label, text) for key, each in value.items()}
-        case _:
-            return value
+def _refuse(part: Content, name: str, value: str, expected: str) -> Failure[errors.ContentRefused]:
+    return Failure(errors.ContentRefused(part.label, name, value, expected))

@@ -93,8 +93,7 @@ async def cost_route(
     if not isinstance(routed, Success):
         return Failure(context.failure_of("cost-route")(routed.failure()))
     route = routed.unwrap()
-    events = services.events
-    events.publish(ModelRouted, route.model, route.reason)
+    services.events.publish(ModelRouted, route.model, route.reason)
     return Success(replaced(context, selected_model=route.model))
 
 

@@ -102,9 +102,7 @@ class RunTools:
             error = executed.failure()
             if isinstance(error, ToolNotApproved):
                 await append_denial(call, error, self._services)
-            if not self._guarded or not isinstance(
-                error, ToolFailed
-            ):  # no other error holds text of the tool
+            if not self._guarded or not isinstance(error, ToolFailed):  # no other holds text of the tool
                 return executed
             detail, withheld = await self._checked(call, error.detail)
             return Failure(evolve(error, detail=withheld or joined_texts(detail)))

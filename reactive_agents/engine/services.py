@@ -11,6 +11,7 @@ import anyio
 from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
+from reactive_agents import ports
 from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFailed, ToolErrors
 from reactive_agents.core.governance import PersonRequest
@@ -22,7 +23,7 @@ from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import SubRun
 from reactive_agents.core.tools import ASK_USER, ToolResult
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import Effect
 from reactive_agents.engine.context import ExecutionContext, LifecyclePhase
 from reactive_agents.engine.execution_control import ExecutionControl
@@ -32,30 +33,6 @@ from reactive_agents.kernel.context import Provenance, UsageAccount
 from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, definitions_of
 from reactive_agents.kernel.tool_execution import provenance
-from reactive_agents.ports import (
-    LLM,
-    Approver,
-    AuditLog,
-    Clock,
-    ContentLoader,
-    ContentStore,
-    CostRouter,
-    CostTracker,
-    EventBus,
-    Guardrail,
-    IdSource,
-    MemoryService,
-    PlanStore,
-    PriceList,
-    RequestDesk,
-    RunRecord,
-    RunToolsets,
-    SessionStore,
-    SpendingGuard,
-    TokenCounter,
-    ToolService,
-    Verifier,
-)
 from reactive_agents.reasoning import ReasoningService
 from reactive_agents.reasoning.structured_output.schema import Shape
 
@@ -71,10 +48,6 @@ PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 
 
 def _nothing() -> Maybe[Any]:
-    return Nothing
-
-
-def _no_desk() -> Maybe[RequestDesk]:
     return Nothing
 
 
@@ -94,8 +67,8 @@ class OutputValidator:
     takes_context: bool
 
 
-@frozen
-class EnginePorts:
+@frozen(eq=False, repr=False)
+class EnginePorts(Value):
     """The services of an engine, shared by its runs. An absent service is ``Nothing``.
 
     Attributes:
@@ -119,36 +92,36 @@ class EnginePorts:
         TypeError: an optional service is neither ``Some`` nor ``Nothing``.
     """
 
-    llm: LLM
-    events: EventBus
-    clock: Clock
-    ids: IdSource
+    llm: ports.LLM
+    events: ports.EventBus
+    clock: ports.Clock
+    ids: ports.IdSource
     hooks: LifecycleHookRegistry
-    tools: Maybe[ToolService] = Nothing
+    tools: Maybe[ports.ToolService] = Nothing
     reasoning: Maybe[ReasoningService] = Nothing
-    memory: Maybe[MemoryService] = Nothing
-    approver: Maybe[Approver] = Nothing
-    guardrail: Maybe[Guardrail] = Nothing
-    cost_router: Maybe[CostRouter] = Nothing
-    cost_tracker: Maybe[CostTracker] = Nothing
-    verifier: Maybe[Verifier] = Nothing
-    audit: Maybe[AuditLog] = Nothing
+    memory: Maybe[ports.MemoryService] = Nothing
+    approver: Maybe[ports.Approver] = Nothing
+    guardrail: Maybe[ports.Guardrail] = Nothing
+    cost_router: Maybe[ports.CostRouter] = Nothing
+    cost_tracker: Maybe[ports.CostTracker] = Nothing
+    verifier: Maybe[ports.Verifier] = Nothing
+    audit: Maybe[ports.AuditLog] = Nothing
     open_services: OpenServices | None = None
     policies: tuple[Policy, ...] = ()
-    counter: Maybe[TokenCounter] = Nothing
-    prices: Maybe[PriceList] = Nothing
-    budget: Maybe[SpendingGuard] = Nothing
+    counter: Maybe[ports.TokenCounter] = Nothing
+    prices: Maybe[ports.PriceList] = Nothing
+    budget: Maybe[ports.SpendingGuard] = Nothing
     redactor: Redactor | None = None
-    plans: Maybe[PlanStore] = Nothing
-    sessions: Callable[[], Maybe[SessionStore]] = _nothing
-    record: Maybe[RunRecord] = Nothing
-    content_store: Callable[[], Maybe[ContentStore]] = _nothing
-    content_loader: Callable[[], Maybe[ContentLoader]] = _nothing
+    plans: Maybe[ports.PlanStore] = Nothing
+    sessions: Callable[[], Maybe[ports.SessionStore]] = _nothing
+    record: Maybe[ports.RunRecord] = Nothing
+    content_store: Callable[[], Maybe[ports.ContentStore]] = _nothing
+    content_loader: Callable[[], Maybe[ports.ContentLoader]] = _nothing
     output_shape: Maybe[Shape[Any]] = Nothing
     output_validators: tuple[OutputValidator, ...] = ()
     instructions: tuple[ContextFunction, ...] = ()
-    toolsets: RunToolsets | None = None
-    desk: Callable[[], Maybe[RequestDesk]] = _no_desk
+    toolsets: ports.RunToolsets | None = None
+    desk: Callable[[], Maybe[ports.RequestDesk]] = _nothing
     handoffs: Mapping[str, HandoffTarget] = field(factory=dict)
 
     def __attrs_post_init__(self) -> None:
@@ -158,9 +131,9 @@ class EnginePorts:
                 raise TypeError(f"{name}: got {type(given).__name__}, expected Some(service) or Nothing")
 
 
-def output_type_of(ports: EnginePorts) -> Any:
+def output_type_of(services: EnginePorts) -> Any:
     """Return the type of the answers: ``str`` for text."""
-    return str if ports.output_shape is Nothing else ports.output_shape.unwrap().kind
+    return str if services.output_shape is Nothing else services.output_shape.unwrap().kind
 
 
 _OPTIONAL = tuple(each.name for each in fields(EnginePorts) if each.default is Nothing)
@@ -285,8 +258,8 @@ class ClosingProgress:
     recorded: int = 0
 
 
-@frozen(slots=False)
-class Caller:
+@frozen(slots=False, eq=False, repr=False)
+class Caller(Value):
     """The run under way, for the runs that its tools begin.
 
     Attributes:
@@ -303,8 +276,8 @@ class Caller:
         shown: returns what it was shown, and what the runs were above it.
     """
 
-    approver: Maybe[Approver]
-    desk: Callable[[PersonRequest], RequestDesk | None]
+    approver: Maybe[ports.Approver]
+    desk: Callable[[PersonRequest], ports.RequestDesk | None]
     account: UsageAccount
     budget: RunBudget | None
     agents: tuple[str, ...]
@@ -330,8 +303,8 @@ class Caller:
 CALLER: ContextVar[Caller | None] = ContextVar("caller", default=None)
 
 
-@frozen
-class RunOverrides:
+@frozen(eq=False, repr=False)
+class RunOverrides(Value):
     """Live objects and changes of one run, which are no data of its task.
 
     Attributes:
@@ -363,8 +336,8 @@ class RunOverrides:
 NO_OVERRIDES = RunOverrides()
 
 
-@frozen
-class EngineServices:
+@frozen(eq=False, repr=False)
+class EngineServices(Value):
     """The services of one run: those of the engine, and those bound to the run.
 
     Attributes:

@@ -13,7 +13,7 @@ from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.run_records import SpendingLimit
@@ -24,8 +24,8 @@ from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 
 
-@frozen
-class Answer:
+@frozen(eq=False, repr=False)
+class Answer(Value):
     """An outcome of the loop with its verification report."""
 
     reasoning: ReasoningResult
@@ -235,8 +235,8 @@ async def _check(
     )
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
-    report, events = verified.unwrap(), services.events
-    events.publish(ResultVerified, report.confidence, report.verified)
+    report = verified.unwrap()
+    services.events.publish(ResultVerified, report.confidence, report.verified)
     return verified
 
 
@@ -266,5 +266,4 @@ def _verdict(context: ExecutionContext, report: VerificationReport) -> Verificat
 
 
 def _publish_action(action: VerificationAction, detail: str, services: EngineServices) -> None:
-    events = services.events
-    events.publish(VerificationActed, action=action, detail=detail)
+    services.events.publish(VerificationActed, action=action, detail=detail)

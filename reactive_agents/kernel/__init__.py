@@ -30,7 +30,6 @@ from reactive_agents.kernel.context import (
     Redirect,
     Stop,
     ThoughtKernel,
-    UsageAccount,
     Verdict,
 )
 from reactive_agents.kernel.events import KernelHooks, RunEvents, build_kernel_hooks, noop_hooks
@@ -44,7 +43,7 @@ from reactive_agents.kernel.kernels import (
 from reactive_agents.kernel.metered_llm import MeteredLLM, RunBudget
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
 from reactive_agents.kernel.prompt import BRIEF_INSTRUCTIONS, REACT_INSTRUCTIONS
-from reactive_agents.kernel.runner import ReActKernelResult, execute_react_kernel, run_kernel
+from reactive_agents.kernel.runner import execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,
     TERMINAL,
@@ -52,7 +51,6 @@ from reactive_agents.kernel.state import (
     KernelState,
     KernelStatus,
     Proposal,
-    SerializedKernelState,
     deserialize_kernel_state,
     initial_kernel_state,
     serialize_kernel_state,
@@ -83,14 +81,11 @@ __all__ = [
     "Policy",
     "Proceed",
     "Proposal",
-    "ReActKernelResult",
     "Redirect",
     "RunBudget",
     "RunEvents",
-    "SerializedKernelState",
     "Stop",
     "ThoughtKernel",
-    "UsageAccount",
     "Verdict",
     "build_kernel_hooks",
     "decide",

@@ -17,6 +17,8 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
+from reactive_agents.core.values import lazy_pattern
+
 Sign: TypeAlias = Literal["plain", "mood", "faint"]
 """``plain``: it says what comes next. ``mood``: what the speaker would or can do, or advises. ``faint``: it
 is about the speaker, or names an act of a tool."""
@@ -53,7 +55,7 @@ _MOOD = _table("i'd we'd i'm we're would can able möchte sollte sollten voudrai
 """Those of what one would, can or should do, or is, which are also those of advice."""
 _ADVICE = _table("i'd we'd would should")
 _PROGRESSIVE = _table("i'm we're am are")
-_HAS_TO = re.compile(r"\b(?:have|has|got) to\b")
+_HAS_TO = lazy_pattern(r"\b(?:have|has|got) to\b")
 _SEQUENCE = _table(
     "now next first firstly then before afterwards shortly soon jetzt nun gleich zunächst zuerst "
     "nächstes danach dann maintenant d'abord ensuite puis bientôt ahora primero luego después enseguida "
@@ -69,18 +71,18 @@ _WAIT = _table(
     "moment moments sec minute augenblick instant momento momentito attimo momentje chwilę chwileczkę "
     "saniye dakika минутку секунду sekunde seconde secondes secondo segundo segundos"
 )
-_MEANWHILE = re.compile(
+_MEANWHILE = lazy_pattern(
     r"\b(?:at|im|en|pour|no|op|w|nel|в)\s+(?:(?:the|this|este|esse|dit|tym|данный)\s+|l['’])?"
     r"(?:moment|augenblick|instant|momento|chwili)"
 )
 """A time that is no waiting: "closed at the moment"."""
-_LASTING = re.compile(r"(?<![\d.,])(?!1\D)[\d.,]+(?:[\s-]|\s?-\s?)[^\W\d_]+")
+_LASTING = lazy_pattern(r"(?<![\d.,])(?!1\D)[\d.,]+(?:[\s-]|\s?-\s?)[^\W\d_]+")
 """A length of time, which is no waiting either: "a 45-minute slot"."""
 _FOLLOWING = _table(
     "next following upcoming nächste nächsten folgenden suivant suivante siguiente prossimo prossima "
     "seguente próximo próxima seguinte volgende następnej następny следующем следующее"
 )
-_NUMBERED = re.compile(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
+_NUMBERED = lazy_pattern(r"\W*[^\W\d_]+ \d{1,2}\s*[:.)]")
 _NEGATION = frozenset({"no", "nobody", "none", "not", "nothing", "never"}) | _table(
     "cannot unable unavailable nicht nichts kein keine keinen pas rien non ne niente não nada niet niets "
     "geen nie nic değil yok не нет ничего"
@@ -103,7 +105,7 @@ _I_CAN = _table(
     "können peux pouvons"
 )
 """Forms of being able that are of the first person without a pronoun."""
-_LACKING = re.compile(r"\b(?:(?:don't|do not) have|have no|lack)\b")
+_LACKING = lazy_pattern(r"\b(?:(?:don't|do not) have|have no|lack)\b")
 _READER = _table(
     "you your you'd you're du dich dir sie ihnen ihr vous tu te tú usted ustedes você u jij siz вы вам ти "
     "pan pani lei"
@@ -129,10 +131,10 @@ _ASKING_FOR = _table(
     "quali quando dove quanto quanti quante qual quais onde quem wat wanneer waar welke hoeveel który która "
     "które kiedy gdzie ile какой какая какие какую где когда кто сколько hangi nerede kaç kim"
 )
-_ASKING_HOW_MUCH = re.compile(
+_ASKING_HOW_MUCH = lazy_pattern(
     r"\b(?:how (?:many|much|long|often|big|large|old|tall|far)|wie (?:viele?|lange?))\b"
 )
-_ASKING_UNSPACED = re.compile(r"哪|什么|谁|几|多少|何|どの|どちら|どこ|いつ|誰|いくつ")
+_ASKING_UNSPACED = lazy_pattern(r"哪|什么|谁|几|多少|何|どの|どちら|どこ|いつ|誰|いくつ")
 """Words of questions that no yes or no answers."""
 _SUBORDINATE = _ASKING | {"whether", "if", "that"}
 _WE = _table("we we'll we're us our wir nous nosotros noi nós")
@@ -141,18 +143,18 @@ _COMPOSING = _table(
     "verfasse erzähle écris rédige escribe redacta scrivi escreva"
 )
 _ADVISING = _table("do can could should would to")
-_EXPLAINING = re.compile(
+_EXPLAINING = lazy_pattern(
     r"\A\W*(?:explain|define|why)\b|\b(?:difference between|mean|stand for)\b", re.IGNORECASE
 )
 _ONESELF = _table("i we you one people")
 _OWN = _table("my our your his her its their this that these those today tomorrow tonight now")
-_PARTICULAR = re.compile(r"\d|(?<=[\w,;:(] )(?!I\b)[^\W\d_a-z]")
+_PARTICULAR = lazy_pattern(r"\d|(?<=[\w,;:(] )(?!I\b)[^\W\d_a-z]")
 _READING = _table("retu list find get look show sear tell read fetc quer retr chec open give")
 """Beginnings of verbs that say nothing of what a tool does."""
 _STEM = 6
 """Letters by which forms of one word are alike."""
 _FINITE = _table("is are was were has have had can could will would may might must does do")
-_ENDINGS = re.compile(
+_ENDINGS = lazy_pattern(
     r"(?:\S(?:ar|er|ir)é|\S[aei]remos|\S(?:er|ir)ò|\S(?:er|ir)emo|\S[aei]rei|\Serai"  # es, it, pt, fr
     r"|(?:y?[ae]c[ae]ğ[ıi]m|\S[ıiuü]yorum|\Sy?[ae]l[ıi]m|\S[ae]y[ıi]m)"  # Turkish
     r"|\S{2}[аеияую]ю|\S{3}[влнрж]ю|\S{3}жу)(?!\S)"  # Russian
@@ -163,25 +165,25 @@ _PARTICIPLES = ("ing", "ando", "endo", "indo")
 _NO_PARTICIPLES = _table(
     "nothing everything something anything during according including regarding king spring morning evening"
 )
-_UNSPACED = re.compile(
+_UNSPACED = lazy_pattern(
     r"我(?!可以|能|是)|让我|我们|咱们|正在|接下来|首先|稍等|马上|现在开始|将使用"  # Chinese
     r"|(?:(?<![てで]い)(?<!あり)(?<!おり)(?<!なり)ます|ましょう|ください|てみる)[。！\s]*\Z"  # Japanese
 )
-_CAN_UNSPACED = re.compile(r"我(?:可以|能)")
-_CONTRACTED = re.compile(r"n't(?!\S)")
-_NEGATION_UNSPACED = re.compile(r"不|没|ません|ない|無")
-_WORD = re.compile(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
-_PART = re.compile(r"[,，、:：(]")
-QUOTATION = re.compile(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」")
-_NOT_SAID = re.compile(
+_CAN_UNSPACED = lazy_pattern(r"我(?:可以|能)")
+_CONTRACTED = lazy_pattern(r"n't(?!\S)")
+_NEGATION_UNSPACED = lazy_pattern(r"不|没|ません|ない|無")
+_WORD = lazy_pattern(r"[^\W\d_]+(?:['’-][^\W\d_]+)*'?")
+_PART = lazy_pattern(r"[,，、:：(]")
+QUOTATION = lazy_pattern(r"\"[^\"\n]*\"|(?<!\w)'[^'\n]+'(?!\w)|“[^“”]*”|„[^„“”]*[“”]|«[^«»]*»|「[^「」]*」")
+_NOT_SAID = lazy_pattern(
     rf"`[^`\n]*`|{QUOTATION.pattern}|\b(?:let (?:me|us) know|lass(?:en sie)? (?:es )?(?:mich|uns) wissen|"
     r"laat (?:het )?(?:me|ons) weten|fa(?:ites|is)(?:-le)?-moi savoir|ha(?:z|ga)me saber|fammi sapere)\b",
     re.IGNORECASE,
 )
 """What stands in quotation marks, or as code, is not said by the speaker; "let me know" asks the reader."""
-_DIGITS = re.compile(r"\d+")
-_BRACKETED = re.compile(r"\([^()]*\)")
-_TASK_PART = re.compile(r"[.!?,;:]")
+_DIGITS = lazy_pattern(r"\d+")
+_BRACKETED = lazy_pattern(r"\([^()]*\)")
+_TASK_PART = lazy_pattern(r"[.!?,;:]")
 _LONGEST_WAIT = 8
 _EARLY = 3
 """Words of a part among which one speaks of doing something together."""
@@ -191,7 +193,7 @@ _SHARED = 4
 """Letters at the beginning that two forms of one verb have in common, at least."""
 
 
-@frozen(eq=False)
+@frozen(eq=False, repr=False)
 class Clause:
     """A clause with its words in small letters.
 

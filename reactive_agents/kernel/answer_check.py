@@ -22,7 +22,7 @@ from attrs import frozen
 
 from reactive_agents.core.content import shows_content
 from reactive_agents.core.tools import FINAL_ANSWER
-from reactive_agents.core.values import computed
+from reactive_agents.core.values import Value, computed, lazy_pattern
 from reactive_agents.kernel.announcements import (
     QUOTATION,
     Clause,
@@ -53,25 +53,25 @@ from reactive_agents.kernel.call_parsing.spelled_calls import SpelledCall
 
 Judgement: TypeAlias = Literal["answer", "announcement", "unclear"]
 
-_FIGURE = re.compile(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
-_NUMBER = re.compile(r"\d+(?:[.,]\d+)*", re.ASCII)
-_COUNTED = re.compile(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
+_FIGURE = lazy_pattern(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
+_NUMBER = lazy_pattern(r"\d+(?:[.,]\d+)*", re.ASCII)
+_COUNTED = lazy_pattern(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
 """A number that can be reckoned with, which that of an identifier cannot."""
 _LONG_NAME, _COMMON_DIGITS = 5, 2
-_LATIN = re.compile(r"[A-Za-z]")
-_QUANTITY = re.compile(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
-_LIST_MARK = re.compile(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
-_SENTENCE_END = re.compile(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
-_CLAUSE_END = re.compile(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
-_BLOCK = re.compile(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
-_CODE_BREAK = re.compile(r"[`;!?…。！？；\s–—]+|[.:-](?=\s)")
-_LABELLED = re.compile(r"(?m)^([ \t]*(?:[-*•]|\d{1,2}[.)]) )(\S+(?: \S+){0,3}) [-–—]+ ")
+_LATIN = lazy_pattern(r"[A-Za-z]")
+_QUANTITY = lazy_pattern(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
+_LIST_MARK = lazy_pattern(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
+_SENTENCE_END = lazy_pattern(r"(?<=[.!?…])\s+|(?<=[。！？])|\n")
+_CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
+_BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
+_CODE_BREAK = lazy_pattern(r"[`;!?…。！？；\s–—]+|[.:-](?=\s)")
+_LABELLED = lazy_pattern(r"(?m)^([ \t]*(?:[-*•]|\d{1,2}[.)]) )(\S+(?: \S+){0,3}) [-–—]+ ")
 """A part of a list with a dash after what it is about, which is no clause of its own."""
-_MARK_ALONE = re.compile(r"\(?\d{1,2}[.)]\Z")
-_LETTER = re.compile(r"[^\W_]")
-_WORD = re.compile(r"[^\W_]{4,}")
-_UNSPACED = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
-_SHORT_WORD = re.compile(r"[^\W_]{3,}|\d+")
+_MARK_ALONE = lazy_pattern(r"\(?\d{1,2}[.)]\Z")
+_LETTER = lazy_pattern(r"[^\W_]")
+_WORD = lazy_pattern(r"[^\W_]{4,}")
+_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
+_SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
 _UNTELLING_WORDS = """
 the and for are was has had have this that these those with from into what which who how why when where you
 your our its his her their them they tell give find look make call use get need needs please about all any can
@@ -87,21 +87,21 @@ _UNTELLING = frozenset(_UNTELLING_WORDS.split())
 _MORE_UNTELLING = "been being also just only very more some here there after before over such"
 _COMMON_BEGINNINGS = frozenset(word[:4] for word in (*_UNTELLING, *_MORE_UNTELLING.split()))
 """Words that a text and a task have in common by chance."""
-_OPEN_END = re.compile(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
-_QUESTION = re.compile(r"[?？][\s\"'*_)]*\Z")
-_COLON = re.compile(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
-_NAME = re.compile(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
+_OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
+_QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
+_COLON = lazy_pattern(r"(?:[:：…]|\.\.\.)[\s\"'*_)]*\Z")
+_NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
 """A word with a capital letter that does not begin the clause."""
-_REQUEST_MARK = re.compile(r"[?？؟]")
-_REQUEST = re.compile(r"[?？؟\d]")
+_REQUEST_MARK = lazy_pattern(r"[?？؟]")
+_REQUEST = lazy_pattern(r"[?？؟\d]")
 _LONGEST_GREETING = 4
-_GIVEN_TEXT = re.compile(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL)
+_GIVEN_TEXT = lazy_pattern(rf"{QUOTATION.pattern}|[:：]\s*\S.{{5,}}\Z", re.DOTALL)
 """A text in a task that something is to be done with."""
 _LEAST_SHARE = 3
 _LEAST_FINDINGS = 2
 _MOST_CLAUSES = 20
 """Clauses of a text that are looked at for evidence, the last ones."""
-_CHEER = re.compile(r"\A(?:\S+ ){0,2}\S+!\Z")
+_CHEER = lazy_pattern(r"\A(?:\S+ ){0,2}\S+!\Z")
 """A remark such as "Keep going!"."""
 _LINES = 2
 """Ends of lines in a text that is more than a remark."""
@@ -120,19 +120,19 @@ _NUMERALS = {
     for value, word in enumerate(words.split())
     if value != 1 and word != "-"
 } | {"dozen": "12", "dutzend": "12", "douzaine": "12", "docena": "12"}
-_CALL_SIGNS = re.compile(
+_CALL_SIGNS = lazy_pattern(
     r"<(?:tool_call|function[=_ ]|tool_code|invoke)|\[TOOL_CALLS\]|<\|tool|^[ \t]*Action(?: Input)?[ \t]*:"
     r"|\{\s*[\"'](?P<key>name|tool|tool_name|function|action)[\"']\s*:\s*[\"'](?P<name>[\w.-]+)",
     re.IGNORECASE | re.MULTILINE,
 )
-_ARGUMENTS = re.compile(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
-_TOTAL = re.compile(
+_ARGUMENTS = lazy_pattern(r"[\"'](?:arguments|args|parameters|params|input|kwargs)[\"']", re.IGNORECASE)
+_TOTAL = lazy_pattern(
     r"\b(?:total|totals|sum|altogether|together|combined|overall|in all|insgesamt|zusammen|gesamt\w*|summe|"
     r"ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|łącznie|итого|всего|"
     r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
     re.IGNORECASE,
 )
-_FIGURE_ASKED = re.compile(
+_FIGURE_ASKED = lazy_pattern(
     r"\b(?:totals?|sum of|in all(?=[?.!,;]|\Z)|insgesamt|summe|somme|suma de|totale|somma|soma|totaal|"
     r"toplam|итого|сумма|"
     r"how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
@@ -141,58 +141,58 @@ _FIGURE_ASKED = re.compile(
     re.IGNORECASE,
 )
 """Asking for a figure. Words such as "together", also of a summary, ask for none by themselves."""
-_AMOUNT = re.compile(
+_AMOUNT = lazy_pattern(
     r"\b(?:amount|price|costs?|value|betrag|preis|kosten|wert|montant|prix|coût|valeur|importe|precio|cost[eo]|"
     r"valor|importo|prezzo|preço|custo|bedrag|prijs|waarde)\b",
     re.IGNORECASE,
 )
 """Nouns that a figure belongs to, in most answers about them."""
-_NUMBER_ALONE = re.compile(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
-_NUMBER_OF_ENTRY = re.compile(r"(?:#|\bid\W{0,4})\d+")
+_NUMBER_ALONE = lazy_pattern(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
+_NUMBER_OF_ENTRY = lazy_pattern(r"(?:#|\bid\W{0,4})\d+")
 """By which a tool names what it stored: "#14"."""
-_NUMBERED_STEP = re.compile(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
+_NUMBERED_STEP = lazy_pattern(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
 """A label such as "Step 2 -", whose number is no figure."""
-_NUMBERED = re.compile(r"(?<!\S)\(?[1-9][.)]\s")
+_NUMBERED = lazy_pattern(r"(?<!\S)\(?[1-9][.)]\s")
 """A number before a part of a list, within a line too."""
 _ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één jeden один bir"
 _ONE = frozenset(_ONE_WORDS.split())
 """Figures in words that are common for other reasons: they count in the shortest answers alone."""
 _FEWEST_WORDS = 4
-_IDENTIFIER = re.compile(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
-_FILE = re.compile(
+_IDENTIFIER = lazy_pattern(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
+_FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
-_LISTED = re.compile(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
-_ENUMERATED = re.compile(
+_LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
+_ENUMERATED = lazy_pattern(
     r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
     r"|:\s(?:[\w-]+ ){1,4}(?:and|und|et|y|e|en|i|ve|и|&)(?: [\w-]+){1,4}\s*(?:[.;!?\n]|\Z)"
 )
 """An item between two others, or all of two after a colon."""
-_PRECISE = re.compile(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
+_PRECISE = lazy_pattern(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
 """Amounts of money and identifiers, which are seldom known without a look-up."""
-_PARTIAL = re.compile(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
+_PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
 """Shares, rates and times, of which a total is no plain sum."""
-_PASSING = re.compile(
+_PASSING = lazy_pattern(
     r"\b(?:again|later|moment|busy|retry|temporar\w*|time[d -]?out|rate.?limit\w*|429|50\d)\b", re.IGNORECASE
 )
 """In errors that another try may not meet."""
-_ROUNDED = re.compile(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
+_ROUNDED = lazy_pattern(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
 _ROUNDING = 0.01
 """The largest share by which "about 7,300" may differ from the figure that it stands for."""
 _MOST_SUMMED = 10
 _CENT = 0.005
-_COMPUTES = re.compile(
+_COMPUTES = lazy_pattern(
     r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
     re.IGNORECASE,
 )
 """In the name or description of a tool that works something out."""
-_NO_LETTERS = re.compile(r"[\W_]+")
+_NO_LETTERS = lazy_pattern(r"[\W_]+")
 _DIGITS = frozenset("0123456789")
 _POINTS = frozenset(".,")
 _WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 _WORD_MARKS_OR_POINT = _WORD_MARKS | {"."}
-_TAG = re.compile(r"</?[\w|]{1,20}>")
+_TAG = lazy_pattern(r"</?[\w|]{1,20}>")
 _LONGEST_LABEL = 3
 """Words before a delivered call: "Step 2:", "I call"."""
 _SMALL = 10
@@ -210,8 +210,8 @@ _UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
 
 
-@frozen(slots=False)
-class Seen:
+@frozen(slots=False, eq=False, repr=False)
+class Seen(Value):
     """Everything that a run has been shown.
 
     Attributes:
@@ -252,8 +252,8 @@ class Seen:
         return Background(f"{self.task}\n{self.told}")
 
 
-@frozen(slots=False)
-class Background:
+@frozen(slots=False, eq=False, repr=False)
+class Background(Value):
     """A text known before the results, which is no evidence."""
 
     text: str
@@ -349,8 +349,8 @@ def _has_evidence(text: str, seen: Seen, background: Background) -> bool:
     return 2 * len(added & seen.found_words) >= max(1, len(added))
 
 
-@frozen
-class _Evidence:
+@frozen(eq=False, repr=False)
+class _Evidence(Value):
     """The parts of a clause that may be evidence."""
 
     figures: tuple[str, ...]
@@ -1271,8 +1271,8 @@ def _squeezed(text: str) -> str:
     return _NO_LETTERS.sub(" ", f" {text.lower()} ")
 
 
-@frozen
-class _Tool:
+@frozen(eq=False, repr=False)
+class _Tool(Value):
     """The words of a tool.
 
     Attributes:

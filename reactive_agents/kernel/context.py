@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Coroutine, Mapping, Sequence
+from datetime import datetime
 from math import inf
 from threading import Lock
-from typing import Any, Literal, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Concatenate, Literal, ParamSpec, TypeAlias, TypeVar
 
 from attrs import evolve, field, frozen
 from returns.maybe import Maybe, Nothing
@@ -24,6 +25,7 @@ from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStatus, ReasoningStrategy
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.usage import NO_USAGE, RunUsage, Usage, by_model, total_usage
+from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.events import KernelHooks, RunEvents
@@ -31,6 +33,11 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
+
+if TYPE_CHECKING:
+    from reactive_agents.core.events import AgentEvent
+
+_Fields = ParamSpec("_Fields")
 
 
 class UsageAccount:
@@ -94,21 +101,21 @@ def with_valid_usage(response: ModelResponse) -> ModelResponse:
     return evolve(response, usage=usage, cost_usd=cost_usd if price_fits else None)
 
 
-@frozen
-class Proceed:
+@frozen(eq=False, repr=False)
+class Proceed(Value):
     """Take the next step: no policy has an objection."""
 
 
-@frozen
-class Redirect:
+@frozen(eq=False, repr=False)
+class Redirect(Value):
     """Continue with guidance for the next turn; a proposed answer is rejected."""
 
     policy: str
     guidance: str
 
 
-@frozen
-class Stop:
+@frozen(eq=False, repr=False)
+class Stop(Value):
     """End the run.
 
     Attributes:
@@ -130,8 +137,8 @@ Verdict: TypeAlias = Proceed | Redirect | Stop
 # --- What a kernel is given: its input, its services, and the context that is frozen for the whole run ---
 
 
-@frozen
-class Provenance:
+@frozen(eq=False, repr=False)
+class Provenance(Value):
     """Texts that a run was shown, by their authors.
 
     Attributes:
@@ -143,8 +150,8 @@ class Provenance:
     sources: Mapping[str, str]
 
 
-@frozen
-class EarlierAttempt:
+@frozen(eq=False, repr=False)
+class EarlierAttempt(Value):
     """An earlier attempt at the same task in the same run that was not good enough.
 
     Attributes:
@@ -160,8 +167,8 @@ class EarlierAttempt:
     ledger: CallLedger = CallLedger()
 
 
-@frozen
-class CompactionMaterial:
+@frozen(eq=False, repr=False)
+class CompactionMaterial(Value):
     """The material for a summary of earlier turns.
 
     Attributes:
@@ -187,8 +194,8 @@ CompactionFunction: TypeAlias = Callable[[CompactionMaterial], str | Awaitable[s
 """Summarizes earlier turns as text; sync or async. It fails by raising, and by what is no text."""
 
 
-@frozen
-class CompactionSettings:
+@frozen(eq=False, repr=False)
+class CompactionSettings(Value):
     """Compaction of a kernel run's transcript; by default only when necessary.
 
     Attributes:
@@ -203,8 +210,8 @@ class CompactionSettings:
     function: CompactionFunction | None = None
 
 
-@frozen
-class KernelInput:
+@frozen(eq=False, repr=False)
+class KernelInput(Value):
     """The input of a kernel run.
 
     Attributes:
@@ -269,8 +276,8 @@ class KernelInput:
         return self.part or self.asked
 
 
-@frozen
-class KernelContext:
+@frozen(eq=False, repr=False)
+class KernelContext(Value):
     """The context of a kernel run, passed unchanged to every step.
 
     Attributes:
@@ -356,8 +363,8 @@ def applies_where(condition: Callable[[KernelContext], bool]) -> Callable[[_P], 
     return mark
 
 
-@frozen
-class _Marks:
+@frozen(eq=False, repr=False)
+class _Marks(Value):
     """Where and when a policy is evaluated; by default everywhere and always."""
 
     applies: Callable[[KernelContext], bool] | None = None
@@ -394,8 +401,8 @@ def _by_moment(policies: tuple[Policy, ...], context: KernelContext) -> dict[str
     return {"asked": tuple(asked), "within_turns": tuple(within), "before_turns": tuple(before)}
 
 
-@frozen
-class KernelServices:
+@frozen(eq=False, repr=False)
+class KernelServices(Value):
     """The services of a kernel run.
 
     Attributes:
@@ -420,9 +427,21 @@ class KernelServices:
     account: UsageAccount | None = None
     callers: Callable[[], tuple[Provenance, ...]] = tuple
 
+    def publish(
+        self,
+        kind: Callable[Concatenate[RunId, TaskId, int, datetime, _Fields], AgentEvent],
+        /,
+        *args: _Fields.args,
+        **kwargs: _Fields.kwargs,
+    ) -> None:
+        """Publish an event of the kind with these fields, if events go anywhere."""
+        events = self.events.value_or(None)
+        if events is not None:
+            events.publish(kind, *args, **kwargs)
 
-@frozen
-class KernelRunOptions:
+
+@frozen(eq=False, repr=False)
+class KernelRunOptions(Value):
     """Options of a kernel run.
 
     Attributes:

@@ -25,6 +25,7 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import Value
 from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
@@ -181,8 +182,8 @@ def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable
 # --- Events of a kernel run. The only publisher of kernel events ---
 
 
-@frozen
-class Compaction:
+@frozen(eq=False, repr=False)
+class Compaction(Value):
     """How a transcript was made smaller; the fields are those of ``ContextCompacted``."""
 
     reason: CompactionReason

@@ -21,7 +21,7 @@ from reactive_agents.core.errors import KernelErrors, KernelFailed
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.usage import RunUsage
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import lazy_pattern, replaced
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel.announcements import begins_words, speaks_to_reader
 from reactive_agents.kernel.call_parsing.response_calls import calls_of
@@ -181,30 +181,14 @@ async def _end(state: KernelState, context: KernelContext) -> Result[KernelState
     observed = await attempt(observe(state, context))
     if isinstance(observed, Failure):
         return observed
-    result = state.results[0]
+    result, told = state.results[0], replaced(observed.unwrap(), terminated_by=ENDED_BY)
     if result.success:
-        return successor(
-            observed.unwrap(),
-            replaced(
-                observed.unwrap(),
-                status="done",
-                outcome="completed",
-                output=result_text(result.result),
-                terminated_by=ENDED_BY,
-                reason=f"The call of {result.tool_name} worked.",
-            ),
-        )
-    return successor(
-        observed.unwrap(),
-        replaced(
-            observed.unwrap(),
-            status="failed",
-            outcome="failed",
-            error=KernelFailed(result.error, state.kernel_type),
-            terminated_by=ENDED_BY,
-            reason=result.error,
-        ),
-    )
+        reason, output = f"The call of {result.tool_name} worked.", result_text(result.result)
+        ended = replaced(told, status="done", outcome="completed", output=output, reason=reason)
+    else:
+        error = KernelFailed(result.error, state.kernel_type)
+        ended = replaced(told, status="failed", outcome="failed", error=error, reason=result.error)
+    return successor(observed.unwrap(), ended)
 
 
 BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(
@@ -219,7 +203,7 @@ BUILT_IN_KERNELS: Mapping[str, ThoughtKernel] = MappingProxyType(
 _FIGURE, _QUESTION = re.compile(r"\d"), re.compile(r"[?？]")
 _LEAST_FORGOTTEN = 8_000
 """Bytes of a prompt that a server may have cut; no window is smaller than 1,024 tokens."""
-_REPETITION = re.compile(r"([\W_])\1{2,}")
+_REPETITION = lazy_pattern(r"([\W_])\1{2,}")
 
 Asked: TypeAlias = tuple[KernelState, ModelRequest, ModelResponse, token_estimate.TokenEstimate]
 """The state with the transcript as it was sent, the request, the answer, and the estimate of both."""

@@ -25,11 +25,11 @@ from reactive_agents.core.persistent import (
 )
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ToolDefinition, ToolResult
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 
 
-@frozen(slots=False)
-class CallCounts:
+@frozen(slots=False, eq=False, repr=False)
+class CallCounts(Value):
     """Counts of calls of each tool, for limits and requirements.
 
     Attributes:
@@ -100,8 +100,8 @@ class CallCounts:
 NO_CALLS = CallCounts()
 
 
-@frozen(slots=False)
-class CallLedger:
+@frozen(slots=False, eq=False, repr=False)
+class CallLedger(Value):
     """The ledger of the tool calls of a kernel run.
 
     Attributes:
@@ -152,8 +152,8 @@ def takes_effect_again(definition: ToolDefinition) -> bool:
     return changes and not definition.idempotent and not definition.volatile
 
 
-@frozen
-class LedgerEntry:
+@frozen(eq=False, repr=False)
+class LedgerEntry(Value):
     """The ledger's entry of one call.
 
     Attributes:

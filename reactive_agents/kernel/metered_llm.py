@@ -55,6 +55,7 @@ from reactive_agents.core.models import (
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
+from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
 from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
@@ -73,8 +74,8 @@ if TYPE_CHECKING:
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
 
-@frozen
-class CallBound:
+@frozen(eq=False, repr=False)
+class CallBound(Value):
     """The most that a model call may take.
 
     Attributes:
@@ -88,8 +89,8 @@ class CallBound:
     problem: str = ""
 
 
-@frozen
-class Held:
+@frozen(eq=False, repr=False)
+class Held(Value):
     """Reservations for a call, of its run and of the runs that began it."""
 
     bound: CallBound
@@ -346,8 +347,8 @@ _SETTLING_S = 5.0
 
 
 Hold: TypeAlias = Callable[[str], Awaitable[None]]
-Attach: TypeAlias = Callable[[ModelRequest], Awaitable[Result[ModelRequest, ContentErrors | ServiceFailed]]]
 """Wait before the step of that name as long as the run is paused."""
+Attach: TypeAlias = Callable[[ModelRequest], Awaitable[Result[ModelRequest, ContentErrors | ServiceFailed]]]
 
 
 class AnswerRecord(Protocol):

@@ -14,6 +14,7 @@ from math import inf
 from attrs import frozen
 
 from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequirement
+from reactive_agents.core.values import Value
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.ledger import CallCounts
 from reactive_agents.kernel.state import KernelState
@@ -26,8 +27,8 @@ RETRY_BUFFER = 2
 """Calls beyond the required ones that a tool gets in parallel mode."""
 
 
-@frozen
-class OpenRequirements:
+@frozen(eq=False, repr=False)
+class OpenRequirements(Value):
     """The requirements of a task that are not met.
 
     Attributes:

@@ -7,7 +7,6 @@ cache it; then the transcript; then the guidance for this turn.
 
 from __future__ import annotations
 
-import re
 import unicodedata
 from hashlib import sha256
 
@@ -19,6 +18,7 @@ from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import how_to_call
 from reactive_agents.kernel.context import EarlierAttempt, KernelContext, KernelInput
 from reactive_agents.kernel.context_window.tool_results import tool_results
@@ -160,8 +160,8 @@ def render_guidance(guidance: tuple[Guidance, ...]) -> str:
 
 # A closing mark needs a character that looks like "<" or is read as one. Everything else is harmless: ASCII
 # but for brackets and escapes, letters but for those that look like brackets, and common punctuation.
-_MAY_CLOSE = re.compile(r"[<>&%\\]|[^\w\s!-~–—…‘’“”„°€£·•、。，！？：；（）「」]|[\u1400-\u167f]")
-_NO_HEX = re.compile(r"[^0-9a-f]+")
+_MAY_CLOSE = lazy_pattern(r"[<>&%\\]|[^\w\s!-~–—…‘’“”„°€£·•、。，！？：；（）「」]|[\u1400-\u167f]")
+_NO_HEX = lazy_pattern(r"[^0-9a-f]+")
 
 
 def fence(name: str, text: str) -> str:

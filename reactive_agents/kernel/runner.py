@@ -17,7 +17,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel import termination
 from reactive_agents.kernel.context import (
@@ -277,8 +277,8 @@ def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, e
 # --- the wrapped form -----------------------------------------------------------------------------------
 
 
-@frozen
-class ReActKernelResult:
+@frozen(eq=False, repr=False)
+class ReActKernelResult(Value):
     """Summary of a ReAct run. ``state.usage`` says what the totals may lack."""
 
     output: str | None

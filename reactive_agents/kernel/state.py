@@ -37,7 +37,7 @@ from reactive_agents.core.persistent import (
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep, ReasoningStrategy
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import NO_USAGE, RunUsage
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.kernel.context_window.token_estimate import Transcript, without_counts
 from reactive_agents.kernel.ledger import CallLedger
 
@@ -64,8 +64,8 @@ _COUNTS = {"usage.cost_usd": "cost", "usage.usage.total_tokens": "tokens"}
 TERMINAL: frozenset[KernelStatus] = frozenset({"done", "failed"})
 
 
-@frozen
-class Proposal:
+@frozen(eq=False, repr=False)
+class Proposal(Value):
     """An answer that a kernel holds out; the policies decide whether it stands.
 
     Attributes:
@@ -83,16 +83,16 @@ class Proposal:
     unmade: str = ""
 
 
-@frozen
-class Guidance:
+@frozen(eq=False, repr=False)
+class Guidance(Value):
     """Guidance of a policy for the model's next turn."""
 
     policy: str
     text: str
 
 
-@frozen(slots=False)
-class KernelState:
+@frozen(slots=False, eq=False, repr=False)
+class KernelState(Value):
     """The state of a kernel run: frozen, comparable, convertible to and from JSON.
 
     Attributes:

@@ -14,6 +14,8 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import TYPE_CHECKING, Concatenate, Final, Literal, ParamSpec, Protocol, TypeAlias
 
+from attrs import define
+
 from reactive_agents.core.events import (
     ModelStreamRestarted,
     ModelTextRetracted,
@@ -238,20 +240,14 @@ class ModelDeltas:
             events.publish(ToolArgumentsStreamed, self._purpose, index, call.name, text, self._number)
 
 
+@define(eq=False)
 class _CallDeltas:
     """The arguments of one tool call, as they are shown."""
 
-    def __init__(
-        self,
-        name: str,
-        delivers: bool,
-        decoded: MemberText | PlainEscapes,
-        redacted: StreamRedactor | None,
-    ) -> None:
-        self.name = name
-        self.delivers = delivers
-        self._decoded = decoded
-        self._redacted = redacted
+    name: str
+    delivers: bool
+    _decoded: MemberText | PlainEscapes
+    _redacted: StreamRedactor | None
 
     def feed(self, delta: str) -> str:
         text = self._decoded.feed(delta)

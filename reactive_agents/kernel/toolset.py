@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from functools import lru_cache
 
@@ -13,6 +12,7 @@ from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER as FINAL_ANSWER
 from reactive_agents.core.tools import RECALL as RECALL
 from reactive_agents.core.tools import ToolDefinition
+from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.answer_form import COULD_NOT as COULD_NOT
 from reactive_agents.kernel.answer_form import FINAL_ANSWER_TOOL as FINAL_ANSWER_TOOL
 from reactive_agents.kernel.context_window.previews import LONGEST_QUERY
@@ -20,7 +20,7 @@ from reactive_agents.kernel.context_window.previews import LONGEST_QUERY
 LONGEST_SENTENCE = 300
 """Characters of a first sentence that are kept at most."""
 LONGEST_TRIMMED = 1_200
-_SENTENCE_END = re.compile(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?](?=\s+[A-Z\"'`(\[]|\s*\Z)|\n\s*\n")
+_SENTENCE_END = lazy_pattern(r"(?<!e\.g)(?<!i\.e)(?<!etc)[.!?](?=\s+[A-Z\"'`(\[]|\s*\Z)|\n\s*\n")
 _ONE_SCHEMA = frozenset(
     [
         "additionalItems",
@@ -41,10 +41,11 @@ _SCHEMA_LISTS = frozenset({"allOf", "anyOf", "items", "oneOf", "prefixItems"})
 _SCHEMAS_BY_NAME = frozenset(
     {"$defs", "definitions", "dependencies", "dependentSchemas", "patternProperties", "properties"}
 )
+_ANNOTATIONS = frozenset({"$comment", "examples", "example", "title"})
 
 
-@frozen
-class _Rules:
+@frozen(eq=False, repr=False)
+class _Rules(Value):
     """Rules for omitting annotations, which do not affect validity."""
 
     dropped: frozenset[str]
@@ -53,16 +54,8 @@ class _Rules:
 
 
 _RULES: dict[SchemaDetail, _Rules] = {
-    "trimmed": _Rules(
-        frozenset({"$comment", "examples", "example", "title"}),
-        frozenset({"$comment", "examples", "example", "title"}),
-        short=False,
-    ),
-    "compact": _Rules(
-        frozenset({"$comment", "examples", "example", "title", "default"}),
-        frozenset({"$comment", "examples", "example", "title", "default", "description"}),
-        short=True,
-    ),
+    "trimmed": _Rules(_ANNOTATIONS, _ANNOTATIONS, short=False),
+    "compact": _Rules(_ANNOTATIONS | {"default"}, _ANNOTATIONS | {"default", "description"}, short=True),
 }
 
 
@@ -194,8 +187,8 @@ RECALL_TOOL = ToolDefinition(
 )
 
 
-@frozen
-class ToolChoice:
+@frozen(eq=False, repr=False)
+class ToolChoice(Value):
     """A tool and why it is offered or withheld."""
 
     definition: ToolDefinition
@@ -203,8 +196,8 @@ class ToolChoice:
     reason: str
 
 
-@frozen
-class Toolset:
+@frozen(eq=False, repr=False)
+class Toolset(Value):
     """The tools of a kernel run.
 
     Attributes:

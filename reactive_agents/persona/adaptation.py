@@ -20,7 +20,7 @@ from reactive_agents.core.personas import (
 from reactive_agents.persona import plan_changes
 from reactive_agents.persona.cycle import Cycle, add_thought
 from reactive_agents.persona.prompts import REPLANNING, replanning_content
-from reactive_agents.reasoning.structured_output import Question
+from reactive_agents.reasoning.structured_output.question import Question
 
 
 def decide_adjustment(plan: PersonaPlan, outcome: StepOutcome, *, max_replans: int) -> PlanAdjustment:

@@ -39,18 +39,11 @@ from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEve
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.policies.requirements import ABSTENTION
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.persona import prompts
 from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.persona.prompts import (
-    ROOM,
-    is_last_step,
-    role_of,
-    room_messages,
-    step_content,
-    step_instructions,
-)
 from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
-from reactive_agents.reasoning.structured_output import Question, Structured, ask_structured
+from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 
 _T = TypeVar("_T")
 
@@ -305,7 +298,9 @@ class Cycle:
         if stage == "evaluate":
             model, timeout_s = settings.evaluation_model, timeouts.evaluation_s
         run_settings = RunSettings(
-            system_prompt=f"{role_of(settings)}\n\n{ROOM}" if self.transcript else role_of(settings),
+            system_prompt=f"{prompts.role_of(settings)}\n\n{prompts.ROOM}"
+            if self.transcript
+            else prompts.role_of(settings),
             context_profile=engine.settings.context_profile,
         )
         strategy_input = StrategyInput(
@@ -316,7 +311,7 @@ class Cycle:
             agent_id=AgentId(settings.id),
             session_id=SessionId(self.events.run_id),
             settings=run_settings,
-            history=shown_history(room_messages(self.transcript), model, run_settings, engine.ports),
+            history=shown_history(prompts.room_messages(self.transcript), model, run_settings, engine.ports),
             deadline=self.services.clock.monotonic() + timeout_s,
         )
         kernel = KernelServices(
@@ -421,20 +416,20 @@ async def execute_step(plan: personas.PersonaPlan, step: PlanStep, cycle: Cycle)
     started = services.clock.monotonic()
     limit = cycle.settings.timeouts.step_s
     run_id = RunId(services.ids.new())
-    is_last, room = is_last_step(plan, step), plan.room
+    is_last, room = prompts.is_last_step(plan, step), plan.room
     learnings = await _followed(plan, cycle) if is_last else ()
     task = Task(
         TaskId(services.ids.new()),
         engine.settings.agent_id,
-        step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings, now=cycle.local_time),
+        prompts.step_content(plan, step, thoughts=cycle.thoughts, learnings=learnings, now=cycle.local_time),
         services.clock.now(),
         type=plan.domain,
         user=plan.event.user_id if wrong_name("user", plan.event.user_id) is None else None,
-        history=room_messages(cycle.transcript),
+        history=prompts.room_messages(cycle.transcript),
         metadata={"event": plan.event.id, "room": room.context_id, "tenant": room.tenant},
         scope=room.key,
     )
-    prompt = step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
+    prompt = prompts.step_instructions(cycle.settings, engine.settings.system_prompt, is_last=is_last)
     overrides = RunOverrides(domain.deps, settings={"system_prompt": prompt, **_budget(cycle)})
     decided: dict[CallId, bool] = {}
 

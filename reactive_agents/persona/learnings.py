@@ -120,7 +120,6 @@ def select_learnings(
     confidence alone, the same few would be shown for every task.
 
     Args:
-        task: the task's description.
         similarity: compares it with a learning's topic; see :func:`topic_of`.
     """
     present = [evolve(each, confidence=present_confidence(each, now, policy)) for each in known]

@@ -20,15 +20,8 @@ from returns.future import FutureResult
 from returns.maybe import Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import persona_events
+from reactive_agents.core import errors, persona_events
 from reactive_agents.core.channels import DeliveryDelayed, Reaction
-from reactive_agents.core.errors import (
-    DeliveryFailed,
-    InvalidEvent,
-    MemoryErrors,
-    StructuredOutputError,
-    UnknownDomain,
-)
 from reactive_agents.core.ids import ContextId, EventId, PlanId, TaskId
 from reactive_agents.core.persona_queue import (
     EventEnd,
@@ -153,7 +146,7 @@ class Persona:
     @effect
     async def process_event(
         self, domain: Domain, event: DomainEvent
-    ) -> Result[PersonaOutcome, UnknownDomain | InvalidEvent]:
+    ) -> Result[PersonaOutcome, errors.UnknownDomain | errors.InvalidEvent]:
         """Process one event: engagement, plan, steps, delivery, evaluation.
 
         Events that arrived before it in its room come first. One that was sent before is declined; a new one
@@ -163,7 +156,7 @@ class Persona:
         ``InvalidEvent``.
         """
         if domain not in self.domains:
-            return Failure(UnknownDomain(domain, tuple(self.domains)))
+            return Failure(errors.UnknownDomain(domain, tuple(self.domains)))
         if event.problem is not None:
             return Failure(event.problem)
         room = self.room_of(domain, event)
@@ -177,7 +170,7 @@ class Persona:
             self._taken.pop((room, event.id), None)
 
     @effect
-    async def resume(self) -> Result[tuple[PersonaOutcome, ...], MemoryErrors]:
+    async def resume(self) -> Result[tuple[PersonaOutcome, ...], errors.MemoryErrors]:
         """Do all work that is left of earlier processes: events, messages and evaluations.
 
         Completed steps are not repeated; a step that was running is executed again. Work of domains that were
@@ -217,13 +210,13 @@ class Persona:
     @effect
     async def schedule(
         self, domain: Domain, event: DomainEvent, due: datetime
-    ) -> Result[None, UnknownDomain | InvalidEvent | MemoryErrors]:
+    ) -> Result[None, errors.UnknownDomain | errors.InvalidEvent | errors.MemoryErrors]:
         """Add an event to the queue at a later time, once.
 
         Fails with ``UnknownDomain``, ``InvalidEvent``, or ``MemoryUnavailable``.
         """
         if domain not in self.domains:
-            return Failure(UnknownDomain(domain, tuple(self.domains)))
+            return Failure(errors.UnknownDomain(domain, tuple(self.domains)))
         if event.problem is not None:
             return Failure(event.problem)
         room = self.room_of(domain, event)
@@ -270,7 +263,7 @@ class Persona:
     @effect
     async def feedback_of(
         self, domain: Domain, reaction: Reaction
-    ) -> Result[DomainEvent | None, MemoryErrors]:
+    ) -> Result[DomainEvent | None, errors.MemoryErrors]:
         """Return the event of a reaction; ``None`` where there is no such message.
 
         One that is sent again is the same event; without an id of the platform, so is the same opinion of a
@@ -307,7 +300,9 @@ class Persona:
 
     # --- items of the queue -------------------------------------------------------------------------------
 
-    async def claim(self, kind: WorkKind, room: Room | None = None) -> Result[WorkItem | None, MemoryErrors]:
+    async def claim(
+        self, kind: WorkKind, room: Room | None = None
+    ) -> Result[WorkItem | None, errors.MemoryErrors]:
         """Claim the next item of a kind, of the persona's domains or of one room.
 
         Fails with ``MemoryUnavailable``.
@@ -325,30 +320,22 @@ class Persona:
         """
         if item.status == "answered" and item.outcome is not None:
             return await self._with_plan(item.outcome, item)
-        task_id = item.task_id or TaskId(self.services.ids.new())
-        domain = self.domains[item.room.domain]
-        cycle = begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
-        ended = False
+        cycle = self._cycle_of(item)
         under_way = EVENT_UNDER_WAY.set((self, item.room, item.event))
         self._under_way += 1
         try:
-            outcome = await self._run_cycle(event or item.event, cycle)
-            ended = True
-            return outcome
-        except OvertakenError:
-            ended = True
-            return None
-        except UnreadableError as error:
-            ended = True
-            policy, spent = self.settings.delivery, cycle.unstored_usd
-            await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
-            return None
+            async with _given_back(item, cycle):
+                try:
+                    return await self._run_cycle(event or item.event, cycle)
+                except OvertakenError:
+                    return None
+                except UnreadableError as error:
+                    policy, spent = self.settings.delivery, cycle.unstored_usd
+                    await try_later(item, str(error), policy, self.services, spent, is_unanswered=True)
+                    return None
         finally:
             self._under_way -= 1
             EVENT_UNDER_WAY.reset(under_way)
-            if not ended:
-                with anyio.CancelScope(shield=True):
-                    await attempt(self.services.store.release(item, cost_usd=cycle.unstored_usd))
 
     async def _with_plan(self, outcome: PersonaOutcome, item: WorkItem) -> PersonaOutcome:
         """Return the stored outcome of an event, which has no plan, with its plan."""
@@ -798,21 +785,17 @@ class Persona:
         return begin_cycle(self.settings, self.services, domain, task_id, item.room, item)
 
     async def _deliver(self, item: WorkItem, text: str) -> None:
-        cycle, store, ended = self._cycle_of(item), self.services.store, False
-        try:
+        cycle, store = self._cycle_of(item), self.services.store
+        # where it is interrupted it may have been sent, so the try counts
+        async with _given_back(item, cycle, reason="Its delivery was interrupted."):
             again = item.attempts > 1
             sent = await self._send(item.event, text, item.delivery_key, cycle, again=again)
             if isinstance(sent, Success):
                 await cycle.attempt_or("deliver", store.end_work(item, message_id=sent.unwrap()), True)
             elif not await self._delayed(item, sent.failure()):
                 await try_later(item, sent.failure().message, self.settings.delivery, self.services)
-            ended = True
-        finally:
-            if not ended:  # it may have been sent, so the try counts
-                with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item, reason="Its delivery was interrupted."))
 
-    async def _delayed(self, item: WorkItem, failed: DeliveryFailed) -> bool:
+    async def _delayed(self, item: WorkItem, failed: errors.DeliveryFailed) -> bool:
         """Give a message back until its channel takes it, without counting a try.
 
         One that its channel has put off for a day is tried like any other.
@@ -825,7 +808,7 @@ class Persona:
 
     async def _send(
         self, event: DomainEvent, text: str, key: str, cycle: Cycle, *, again: bool = False
-    ) -> Result[str, DeliveryFailed]:
+    ) -> Result[str, errors.DeliveryFailed]:
         """Send a message; return the id that the channel gives it, if any."""
         limit = self.settings.timeouts.step_s
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
@@ -836,40 +819,32 @@ class Persona:
                 detail, retry_after_s = str(error), error.retry_after_s
             except Exception as error:  # noqa: BLE001 - a deliver function is the user's code: its errors are reported
                 detail = f"{type(error).__name__}: {error}"
-        failed = DeliveryFailed(cycle.domain.name, detail, retry_after_s)
+        failed = errors.DeliveryFailed(cycle.domain.name, detail, retry_after_s)
         await cycle.fail_stage("deliver", failed)
         return Failure(failed)
 
     async def _evaluate(self, item: WorkItem) -> Evaluated | None:
-        cycle, store, ended = self._cycle_of(item), self.services.store, False
-        evaluated: Result[Evaluation, StructuredOutputError | None] = Failure(None)
-        try:
-            found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
-            plan = found.value_or(None)
-            if plan is not None:
-                await cycle.recall()
-                await cycle.read_limits()
-                evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
-            problem = None if isinstance(evaluated, Success) else evaluated.failure()
-            if problem is None:  # evaluated, or its plan was deleted
-                await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
-            else:
-                reason, policy = problem.message, self.settings.delivery
-                await try_later(item, reason, policy, self.services, cycle.unstored_usd)
-            ended = True
-            return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
-        except OvertakenError:
-            ended = True
-            return None
-        except UnreadableError as error:
-            ended = True
-            policy = self.settings.delivery
-            await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
-            return None
-        finally:
-            if not ended:
-                with anyio.CancelScope(shield=True):
-                    await attempt(store.release(item, cost_usd=cycle.unstored_usd))
+        cycle, store, policy = self._cycle_of(item), self.services.store, self.settings.delivery
+        evaluated: Result[Evaluation, errors.StructuredOutputError | None] = Failure(None)
+        async with _given_back(item, cycle):
+            try:
+                found = await cycle.read(store.get_plan(item.plan_id or PlanId("")), Nothing)
+                plan = found.value_or(None)
+                if plan is not None:
+                    await cycle.recall()
+                    await cycle.read_limits()
+                    evaluated = await self.reasoning.evaluate_outcome(plan, cycle)
+                problem = None if isinstance(evaluated, Success) else evaluated.failure()
+                if problem is None:  # evaluated, or its plan was deleted
+                    await attempt(store.end_work(item, cost_usd=cycle.unstored_usd))
+                else:
+                    await try_later(item, problem.message, policy, self.services, cycle.unstored_usd)
+                return Evaluated(evaluated.value_or(None), cycle.tokens, cycle.cost_usd)
+            except OvertakenError:
+                return None
+            except UnreadableError as error:
+                await try_later(item, str(error), policy, self.services, cycle.unstored_usd)
+                return None
 
 
 EVENT_UNDER_WAY: ContextVar[tuple[Persona, Room, DomainEvent] | None] = ContextVar(
@@ -952,6 +927,18 @@ async def _typing(event: DomainEvent, cycle: Cycle) -> AsyncIterator[None]:
         raise
     group.cancel_scope.cancel()
     await close_group(group, None, None, None)
+
+
+@asynccontextmanager
+async def _given_back(item: WorkItem, cycle: Cycle, *, reason: str = "") -> AsyncIterator[None]:
+    """Give an item back where its work is cancelled or raises."""
+    try:
+        yield
+    except BaseException:
+        with anyio.CancelScope(shield=True):
+            spent = cycle.unstored_usd
+            await attempt(cycle.services.store.release(item, reason=reason, cost_usd=spent))
+        raise
 
 
 async def try_later(
@@ -1049,7 +1036,6 @@ class VariantReport:
 
     Attributes:
         succeeded: whether each event succeeded, in the order of the events.
-        tokens: tokens of all events.
         cost_usd: US dollars of all events, for model calls with a known price.
         duration_ms: average wall-clock milliseconds of one event.
     """
@@ -1069,7 +1055,7 @@ class VariantReport:
 @effect
 async def compare_personas(
     domain: Domain, events: Sequence[DomainEvent], variants: Mapping[str, Persona], judge: OutcomeJudge
-) -> Result[tuple[VariantReport, ...], UnknownDomain | InvalidEvent]:
+) -> Result[tuple[VariantReport, ...], errors.UnknownDomain | errors.InvalidEvent]:
     """Send every event to every variant and return a report for each variant.
 
     To compare planning with plain reactions, make one variant with ``reasoning`` and one without, each with

@@ -15,7 +15,7 @@ from attrs.validators import and_, ge, max_len, min_len
 from reactive_agents.core import personas
 from reactive_agents.core.ids import AgentId, LearningId, PersonaId, PlanId
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
-from reactive_agents.reasoning.structured_output import Shape, shape_of
+from reactive_agents.reasoning.structured_output.schema import Shape, shape_of
 
 RECOVERY_OUTCOME = "Recovery from the failure."
 

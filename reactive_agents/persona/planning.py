@@ -39,7 +39,7 @@ from reactive_agents.persona.learnings import (
     usable_in,
 )
 from reactive_agents.persona.prompts import EXPANDING, PLANNING, expansion_content, planning_content
-from reactive_agents.reasoning.structured_output import Question
+from reactive_agents.reasoning.structured_output.question import Question
 
 REACTIVE_CRITERION = "The answer does what was asked."
 

@@ -33,7 +33,7 @@ from reactive_agents.persona.learnings import (
 from reactive_agents.persona.plan_changes import answer_of, evaluation_of, evaluation_shape
 from reactive_agents.persona.planning import FormulatedPlan, formulate_plan
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
-from reactive_agents.reasoning.structured_output import Question
+from reactive_agents.reasoning.structured_output.question import Question
 
 REFLECTION_IMPORTANCE = 0.9
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 from returns.maybe import Maybe
 from returns.result import Result
 
+from reactive_agents.core import governance, memory
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
@@ -31,21 +32,6 @@ from reactive_agents.core.errors import (
     SessionErrors,
     ToolErrors,
 )
-from reactive_agents.core.governance import (
-    ApprovalDecision,
-    ApprovalRequest,
-    AuditEntry,
-    BudgetUse,
-    GuardrailReport,
-    GuardrailStage,
-    ModelRoute,
-    PersonRequest,
-    Reply,
-    Reservation,
-    RouteNeeds,
-    SpendingRecord,
-    VerificationReport,
-)
 from reactive_agents.core.ids import (
     AgentId,
     ContextId,
@@ -56,15 +42,6 @@ from reactive_agents.core.ids import (
     RunId,
     SessionId,
     TaskId,
-)
-from reactive_agents.core.memory import (
-    FlushReport,
-    Forgetting,
-    MemoryCandidate,
-    MemoryContext,
-    MemoryEntry,
-    MemoryKind,
-    SessionSnapshot,
 )
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
@@ -305,13 +282,13 @@ class Embedder(Protocol):
 class MemoryService(Protocol):
     """Memory across runs; every method fails with ``MemoryUnavailable``."""
 
-    def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[MemoryContext, MemoryErrors]:
+    def bootstrap(self, agent_id: AgentId, task: Task) -> Effect[memory.MemoryContext, MemoryErrors]:
         """Return the memories that are relevant to a task, within the token budget."""
         ...
 
     def flush(
         self, task: Task, result: ReasoningResult, *, llm: LLM | None = None, model: str | None = None
-    ) -> Effect[FlushReport, MemoryErrors]:
+    ) -> Effect[memory.FlushReport, MemoryErrors]:
         """Decide which facts of the run are remembered, and store them.
 
         Args:
@@ -321,7 +298,7 @@ class MemoryService(Protocol):
         """
         ...
 
-    def snapshot(self, session: SessionSnapshot) -> Effect[None, MemoryErrors]:
+    def snapshot(self, session: memory.SessionSnapshot) -> Effect[None, MemoryErrors]:
         """Store the whole run as a session."""
         ...
 
@@ -329,17 +306,17 @@ class MemoryService(Protocol):
 class SearchableMemory(MemoryService, Protocol):
     """A memory with direct access; every effect fails with ``MemoryUnavailable``."""
 
-    def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
+    def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
         """Add a note to the working memory of a task, which lasts until its flush."""
         ...
 
-    def notes(self, task_id: TaskId) -> tuple[MemoryCandidate, ...]:
+    def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
         """Return the working memory of a task, oldest first; empty after its flush."""
         ...
 
     def remember(
-        self, agent_id: AgentId, candidate: MemoryCandidate, *, user: str | None = None
-    ) -> Effect[MemoryEntry, MemoryErrors]:
+        self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
+    ) -> Effect[memory.MemoryEntry, MemoryErrors]:
         """Store an entry, of the agent or of its user, or renew the equal one.
 
         Return it as stored.
@@ -352,9 +329,9 @@ class SearchableMemory(MemoryService, Protocol):
         text: str,
         *,
         user: str | None = None,
-        kinds: Sequence[MemoryKind] = (),
+        kinds: Sequence[memory.MemoryKind] = (),
         limit: int = 20,
-    ) -> Effect[tuple[MemoryEntry, ...], MemoryErrors]:
+    ) -> Effect[tuple[memory.MemoryEntry, ...], MemoryErrors]:
         """Return the agent's entries that contain every word of the text, best first.
 
         Those of a user are found for that user alone. A memory with an embedder also finds entries of
@@ -362,7 +339,7 @@ class SearchableMemory(MemoryService, Protocol):
         """
         ...
 
-    def forget(self, what: Forgetting) -> Effect[int, MemoryErrors]:
+    def forget(self, what: memory.Forgetting) -> Effect[int, MemoryErrors]:
         """Delete entries and sessions, and return their number."""
         ...
 
@@ -1029,7 +1006,9 @@ class PersonaStore(PersonaQueue, Protocol):
 class Approver(Protocol):
     """Decides on tool calls that need approval."""
 
-    def decide(self, request: ApprovalRequest) -> Effect[ApprovalDecision, ServiceFailed]:
+    def decide(
+        self, request: governance.ApprovalRequest
+    ) -> Effect[governance.ApprovalDecision, ServiceFailed]:
         """Return the decision of a person or policy; a denial when none comes in time.
 
         A failure counts as a denial.
@@ -1040,14 +1019,14 @@ class Approver(Protocol):
 class RequestDesk(Protocol):
     """Passes questions and external calls to people and other programs."""
 
-    def reply(self, request: PersonRequest) -> Effect[Reply, ServiceFailed]:
+    def reply(self, request: governance.PersonRequest) -> Effect[governance.Reply, ServiceFailed]:
         """Return the reply, or why none came in the time of the request.
 
         The request is pending from this call on, before the effect is awaited.
         """
         ...
 
-    def handles(self, request: PersonRequest) -> bool:
+    def handles(self, request: governance.PersonRequest) -> bool:
         """Return whether the desk itself has anyone to ask.
 
         A request of a run that a tool of another run began otherwise goes to the desk of that one.
@@ -1059,8 +1038,8 @@ class Guardrail(Protocol):
     """Checks texts that enter or leave a run."""
 
     def check(
-        self, text: str, stage: GuardrailStage, llm: LLM | None = None
-    ) -> Effect[GuardrailReport, ServiceFailed]:
+        self, text: str, stage: governance.GuardrailStage, llm: LLM | None = None
+    ) -> Effect[governance.GuardrailReport, ServiceFailed]:
         """Check a text. A guardrail that fails blocks the run.
 
         Args:
@@ -1072,7 +1051,9 @@ class Guardrail(Protocol):
 class CostRouter(Protocol):
     """Chooses the model for a task."""
 
-    def select_model(self, task: Task, needs: RouteNeeds) -> Effect[ModelRoute, ServiceFailed]:
+    def select_model(
+        self, task: Task, needs: governance.RouteNeeds
+    ) -> Effect[governance.ModelRoute, ServiceFailed]:
         """Return the cheapest capable model, with the reason.
 
         Args:
@@ -1087,7 +1068,7 @@ class SpendingGuard(Protocol):
     All processes that share a budget together stay within it. Days and months are in UTC.
     """
 
-    def reserve(self, run_id: RunId, amount_usd: float) -> Effect[Reservation, BudgetErrors]:
+    def reserve(self, run_id: RunId, amount_usd: float) -> Effect[governance.Reservation, BudgetErrors]:
         """Reserve an amount. Fails with ``BudgetExceeded`` when a limit does not allow it.
 
         Args:
@@ -1096,8 +1077,8 @@ class SpendingGuard(Protocol):
         ...
 
     def settle(
-        self, reservation: Reservation, actual_usd: float
-    ) -> Effect[tuple[BudgetUse, ...], ServiceFailed]:
+        self, reservation: governance.Reservation, actual_usd: float
+    ) -> Effect[tuple[governance.BudgetUse, ...], ServiceFailed]:
         """Replace a reservation by the actual amount; a second time changes nothing.
 
         Returns the used part of each limit.
@@ -1107,7 +1088,9 @@ class SpendingGuard(Protocol):
         """
         ...
 
-    def spend(self, run_id: RunId, amount_usd: float) -> Effect[tuple[BudgetUse, ...], ServiceFailed]:
+    def spend(
+        self, run_id: RunId, amount_usd: float
+    ) -> Effect[tuple[governance.BudgetUse, ...], ServiceFailed]:
         """Enter an amount that is already spent, regardless of limits.
 
         Returns the used part of each limit."""
@@ -1117,7 +1100,7 @@ class SpendingGuard(Protocol):
 class CostTracker(Protocol):
     """Records the usage and cost of runs."""
 
-    def record(self, spending: SpendingRecord) -> Effect[None, ServiceFailed]:
+    def record(self, spending: governance.SpendingRecord) -> Effect[None, ServiceFailed]:
         """Record the usage of a run by model; called once a run, also when it failed.
 
         It is called again when a cancellation interrupted the call: a recorded run must stay unchanged.
@@ -1130,7 +1113,7 @@ class Verifier(Protocol):
 
     def verify(
         self, task: Task, result: ReasoningResult, *, llm: LLM, model: str | None = None
-    ) -> Effect[VerificationReport, ServiceFailed]:
+    ) -> Effect[governance.VerificationReport, ServiceFailed]:
         """Return the report, with a confidence from 0 to 1.
 
         Args:
@@ -1143,6 +1126,6 @@ class Verifier(Protocol):
 class AuditLog(Protocol):
     """An append-only log of actions."""
 
-    def append(self, entry: AuditEntry) -> Effect[None, ServiceFailed]:
+    def append(self, entry: governance.AuditEntry) -> Effect[None, ServiceFailed]:
         """Add an entry; durable when the effect ends."""
         ...

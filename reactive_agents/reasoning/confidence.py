@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from attrs import frozen
 
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.values import Value
 from reactive_agents.kernel.answer_check import Seen, unsupported_figures
 
 BY_STATUS: Mapping[ReasoningStatus, float] = {
@@ -29,8 +30,8 @@ _REMINDERS = frozenset({"progress", "synthesis", "diminishing_returns", "last_tu
 """Policies whose guidance says nothing against the model's last turn."""
 
 
-@frozen
-class RunCourse:
+@frozen(eq=False, repr=False)
+class RunCourse(Value):
     """The facts about a run that its confidence depends on, each 0 or more.
 
     Attributes:

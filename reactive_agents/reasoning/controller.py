@@ -19,7 +19,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core.errors import ControllerError, KernelErrors, KernelFailed
 from reactive_agents.core.ids import StepId, TaskId
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, lazy_pattern, replaced
 from reactive_agents.kernel import TERMINAL, KernelContext, KernelState, KernelStep, Stop
 from reactive_agents.kernel.termination import last_words, stop_run
 from reactive_agents.reasoning.confidence import BY_STATUS
@@ -30,7 +30,7 @@ FAILED_TOOL = 0.3
 HEDGED = 0.4
 """Confidence in a thought that says it is not sure."""
 
-_HEDGES = re.compile(
+_HEDGES = lazy_pattern(
     r"\b(?:i(?:'m| am) (?:not (?:entirely |quite |completely )?(?:sure|certain)|unsure|uncertain|guessing)|"
     r"i (?:do not|don't|cannot|can't|could not|couldn't) (?:really )?(?:know|tell|determine|find|verify|"
     r"be sure)|"
@@ -39,8 +39,8 @@ _HEDGES = re.compile(
 )
 
 
-@frozen
-class UncertaintySignal:
+@frozen(eq=False, repr=False)
+class UncertaintySignal(Value):
     """A step whose confidence is below the controller's threshold.
 
     Attributes:
@@ -121,8 +121,8 @@ class ReasoningController:
 NAME = "controller"
 
 
-@frozen
-class _Recorded:
+@frozen(eq=False, repr=False)
+class _Recorded(Value):
     """A step as it was made, and as the controller wants it recorded."""
 
     made: ReasoningStep

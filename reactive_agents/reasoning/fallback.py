@@ -12,14 +12,10 @@ from collections.abc import Callable
 from attrs import define, evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    KernelErrors,
-    ReasoningErrors,
-    StrategyExecutionError,
-    StrategyNotFoundError,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, ReasoningStrategy
+from reactive_agents.core.values import Value
 from reactive_agents.effects import BrokenContract, attempt, attempt_foreign
 from reactive_agents.kernel import EarlierAttempt, KernelContext, KernelServices, KernelState, KernelStep
 from reactive_agents.kernel.ledger import NO_CALLS, CallCounts, CallLedger
@@ -47,7 +43,9 @@ class CallCounter:
     def wrap(self, inner: KernelStep) -> KernelStep:
         """Return the step with its calls counted."""
 
-        async def step(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:
+        async def step(
+            state: KernelState, context: KernelContext
+        ) -> Result[KernelState, errors.KernelErrors]:
             outcome = await inner(state, context)
             if isinstance(outcome, Success) and outcome.unwrap().ledger is not state.ledger:
                 made = outcome.unwrap().ledger.calls.since(state.ledger.calls)
@@ -71,11 +69,11 @@ def with_kernels_wrapped(
 FIRST = "first."
 """Begins the keys of the first strategy's results, where a second one follows."""
 
-_Outcome = Result[ReasoningResult, ReasoningErrors]
+_Outcome = Result[ReasoningResult, errors.ReasoningErrors]
 
 
-@frozen
-class _Attempt:
+@frozen(eq=False, repr=False)
+class _Attempt(Value):
     """A strategy that was run, and why its outcome is not accepted."""
 
     strategy: ReasoningStrategy
@@ -89,7 +87,7 @@ async def run_with_fallback(
     services: StrategyServices,
     *,
     falls_back: bool,
-) -> Result[ReasoningResult, ReasoningErrors]:
+) -> Result[ReasoningResult, errors.ReasoningErrors]:
     """Run a strategy, and another one where its outcome is not accepted.
 
     Steps and totals are those of both. Calls of the first count for the limits and requirements of the
@@ -105,7 +103,8 @@ async def run_with_fallback(
     counted = evolve(services, kernel=with_kernels_wrapped(services.kernel, calls.wrap))
     outcome = await _run(strategy, strategy_input, counted)
     problem = _problem_of(strategy, outcome, services, falls_back=falls_back)
-    if not problem or limit_reached(strategy_input, _uncontrolled(services)) is not None:
+    uncontrolled = evolve(services, control=None)  # so that the controller counts as no limit
+    if not problem or limit_reached(strategy_input, uncontrolled) is not None:
         return outcome
     first = _Attempt(strategy, outcome, problem)
     successor = await _successor(first, strategy_input, services)
@@ -133,7 +132,7 @@ async def run_contained(
     """
     outcome = await attempt_foreign(strategy, ReasoningResult, strategy_input, services)
     if isinstance(outcome, BrokenContract):
-        return Failure(StrategyExecutionError(name, f"The strategy {name} {outcome.problem}"))
+        return Failure(errors.StrategyExecutionError(name, f"The strategy {name} {outcome.problem}"))
     return outcome
 
 
@@ -146,7 +145,7 @@ async def _run(
     """
     known = services.strategies.get(strategy)
     if known is None:
-        return Failure(StrategyNotFoundError(strategy, tuple(services.strategies)))
+        return Failure(errors.StrategyNotFoundError(strategy, tuple(services.strategies)))
     control = services.control
     if control is not None:
         control.begin(strategy)
@@ -205,7 +204,7 @@ def _problem_of(
 
 async def _successor(
     first: _Attempt, strategy_input: StrategyInput, services: StrategyServices
-) -> Result[ReasoningStrategy | None, ReasoningErrors]:
+) -> Result[ReasoningStrategy | None, errors.ReasoningErrors]:
     """Return the default strategy, else ``reactive``, else the best of the others.
 
     ``None`` when there is no other strategy.
@@ -260,13 +259,13 @@ def _combined(
     if not isinstance(second, Success):
         error = second.failure()
         message = f"{first.problem} The fallback strategy {name} failed too: {error.message}"
-        cause = error.cause if isinstance(error, StrategyExecutionError) else None
-        return Failure(StrategyExecutionError(name, message, cause=cause))
+        cause = error.cause if isinstance(error, errors.StrategyExecutionError) else None
+        return Failure(errors.StrategyExecutionError(name, message, cause=cause))
     result = second.unwrap()
     steps, results, iterations = result.steps, dict(result.tool_results), result.metadata.iterations
     if not isinstance(first.outcome, Success):
         error = first.outcome.failure()
-        iterations += (error.step or 0) if isinstance(error, StrategyExecutionError) else 0
+        iterations += (error.step or 0) if isinstance(error, errors.StrategyExecutionError) else 0
     else:
         earlier = first.outcome.unwrap()
         steps = (*map(_with_first_key, earlier.steps), *steps)
@@ -300,11 +299,4 @@ def _with_first_key(step: ReasoningStep) -> ReasoningStep:
 
 
 def _publish_fallback(name: ReasoningStrategy, reason: str, services: StrategyServices) -> None:
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")
-
-
-def _uncontrolled(services: StrategyServices) -> StrategyServices:
-    """Return the services without the controller, so that it counts as no limit."""
-    return evolve(services, control=None)
+    services.kernel.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")

@@ -22,6 +22,7 @@ from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
 from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.values import Value
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
     BRIEF_INSTRUCTIONS,
@@ -57,8 +58,8 @@ from reactive_agents.reasoning.strategy import (
 )
 
 
-@frozen
-class Progress:
+@frozen(eq=False, repr=False)
+class Progress(Value):
     """The sum of all passes of a strategy.
 
     Attributes:
@@ -158,8 +159,8 @@ MOST_TURNS = 10_000
 """Turns of all passes of a strategy, so that a custom one that begins passes without end ends."""
 
 
-@frozen
-class Limit:
+@frozen(eq=False, repr=False)
+class Limit(Value):
     """A limit that ends a strategy between two passes.
 
     ``name`` is ``deadline``, ``budget`` or ``controller``.
@@ -169,8 +170,8 @@ class Limit:
     reason: str
 
 
-@frozen
-class Pass:
+@frozen(eq=False, repr=False)
+class Pass(Value):
     """One kernel run of a strategy.
 
     Attributes:
@@ -375,9 +376,7 @@ def note_step(
         services.kernel.clock.now(),
         metadata,
     )
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
+    services.kernel.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
     if services.control is not None:
         services.control.note(step)
     return progress.with_steps(step)

@@ -35,7 +35,8 @@ from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import SameTools
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices
-from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import shape_of
 
 MOST_CALLS = 20
 _ARITHMETIC = re.compile(r"\d[\d.,]*\s+(?:times|plus|minus|over|(?:divided|multiplied) by)\s+\d[\d.,]*")
@@ -634,9 +635,7 @@ async def find_tool_needs(strategy_input: StrategyInput, services: StrategyServi
     needs = merge_tool_needs(given, found)
     if method == "rules" and not found.required:
         return given
-    events = services.kernel.events.value_or(None)
-    if events is not None:
-        events.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
+    services.kernel.publish(ToolNeedsFound, method=method, required=needs.required, relevant=needs.relevant)
     return needs
 
 

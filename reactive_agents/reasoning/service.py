@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib import import_module
 
 from attrs import evolve
@@ -213,17 +212,15 @@ async def _controlled(
     if not isinstance(outcome, Success):
         if control.ending is None:
             return outcome
-        reason = control.ending.reason
-        return Success(
-            spending_only_result(
-                strategy,
-                begin_measure(services),
-                services,
-                status="partial",
-                terminated_by="controller",
-                reason=reason,
-            )
+        nothing = spending_only_result(
+            strategy,
+            begin_measure(services),
+            services,
+            status="partial",
+            terminated_by="controller",
+            reason=control.ending.reason,
         )
+        return Success(nothing)
     result = outcome.unwrap()
     result = evolve(result, steps=control.recorded(result.steps))
     ended = control.ending
@@ -254,10 +251,15 @@ def _imported_on_use(module: str, function: str) -> Strategy:
 
 
 class StrategyRegistry:
-    """Strategies and kernels by name; begins with the built-in ones."""
+    """Strategies and kernels by name; begins with the built-in ones.
+
+    Attributes:
+        strategies, kernels: the registered ones by name.
+        compaction_functions: functions that summarize earlier turns, by their configured names.
+    """
 
     def __init__(self) -> None:
-        self._strategies: dict[str, Strategy] = {
+        self.strategies: dict[ReasoningStrategy, Strategy] = {
             reactive.REACTIVE: reactive.reactive,
             reactive.DIRECT: reactive.direct,
             "plan-execute-reflect": _imported_on_use("plan_execute", "plan_execute"),
@@ -265,52 +267,37 @@ class StrategyRegistry:
             "tree-of-thought": _imported_on_use("tree_of_thought", "tree_of_thought"),
             ADAPTIVE: _imported_on_use("adaptive", "adaptive"),
         }
-        self._kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
-        self._compaction_functions: dict[str, CompactionFunction] = {}
+        self.kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
+        self.compaction_functions: dict[str, CompactionFunction] = {}
 
     def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
         """Return the strategy, or ``StrategyNotFoundError`` with the known names."""
-        strategy = self._strategies.get(name)
+        strategy = self.strategies.get(name)
         return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a strategy, in place of one of the same name."""
-        self._strategies[name] = strategy
-
-    @property
-    def strategies(self) -> Mapping[ReasoningStrategy, Strategy]:
-        """The registered strategies by name."""
-        return self._strategies
+        self.strategies[name] = strategy
 
     def names(self) -> tuple[ReasoningStrategy, ...]:
         """Return the names of the strategies, in the order of their registration."""
-        return tuple(self._strategies)
+        return tuple(self.strategies)
 
     def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
         """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
-        kernel = self._kernels.get(name)
+        kernel = self.kernels.get(name)
         return (
             Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names(), "kernel"))
         )
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel, in place of one of the same name."""
-        self._kernels[name] = kernel
-
-    @property
-    def kernels(self) -> Mapping[str, ThoughtKernel]:
-        """The known kernels by their names."""
-        return self._kernels
+        self.kernels[name] = kernel
 
     def kernel_names(self) -> tuple[str, ...]:
         """Return the names of the kernels, in the order of their registration."""
-        return tuple(self._kernels)
-
-    @property
-    def compaction_functions(self) -> Mapping[str, CompactionFunction]:
-        """Functions that summarize earlier turns, by their configured names."""
-        return self._compaction_functions
+        return tuple(self.kernels)
 
     def register_compaction_function(self, name: str, function: CompactionFunction) -> None:
         """Register such a function, in place of one of the same name."""
-        self._compaction_functions[name] = function
+        self.compaction_functions[name] = function

@@ -32,6 +32,7 @@ from reactive_agents.core.results import (
 )
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import Value
 from reactive_agents.effects import Effect
 from reactive_agents.kernel import (
     BUILT_IN_KERNELS,
@@ -60,8 +61,8 @@ from reactive_agents.reasoning.confidence import (
 _DEFAULT_REASONING = ReasoningConfig()
 
 
-@frozen
-class StrategyInput:
+@frozen(eq=False, repr=False)
+class StrategyInput(Value):
     """The task of a strategy, with everything that the run's context says about it.
 
     Attributes:
@@ -108,8 +109,8 @@ class StrategyInput:
         return self.settings.reasoning or _DEFAULT_REASONING
 
 
-@frozen
-class ControllerDecision:
+@frozen(eq=False, repr=False)
+class ControllerDecision(Value):
     """Why a controller ends a strategy.
 
     ``kind`` is ``abort`` for good, or ``escalate`` for another strategy.
@@ -159,8 +160,8 @@ class StrategyControl(Protocol):
         ...
 
 
-@frozen
-class StrategyServices:
+@frozen(eq=False, repr=False)
+class StrategyServices(Value):
     """The services of a strategy and of its kernel runs, and the meter of all calls.
 
     Attributes:
@@ -188,8 +189,8 @@ GIVEN_FUNCTION = ""
 Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
 
 
-@frozen
-class StrategyMeasure:
+@frozen(eq=False, repr=False)
+class StrategyMeasure(Value):
     """Readings of clock and meter at the beginning of a strategy."""
 
     started: float

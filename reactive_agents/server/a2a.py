@@ -45,14 +45,7 @@ from a2a.types.a2a_pb2 import (
     TaskState,
     TaskStatus,
 )
-from a2a.utils.errors import (
-    A2AError,
-    InternalError,
-    InvalidParamsError,
-    InvalidRequestError,
-    MethodNotFoundError,
-    UnsupportedOperationError,
-)
+from a2a.utils import errors
 from google.protobuf.json_format import ParseDict  # type: ignore[import-untyped]
 from starlette.requests import Request
 from starlette.responses import Response
@@ -67,20 +60,9 @@ from reactive_agents.core.errors import RunCancelled, root_cause
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.run_record import OpenQuestion, RecordedRun
 from reactive_agents.core.texts import one_line
+from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import (
-    ANSWER_S,
-    AgentService,
-    Answer,
-    LiveRun,
-    RunRequest,
-    WaitingRuns,
-    decoded_output,
-    has_output_type,
-    outcome_of,
-    question_id,
-    shown_name,
-)
+from reactive_agents.server.runs import ANSWER_S
 from reactive_agents.server.web import EndedResponse, JsonText, Problem, json_bytes, read_json, with_body
 
 _Key: TypeAlias = tuple[str, str]
@@ -138,7 +120,7 @@ class _Tasks(InMemoryTaskStore):
         begun: ids of the tasks that began here, which their records do not answer for.
     """
 
-    def __init__(self, service: AgentService, name: str) -> None:
+    def __init__(self, service: runs.AgentService, name: str) -> None:
         super().__init__()
         self.begun: set[str] = set()
         self._service = service
@@ -153,15 +135,15 @@ class _Tasks(InMemoryTaskStore):
         principal: Principal = context.state[_PRINCIPAL]
         try:
             run = await self._service.find(principal, task_id)
-            if isinstance(run, LiveRun) or self._service.served_name(run) != self._name:
+            if isinstance(run, runs.LiveRun) or self._service.served_name(run) != self._name:
                 return None
             waiting = await self._service.open_questions(run)
         except Problem as problem:
             if problem.status == 404:
                 return None
-            raise InternalError(message=problem.detail) from None
+            raise errors.InternalError(message=problem.detail) from None
         whose = _session(principal, "")
-        session = shown_name(run.task.user, run.task.session) or ""
+        session = runs.shown_name(run.task.user, run.task.session) or ""
         if run.task.user != principal.user or not session.startswith(whose):
             return None
         task = Task(id=task_id, context_id=session.removeprefix(whose))
@@ -196,12 +178,12 @@ class AgentTasks(AgentExecutor):
 
     handler: DefaultRequestHandler
 
-    def __init__(self, service: AgentService, name: str, store: _Tasks) -> None:
+    def __init__(self, service: runs.AgentService, name: str, store: _Tasks) -> None:
         self._service = service
         self._name = name
         self._store = store
-        self._waiting: WaitingRuns[_Waiting] = WaitingRuns(service, ANSWER_S, self._give_up)
-        self._runs: dict[str, LiveRun] = {}
+        self._waiting: runs.WaitingRuns[_Waiting] = runs.WaitingRuns(service, ANSWER_S, self._give_up)
+        self._runs: dict[str, runs.LiveRun] = {}
         self._shown: dict[str, frozenset[str]] = {}
         self._ended: deque[tuple[str, ServerCallContext]] = deque()
 
@@ -288,10 +270,10 @@ class AgentTasks(AgentExecutor):
 
     # --- parts ----------------------------------------------------------------------------------------------
 
-    async def _begin(self, principal: Principal, context: RequestContext) -> LiveRun:
+    async def _begin(self, principal: Principal, context: RequestContext) -> runs.LiveRun:
         text, parts = _task_of(context.message.parts if context.message is not None else ())
         session = _session(principal, str(context.context_id))
-        asked = RunRequest(text, parts=parts, session=session, run_id=RunId(str(context.task_id)))
+        asked = runs.RunRequest(text, parts=parts, session=session, run_id=RunId(str(context.task_id)))
         return await self._service.start_here(principal, self._name, asked)
 
     async def _continue(
@@ -300,7 +282,7 @@ class AgentTasks(AgentExecutor):
         """Answer what a run waits for in its record, and tell how it goes on."""
         run = await self._service.find(principal, task_id)
         open_ones = await self._service.open_questions(run)
-        if isinstance(run, LiveRun) or not open_ones:  # the message came while the run was under way
+        if isinstance(run, runs.LiveRun) or not open_ones:  # the message came while the run was under way
             raise _not_now()
         shown = self._shown.pop(task_id, frozenset())
         waiting = [each for each in open_ones if each.key in shown]
@@ -308,14 +290,16 @@ class AgentTasks(AgentExecutor):
             return await self._ask(task_id, open_ones, updater)
         for each in waiting:
             with suppress(Problem):  # it was settled elsewhere meanwhile
-                await self._service.settle(run, run.run_id, question_id(each), _answer(each.kind, context))
+                await self._service.settle(
+                    run, run.run_id, runs.question_id(each), _answer(each.kind, context)
+                )
         await updater.start_work()
         if not run.is_held:
             await self._service.order(principal, run, "resume")
         answered = {each.key for each in waiting}
         while True:
             found = await self._service.find(principal, task_id)
-            if isinstance(found, LiveRun):
+            if isinstance(found, runs.LiveRun):
                 self._runs[task_id] = found
                 return await self._follow(found, 0, set(), updater, context)
             new = [each for each in await self._service.open_questions(found) if each.key not in answered]
@@ -334,7 +318,7 @@ class AgentTasks(AgentExecutor):
 
     async def _follow(
         self,
-        run: LiveRun,
+        run: runs.LiveRun,
         after: int,
         settled: set[_Key],
         updater: TaskUpdater,
@@ -374,14 +358,14 @@ class AgentTasks(AgentExecutor):
         await self._tell_end(run, updater)
         return False
 
-    async def _tell_end(self, run: LiveRun | RecordedRun, updater: TaskUpdater) -> None:
+    async def _tell_end(self, run: runs.LiveRun | RecordedRun, updater: TaskUpdater) -> None:
         state, answered, reason = _end_of(run, self._service.agents[self._name])
         if answered:
             await updater.add_artifact(answered, _ANSWER, last_chunk=True)
         told = updater.new_agent_message([new_text_part(reason)]) if reason else None
         await updater.update_status(state, told)
 
-    async def _settle(self, run: LiveRun, asked: frozenset[_Key], context: RequestContext) -> set[_Key]:
+    async def _settle(self, run: runs.LiveRun, asked: frozenset[_Key], context: RequestContext) -> set[_Key]:
         """Settle by the message what its sender was asked, and nothing that came since."""
         settled: set[_Key] = set()
         for key, request in tuple(run.requests.items()):
@@ -394,7 +378,7 @@ class AgentTasks(AgentExecutor):
     async def _give_up(self, task_id: str, state: _Waiting) -> None:
         """End a task whose client does not come back."""
         context = state[1]
-        with suppress(A2AError):
+        with suppress(errors.A2AError):
             await self.handler.on_cancel_task(CancelTaskRequest(id=task_id), context)
         await self._forget(task_id, context)
 
@@ -407,8 +391,10 @@ class AgentTasks(AgentExecutor):
             await self._store.delete(*self._ended.popleft())
 
 
-def _not_now() -> A2AError:
-    return UnsupportedOperationError(message="The task takes a message when it requires input, and not now.")
+def _not_now() -> errors.A2AError:
+    return errors.UnsupportedOperationError(
+        message="The task takes a message when it requires input, and not now."
+    )
 
 
 def _session(principal: Principal, context_id: str) -> str:
@@ -429,10 +415,10 @@ def _task_of(parts: Iterable[Part]) -> tuple[str, tuple[Content, ...]]:
         elif each.HasField("raw"):
             made = part_of_file(each.filename or "file", each.raw)
             if made is None:
-                raise InvalidParamsError(message="A file of this kind is not taken.")
+                raise errors.InvalidParamsError(message="A file of this kind is not taken.")
             content.append(made)
         else:
-            raise InvalidParamsError(message="A file by its URL is not taken: send its bytes.")
+            raise errors.InvalidParamsError(message="A file by its URL is not taken: send its bytes.")
     return "\n".join(texts), tuple(content)
 
 
@@ -461,7 +447,7 @@ def _kind(request: events.AgentEvent) -> str:
     return "approval" if isinstance(request, events.ApprovalRequested) else "question"
 
 
-def _answer(kind: str, context: RequestContext) -> Answer:
+def _answer(kind: str, context: RequestContext) -> runs.Answer:
     """Return the answer of a message to a request of this kind."""
     text = context.get_user_input().strip()
     message = context.message
@@ -477,9 +463,11 @@ def _answer(kind: str, context: RequestContext) -> Answer:
     return ("question", reply if isinstance(reply, str) and reply.strip() else "There is no answer.")
 
 
-def _end_of(run: LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]) -> tuple[TaskState, list[Part], str]:
+def _end_of(
+    run: runs.LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]
+) -> tuple[TaskState, list[Part], str]:
     """Return the state of an ended run's task, its answer, and why it ended so."""
-    outcome = outcome_of(run)
+    outcome = runs.outcome_of(run)
     if isinstance(outcome, events.TaskFailed):
         if isinstance(outcome.error, RunCancelled):
             return TaskState.TASK_STATE_CANCELED, [], ""
@@ -491,9 +479,9 @@ def _end_of(run: LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]) -> tuple
 
 
 def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
-    if not has_output_type(agent):
+    if not runs.has_output_type(agent):
         return [new_text_part(output)]
-    return [new_data_part(decoded_output(agent, output))]
+    return [new_data_part(runs.decoded_output(agent, output))]
 
 
 @asynccontextmanager
@@ -519,7 +507,7 @@ def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs
         ],
         capabilities=AgentCapabilities(streaming=True),
         default_input_modes=["text/plain", "application/json"],
-        default_output_modes=["application/json" if has_output_type(agent) else "text/plain"],
+        default_output_modes=["application/json" if runs.has_output_type(agent) else "text/plain"],
         skills=[AgentSkill(id=name, name=name, description=about, tags=["task"])],
     )
     if needs_key:
@@ -532,7 +520,7 @@ def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs
 class _Peer:
     """An agent as the protocol has it."""
 
-    def __init__(self, service: AgentService, name: str) -> None:
+    def __init__(self, service: runs.AgentService, name: str) -> None:
         self._service = service
         self._name = name
         self._agent = service.agents[name]
@@ -573,7 +561,7 @@ class _Peer:
         if isinstance(asked, SendMessageRequest) and asked.message.task_id:
             try:
                 await self._tasks.refuse_message(asked.message.task_id, _Contexts().build(known))
-            except A2AError as error:
+            except errors.A2AError as error:
                 return JsonText(build_error_response(given.get("id"), error))
         if isinstance(asked, GetTaskRequest):
             await self._tasks.note_shown(asked.id, _Contexts().build(known))
@@ -599,33 +587,35 @@ def _request_of(given: Any) -> tuple[Any, dict[str, Any] | None]:
     """
     if not isinstance(given, dict):
         batch = "Send one request: a batch is not taken." if isinstance(given, list) else "Send an object."
-        return None, build_error_response(None, InvalidRequestError(message=batch))
+        return None, build_error_response(None, errors.InvalidRequestError(message=batch))
     number, method, params = given.get("id"), given.get("method"), given.get("params", {})
     known = number if isinstance(number, str | int) and not isinstance(number, bool) else None
     if given.get("jsonrpc") != "2.0" or not isinstance(method, str) or known != number:
         expected = "Expected jsonrpc 2.0, a method, and a number or text as id."
-        return None, build_error_response(known, InvalidRequestError(message=expected))
+        return None, build_error_response(known, errors.InvalidRequestError(message=expected))
     if unknown := sorted(given.keys() - {"jsonrpc", "id", "method", "params"}):
         strange = f"There is no field {unknown[0][:100]!r}."
-        return None, build_error_response(known, InvalidRequestError(message=strange))
+        return None, build_error_response(known, errors.InvalidRequestError(message=strange))
     form = JsonRpcDispatcher.METHOD_TO_MODEL.get(method)
     if form is None:
-        return None, build_error_response(known, MethodNotFoundError())
+        return None, build_error_response(known, errors.MethodNotFoundError())
     if not isinstance(params, dict):
-        return None, build_error_response(known, InvalidParamsError(message="params: expected an object."))
+        return None, build_error_response(
+            known, errors.InvalidParamsError(message="params: expected an object.")
+        )
     try:
         request = ParseDict(params, form(), ignore_unknown_fields=True)
         if isinstance(request, SendMessageRequest):
             _task_of(request.message.parts)
-    except InvalidParamsError as error:
+    except errors.InvalidParamsError as error:
         return None, build_error_response(known, error)
     except Exception as error:  # noqa: BLE001 - of several types, by what is wrong
         detail = f"params: {one_line(str(error))[:500]}"
-        return None, build_error_response(known, InvalidParamsError(message=detail))
+        return None, build_error_response(known, errors.InvalidParamsError(message=detail))
     return request, None
 
 
-def routes(service: AgentService) -> list[BaseRoute]:
+def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes; a single agent has its card at the well-known place too."""
     found: list[BaseRoute] = []
     for name in service.agents:

@@ -40,31 +40,8 @@ from reactive_agents.core.events import AgentEvent, TaskFailed
 from reactive_agents.core.message_formats import messages_from_openai, messages_to_openai
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.run_record import RecordedRun, RunState
+from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import (
-    AgentService,
-    Answer,
-    LiveRun,
-    RunRequest,
-    outcome_of,
-    question_id,
-    shown_name,
-    stored_name,
-    usage_of,
-)
-from reactive_agents.server.web import (
-    HEARTBEAT,
-    EventStream,
-    JsonText,
-    PartsRoute,
-    Problem,
-    StrictBody,
-    json_bytes,
-    needs_body,
-    problem_of,
-    read_body,
-    sse,
-)
 
 _POLL_S = 0.5
 _SILENCE_S = 15.0
@@ -88,7 +65,7 @@ Text: TypeAlias = Annotated[str, Field(pattern=r"\S")]
 """A text that is not blank."""
 
 
-class NewRun(StrictBody):
+class NewRun(web.StrictBody):
     """A run to begin.
 
     ``task``: a text, or parts as of OpenAI's chat completions. ``history``: messages in the same form that
@@ -112,10 +89,14 @@ class NewRun(StrictBody):
         return self
 
 
-class RunsQuery(BaseModel):
-    """Which runs are listed."""
+class NoQuery(BaseModel):
+    """No parameters."""
 
     model_config = ConfigDict(extra="forbid")
+
+
+class RunsQuery(NoQuery):
+    """Which runs are listed."""
 
     agent: Name | None = None
     user: Name | None = None
@@ -123,35 +104,25 @@ class RunsQuery(BaseModel):
     limit: int = Field(50, ge=1, le=500)
 
 
-class WaitQuery(BaseModel):
+class WaitQuery(NoQuery):
     """``wait_s``: seconds to wait for the end of the run."""
-
-    model_config = ConfigDict(extra="forbid")
 
     wait_s: float = Field(0.0, ge=0.0, le=60.0, allow_inf_nan=False)
 
 
-class NoQuery(BaseModel):
-    """No parameters."""
-
-    model_config = ConfigDict(extra="forbid")
-
-
-class OwnerQuery(BaseModel):
+class OwnerQuery(NoQuery):
     """``user``: whose sessions; that of the key by default."""
-
-    model_config = ConfigDict(extra="forbid")
 
     user: Name | None = None
 
 
-class StopRun(StrictBody):
+class StopRun(web.StrictBody):
     """``reason``: a sentence for the result."""
 
     reason: str = Field("", max_length=1_000)
 
 
-class SettleApproval(StrictBody):
+class SettleApproval(web.StrictBody):
     """A decision on a tool call. ``reason``: shown to the model when it is denied."""
 
     kind: Literal["approval"]
@@ -159,14 +130,14 @@ class SettleApproval(StrictBody):
     reason: str = Field("", max_length=10_000)
 
 
-class SettleQuestion(StrictBody):
+class SettleQuestion(web.StrictBody):
     """An answer to a question of the model."""
 
     kind: Literal["question"]
     answer: Text
 
 
-class SettleCall(StrictBody):
+class SettleCall(web.StrictBody):
     """The result of an external call, or the ``error`` that it failed with."""
 
     kind: Literal["call"]
@@ -178,7 +149,7 @@ class Settlement(RootModel[Annotated[SettleApproval | SettleQuestion | SettleCal
     """A decision, an answer or a result for a request of a run."""
 
 
-class RenameSession(StrictBody):
+class RenameSession(web.StrictBody):
     """``title``: of the session from now on."""
 
     title: Annotated[str, Field(min_length=1, max_length=1_000)]
@@ -189,7 +160,7 @@ def _whole(value: Any) -> Any:
     return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
-class ForkSession(StrictBody):
+class ForkSession(web.StrictBody):
     """``into``: the name of the new session. ``turns``: only its first runs."""
 
     into: Name | None = None
@@ -306,7 +277,7 @@ _Q = TypeVar("_Q", bound=BaseModel)
 class Call:
     """A request to an operation: who sends it, and what was read of it."""
 
-    service: AgentService
+    service: runs.AgentService
     request: Request
     principal: Principal
     query: Any
@@ -325,7 +296,6 @@ class Operation:
     """One operation of the API.
 
     Attributes:
-        summary: for the document.
         answer: the form of the answer; ``None`` for no content.
         statuses: of problems that it may answer with, besides those of every operation.
     """
@@ -347,7 +317,7 @@ class Operation:
         parts = tuple(each[1:-1] for each in self.path.split("/") if each.startswith("{"))
         object.__setattr__(self, "parts", parts)
 
-    def endpoint(self, service: AgentService) -> Callable[[Request], Awaitable[Response]]:
+    def endpoint(self, service: runs.AgentService) -> Callable[[Request], Awaitable[Response]]:
         """Return the function that Starlette calls."""
 
         async def answer(request: Request) -> Response:
@@ -356,7 +326,7 @@ class Operation:
             body = None
             if self.body is not None:
                 limits = principal.limits
-                body = await read_body(request, self.body, most=limits.body_bytes, seconds=limits.body_s)
+                body = await web.read_body(request, self.body, most=limits.body_bytes, seconds=limits.body_s)
             return await self.handler(Call(service, request, principal, query, body))
 
         return answer
@@ -366,29 +336,29 @@ def _read_query(kind: type[_Q], request: Request) -> _Q:
     given = request.query_params.multi_items()
     names = [name for name, _ in given]
     if len(names) != len(set(names)):
-        raise Problem(422, "invalid-query", "A parameter is given twice.")
+        raise web.Problem(422, "invalid-query", "A parameter is given twice.")
     try:
         return kind.model_validate(dict(given))
     except ValidationError as error:
-        raise problem_of(error, "invalid-query", dict(given)) from None
+        raise web.problem_of(error, "invalid-query", dict(given)) from None
 
 
-def routes(service: AgentService) -> list[BaseRoute]:
+def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes of the API."""
     document = openapi(needs_agent=len(service.agents) > 1)
 
     async def show(request: Request) -> Response:
-        return JsonText(document)
+        return web.JsonText(document)
 
     own: list[BaseRoute] = [
-        PartsRoute(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
+        web.PartsRoute(each.path, each.endpoint(service), methods=[each.method]) for each in OPERATIONS
     ]
     return [*own, Route("/openapi.json", show)]
 
 
 async def _agents(call: Call) -> Response:
     names = [each for each in call.service.agents if call.principal.may_use(each)]
-    return JsonText({"data": [{"name": each} for each in names]})
+    return web.JsonText({"data": [{"name": each} for each in names]})
 
 
 async def _start(call: Call) -> Response:
@@ -401,11 +371,11 @@ async def _start(call: Call) -> Response:
         text, parts = message.content, message.parts
     key = call.request.headers.get("idempotency-key")
     if key is not None and not 1 <= len(key) <= 200:
-        raise Problem(422, "invalid-key", "An idempotency key has 1 to 200 characters.")
+        raise web.Problem(422, "invalid-key", "An idempotency key has 1 to 200 characters.")
     run = await call.service.start(
         call.principal,
         asked.agent,
-        RunRequest(
+        runs.RunRequest(
             text,
             parts,
             asked.user,
@@ -417,7 +387,7 @@ async def _start(call: Call) -> Response:
         ),
     )
     document = await _run_document(call.service, run)
-    return JsonText(
+    return web.JsonText(
         document, 201, {"location": f"{_root(call.request)}/v1/runs/{quote(run.run_id, safe='')}"}
     )
 
@@ -429,14 +399,14 @@ def _root(request: Request) -> str:
 def _messages(given: Sequence[dict[str, Any]]) -> tuple[Any, ...]:
     read = messages_from_openai(given)
     if isinstance(read, Failure):
-        raise Problem(422, "invalid-body", read.failure().message)
+        raise web.Problem(422, "invalid-body", read.failure().message)
     return read.unwrap()
 
 
 async def _list(call: Call) -> Response:
     query: RunsQuery = call.query
     found = await call.service.recent(call.principal, query.agent, query.user, query.status, query.limit)
-    return JsonText({"data": [await _run_document(call.service, each) for each in found]})
+    return web.JsonText({"data": [await _run_document(call.service, each) for each in found]})
 
 
 async def _get(call: Call) -> Response:
@@ -444,22 +414,22 @@ async def _get(call: Call) -> Response:
     run = await service.find(call.principal, call.part("run_id"))
     with anyio.move_on_after(query.wait_s):
         while _goes_on(run) and query.wait_s:
-            if isinstance(run, LiveRun):
+            if isinstance(run, runs.LiveRun):
                 await run.until_ended()
             else:
                 await anyio.sleep(_POLL_S)
                 run = await service.find(call.principal, run.run_id)
-    return JsonText(await _run_document(service, run))
+    return web.JsonText(await _run_document(service, run))
 
 
-def _goes_on(run: LiveRun | RecordedRun) -> bool:
-    return not run.has_ended if isinstance(run, LiveRun) else run.status in ("open", "queued")
+def _goes_on(run: runs.LiveRun | RecordedRun) -> bool:
+    return not run.has_ended if isinstance(run, runs.LiveRun) else run.status in ("open", "queued")
 
 
 async def _events(call: Call) -> Response:
     run = await call.service.find(call.principal, call.part("run_id"))
     after = 0
-    if isinstance(run, LiveRun):
+    if isinstance(run, runs.LiveRun):
         token, _, number = call.request.headers.get("last-event-id", "").partition(":")
         if token == run.token and number.isdecimal() and len(number) < 10:
             after = int(number)
@@ -467,26 +437,26 @@ async def _events(call: Call) -> Response:
                 return Response(status_code=204)  # a reader that would come again and again stops
     uses = call.service.uses
     uses.begin(call.principal, "streams")
-    return EventStream(_stream(call, run, after), on_end=lambda: uses.end(call.principal, "streams"))
+    return web.EventStream(_stream(call, run, after), on_end=lambda: uses.end(call.principal, "streams"))
 
 
-async def _stream(call: Call, run: LiveRun | RecordedRun, after: int) -> AsyncGenerator[bytes, None]:
+async def _stream(call: Call, run: runs.LiveRun | RecordedRun, after: int) -> AsyncGenerator[bytes, None]:
     """Yield the events of a run as server-sent events, and at the end the run."""
     service = call.service
-    if isinstance(run, LiveRun):
+    if isinstance(run, runs.LiveRun):
         async for kept in run.follow(after, silence_s=_SILENCE_S):
             if kept is None:
-                yield HEARTBEAT
+                yield web.HEARTBEAT
             else:
-                yield sse(kept.json(), event=kept.kind, number=f"{run.token}:{kept.number}")
-        last = json_bytes(await _run_document(service, run))
-        yield sse(last, event="run", number=f"{run.token}:{run.last}")
+                yield web.sse(kept.json(), event=kept.kind, number=f"{run.token}:{kept.number}")
+        last = web.json_bytes(await _run_document(service, run))
+        yield web.sse(last, event="run", number=f"{run.token}:{run.last}")
         return
     shown = b""
-    with suppress(Problem):  # of a run that is deleted, or a store that is gone
+    with suppress(web.Problem):  # of a run that is deleted, or a store that is gone
         while True:
-            data = json_bytes(await _run_document(service, run))
-            yield HEARTBEAT if data == shown else sse(data, event="run")
+            data = web.json_bytes(await _run_document(service, run))
+            yield web.HEARTBEAT if data == shown else web.sse(data, event="run")
             shown = data
             if not _goes_on(run):
                 return
@@ -499,7 +469,7 @@ def _order(order: str) -> Handler:
         run = await call.service.find(call.principal, call.part("run_id"))
         reason = call.body.reason if isinstance(call.body, StopRun) else ""
         await call.service.order(call.principal, run, order, reason)
-        return JsonText(await _run_document(call.service, run), 202)
+        return web.JsonText(await _run_document(call.service, run), 202)
 
     return give
 
@@ -507,7 +477,7 @@ def _order(order: str) -> Handler:
 async def _settle(call: Call) -> Response:
     run_id = call.part("run_id")
     run = await call.service.find(call.principal, run_id)
-    answer: Answer = ("call", None, "")
+    answer: runs.Answer = ("call", None, "")
     match call.body.root:
         case SettleApproval(approved=approved, reason=reason):
             answer = ("approval", approved, reason)
@@ -526,7 +496,7 @@ async def _sessions(call: Call) -> Response:
     _, agent = call.service.agent(call.principal, call.part("agent"))
     user = call.principal.acts_for(call.query.user)
     found = await call.service.sessions(agent, user)
-    return JsonText({"data": [_session_document(name, info) for name, info in found]})
+    return web.JsonText({"data": [_session_document(name, info) for name, info in found]})
 
 
 def _session_document(name: str, info: Any) -> dict[str, Any]:
@@ -556,31 +526,33 @@ async def _session(call: Call) -> Response:
                 await sessions.rename(info.session, title)
             case _, ForkSession(into=into, turns=turns):
                 into = into or f"{name[:160]}-{secrets.token_hex(4)}"
-                await sessions.fork(info.session, stored_name(user, into), turns=turns)
+                await sessions.fork(info.session, runs.stored_name(user, into), turns=turns)
                 name = into
             case _:
                 messages = await sessions.read(info.session)
                 content = messages_to_openai(messages)
-                return JsonText({"session": _session_document(name, info), "content": list(content)})
+                return web.JsonText({"session": _session_document(name, info), "content": list(content)})
     except AgentError as error:
-        raise Problem(409, "session-refused", error.error.message) from None
+        raise web.Problem(409, "session-refused", error.error.message) from None
     changed = await call.service.session(agent, user, name)
-    return JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
+    return web.JsonText(_session_document(name, changed), 201 if name != call.part("session") else 200)
 
 
 # --- a run as a document --------------------------------------------------------------------------------
 
 
-async def _run_document(service: AgentService, run: LiveRun | RecordedRun) -> dict[str, Any]:
-    outcome = outcome_of(run)
-    if isinstance(run, LiveRun):
+async def _run_document(service: runs.AgentService, run: runs.LiveRun | RecordedRun) -> dict[str, Any]:
+    outcome = runs.outcome_of(run)
+    if isinstance(run, runs.LiveRun):
         status, task, user, session, began = run.status, run.task, run.user, run.session, run.started_at
         waiting = [_waiting(run_id, key, event) for (run_id, key), event in run.requests.items()]
     else:
         status, began, user = run.state, run.created_at, run.task.user
-        task, session = run.task.input, shown_name(user, run.task.session)
+        task, session = run.task.input, runs.shown_name(user, run.task.session)
         asked = await service.open_questions(run)
-        waiting = [_document_of(each.run_id, question_id(each), each.kind, each.request) for each in asked]
+        waiting = [
+            _document_of(each.run_id, runs.question_id(each), each.kind, each.request) for each in asked
+        ]
     failed = outcome if isinstance(outcome, TaskFailed) else None
     result = None if isinstance(outcome, TaskFailed) else outcome
     figures = None if outcome is None else outcome.metadata
@@ -595,7 +567,7 @@ async def _run_document(service: AgentService, run: LiveRun | RecordedRun) -> di
         "output": None if result is None else result.output,
         "reason": "" if result is None else result.reason,
         "error": None if failed is None else _fault(failed),
-        "usage": None if figures is None else usage_of(figures),
+        "usage": None if figures is None else runs.usage_of(figures),
         "requests": waiting,
     }
 
@@ -808,7 +780,7 @@ def _described(operation: Operation) -> dict[str, Any]:
     }
     if operation.body is not None:
         schema = {"application/json": {"schema": _reference(operation.body)}}
-        described["requestBody"] = {"required": needs_body(operation.body), "content": schema}
+        described["requestBody"] = {"required": web.needs_body(operation.body), "content": schema}
     return described
 
 

@@ -12,12 +12,12 @@ import json
 import sys
 from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
-from types import TracebackType
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.abc import TaskGroup, TaskStatus
 from attrs import define, field
+from mcp import types
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 from mcp.server.stdio import stdio_server
@@ -25,25 +25,6 @@ from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared._stream_protocols import ReadStream, WriteStream
 from mcp.shared.exceptions import MCPError, NoBackChannelError
 from mcp.shared.message import SessionMessage
-from mcp.types import (
-    INVALID_PARAMS,
-    INVALID_REQUEST,
-    PARSE_ERROR,
-    CallToolRequestParams,
-    CallToolResult,
-    ElicitRequest,
-    ElicitRequestFormParams,
-    ElicitResult,
-    ErrorData,
-    InputRequests,
-    InputRequiredResult,
-    JSONRPCError,
-    ListToolsResult,
-    PaginatedRequestParams,
-    TextContent,
-    Tool,
-    ToolAnnotations,
-)
 from pydantic import ValidationError
 from starlette.requests import Request
 from starlette.routing import Route
@@ -51,22 +32,15 @@ from starlette.types import Receive, Scope, Send
 
 from reactive_agents import __version__
 from reactive_agents.adapters.telemetry.console import describe
+from reactive_agents.adapters.tools.mcp.stdio import MessageStream
 from reactive_agents.agent import ReactiveAgent
 from reactive_agents.agent.multi_agent import agent_tool_name
 from reactive_agents.core import events
 from reactive_agents.core.errors import root_cause
 from reactive_agents.core.json import Json, JsonObject, without_surrogates
 from reactive_agents.core.texts import one_line
+from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import (
-    AgentService,
-    Answer,
-    LiveRun,
-    RunRequest,
-    WaitingRuns,
-    decoded_output,
-    has_output_type,
-)
 from reactive_agents.server.web import Problem, read_bytes, with_body
 
 if TYPE_CHECKING:
@@ -88,7 +62,7 @@ class _Followed:
         asked: the requests that the client was told of.
     """
 
-    run: LiveRun
+    run: runs.LiveRun
     seen: int = 0
     shown: int = 0
     asked: set[tuple[str, str]] = field(factory=set)
@@ -101,9 +75,9 @@ class McpAgents:
         server: of the MCP library, to be run over any transport.
     """
 
-    def __init__(self, service: AgentService, *, name: str = "reactive_agents") -> None:
+    def __init__(self, service: runs.AgentService, *, name: str = "reactive_agents") -> None:
         self._service = service
-        self._waiting: WaitingRuns[_Followed] = WaitingRuns(service)
+        self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
         self.server: Server[Any] = Server(
             name,
             version=__version__,
@@ -113,10 +87,10 @@ class McpAgents:
 
     # --- which tools there are ------------------------------------------------------------------------------
 
-    async def _list(self, context: _Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+    async def _list(self, context: _Context, _: types.PaginatedRequestParams | None) -> types.ListToolsResult:
         principal = self._principal(context)
         names = [each for each in self._service.agents if principal.may_use(each)]
-        return ListToolsResult(tools=[_tool(name, self._service.agents[name]) for name in names])
+        return types.ListToolsResult(tools=[_tool(name, self._service.agents[name]) for name in names])
 
     def _principal(self, context: _Context) -> Principal:
         """Return who sends a request; over standard streams it is who started the program."""
@@ -129,13 +103,13 @@ class McpAgents:
         for name in self._service.agents:
             if agent_tool_name(name) == tool and principal.may_use(name):
                 return name
-        raise MCPError(INVALID_PARAMS, f"There is no tool {tool!r}.")
+        raise MCPError(types.INVALID_PARAMS, f"There is no tool {tool!r}.")
 
     # --- calls ----------------------------------------------------------------------------------------------
 
     async def _call(
-        self, context: _Context, params: CallToolRequestParams
-    ) -> CallToolResult | InputRequiredResult:
+        self, context: _Context, params: types.CallToolRequestParams
+    ) -> types.CallToolResult | types.InputRequiredResult:
         principal = self._principal(context)
         name, arguments = self._agent_of(principal, params.name), params.arguments or {}
         try:
@@ -146,13 +120,17 @@ class McpAgents:
                 if asked_again:
                     return self._ask_for_input(followed, asked_again)
             else:
-                asked = RunRequest(_text(arguments, "task"), session=_optional_text(arguments, "session"))
+                asked = runs.RunRequest(
+                    _text(arguments, "task"), session=_optional_text(arguments, "session")
+                )
                 followed = _Followed(await self._service.start_here(principal, name, asked))
         except Problem as problem:
             return _error(problem.detail)
         return await self._follow(context, followed)
 
-    async def _follow(self, context: _Context, followed: _Followed) -> CallToolResult | InputRequiredResult:
+    async def _follow(
+        self, context: _Context, followed: _Followed
+    ) -> types.CallToolResult | types.InputRequiredResult:
         """Report the run until it ends, or needs what the connection cannot carry."""
         run = followed.run
         try:
@@ -179,7 +157,7 @@ class McpAgents:
         return _result(run, self._service.agents[run.agent])
 
     async def _ask(
-        self, context: _Context, run: LiveRun, key: tuple[str, str], request: events.AgentEvent
+        self, context: _Context, run: runs.LiveRun, key: tuple[str, str], request: events.AgentEvent
     ) -> None:
         params = _form(request)
         try:
@@ -191,7 +169,7 @@ class McpAgents:
             return
         await self._settle(run, key, _answer(request, given))
 
-    async def _settle(self, run: LiveRun, key: tuple[str, str], answer: Answer) -> None:
+    async def _settle(self, run: runs.LiveRun, key: tuple[str, str], answer: runs.Answer) -> None:
         try:
             await self._service.settle(run, *key, answer)
         except Problem:  # it was settled elsewhere, or its time is over
@@ -201,13 +179,13 @@ class McpAgents:
 
     def _ask_for_input(
         self, followed: _Followed, requests: Mapping[tuple[str, str], events.AgentEvent]
-    ) -> InputRequiredResult:
+    ) -> types.InputRequiredResult:
         run = followed.run
         self._waiting.leave(run.run_id, run, followed.seen, followed)
-        asked: InputRequests = {
-            "/".join(key): ElicitRequest(params=_form(request)) for key, request in requests.items()
+        asked: types.InputRequests = {
+            "/".join(key): types.ElicitRequest(params=_form(request)) for key, request in requests.items()
         }
-        return InputRequiredResult(input_requests=asked, request_state=run.run_id)
+        return types.InputRequiredResult(input_requests=asked, request_state=run.run_id)
 
     async def _go_on(
         self, principal: Principal, run_id: str, responses: Mapping[str, Any]
@@ -221,7 +199,7 @@ class McpAgents:
         unanswered: dict[tuple[str, str], events.AgentEvent] = {}
         for key, request in tuple(followed.run.requests.items()):
             response = responses.get("/".join(key))
-            if isinstance(response, ElicitResult):
+            if isinstance(response, types.ElicitResult):
                 await self._settle(followed.run, key, _answer(request, response))
             elif key in followed.asked:
                 unanswered[key] = request
@@ -244,14 +222,14 @@ def _can_ask(context: _Context) -> bool:
 # --- texts and forms ------------------------------------------------------------------------------------
 
 
-def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> Tool:
+def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> types.Tool:
     task = "what the agent is to do or to answer, complete in itself"
     session = "name of a conversation; calls with one name continue it"
     properties: JsonObject = {
         "task": {"type": "string", "description": task},
         "session": {"type": "string", "description": session},
     }
-    return Tool(
+    return types.Tool(
         name=agent_tool_name(name),
         title=name,
         description=f"Give a task to the agent {name} and get its answer.",
@@ -262,12 +240,12 @@ def _tool(name: str, agent: ReactiveAgent[Any, Any]) -> Tool:
             "additionalProperties": False,
         },
         output_schema=_output_schema(agent),
-        annotations=ToolAnnotations(read_only_hint=False, open_world_hint=True),
+        annotations=types.ToolAnnotations(read_only_hint=False, open_world_hint=True),
     )
 
 
 def _output_schema(agent: ReactiveAgent[Any, Any]) -> JsonObject:
-    output: Json = {} if has_output_type(agent) else {"type": ["string", "null"]}
+    output: Json = {} if runs.has_output_type(agent) else {"type": ["string", "null"]}
     return {
         "type": "object",
         "properties": {
@@ -283,10 +261,10 @@ def _output_schema(agent: ReactiveAgent[Any, Any]) -> JsonObject:
 def _text(arguments: _Arguments, name: str) -> str:
     value = arguments.get(name)
     if not isinstance(value, str) or not value.strip():
-        raise MCPError(INVALID_PARAMS, f"{name}: expected a text that is not blank.")
+        raise MCPError(types.INVALID_PARAMS, f"{name}: expected a text that is not blank.")
     unknown = arguments.keys() - {"task", "session"}
     if unknown:
-        raise MCPError(INVALID_PARAMS, f"{min(unknown)}: there is no such argument.")
+        raise MCPError(types.INVALID_PARAMS, f"{min(unknown)}: there is no such argument.")
     return value
 
 
@@ -294,7 +272,7 @@ def _optional_text(arguments: _Arguments, name: str) -> str | None:
     return None if arguments.get(name) is None else _text(arguments, name)
 
 
-def _form(request: events.AgentEvent) -> ElicitRequestFormParams:
+def _form(request: events.AgentEvent) -> types.ElicitRequestFormParams:
     """Return the form by which a person decides or answers."""
     line = describe(request)
     message = one_line(line.text if line is not None else type(request).__name__)
@@ -306,10 +284,10 @@ def _form(request: events.AgentEvent) -> ElicitRequestFormParams:
             answer["description"] = "such as " + ", ".join(map(one_line, request.options))
         properties = {"answer": answer}
     schema: dict[str, Any] = {"type": "object", "properties": properties, "required": list(properties)}
-    return ElicitRequestFormParams(message=message, requested_schema=schema)
+    return types.ElicitRequestFormParams(message=message, requested_schema=schema)
 
 
-def _answer(request: events.AgentEvent, given: ElicitResult) -> Answer:
+def _answer(request: events.AgentEvent, given: types.ElicitResult) -> runs.Answer:
     content = given.content if given.action == "accept" and given.content is not None else {}
     if isinstance(request, events.ApprovalRequested):
         approved = content.get("approve") is True
@@ -320,7 +298,7 @@ def _answer(request: events.AgentEvent, given: ElicitResult) -> Answer:
     return ("question", "The person at the client gives no answer.")
 
 
-def _refusal(request: events.AgentEvent) -> Answer:
+def _refusal(request: events.AgentEvent) -> runs.Answer:
     match request:
         case events.ApprovalRequested():
             return ("approval", False, "The client cannot ask a person for approval.")
@@ -330,15 +308,15 @@ def _refusal(request: events.AgentEvent) -> Answer:
             return ("call", None, "No program executes this tool for a client of this protocol.")
 
 
-def _result(run: LiveRun, agent: ReactiveAgent[Any, Any]) -> CallToolResult:
+def _result(run: runs.LiveRun, agent: ReactiveAgent[Any, Any]) -> types.CallToolResult:
     match run.outcome:
         case events.TaskCompleted(result=result):
             text = result.output or ""
             shown = text if result.status == "completed" else f"{result.status}: {result.reason}\n\n{text}"
-            output = decoded_output(agent, result.output)
+            output = runs.decoded_output(agent, result.output)
             found = {"status": result.status, "output": output, "reason": result.reason, "run_id": run.run_id}
-            return CallToolResult(
-                content=[TextContent(text=shown.strip())],
+            return types.CallToolResult(
+                content=[types.TextContent(text=shown.strip())],
                 structured_content=found,
                 is_error=result.status == "failed",
             )
@@ -348,15 +326,15 @@ def _result(run: LiveRun, agent: ReactiveAgent[Any, Any]) -> CallToolResult:
             return _error("The run was interrupted.")
 
 
-def _error(text: str) -> CallToolResult:
-    return CallToolResult(content=[TextContent(text=text)], is_error=True)
+def _error(text: str) -> types.CallToolResult:
+    return types.CallToolResult(content=[types.TextContent(text=text)], is_error=True)
 
 
 # --- transports -----------------------------------------------------------------------------------------
 
 
 async def serve_stdio(
-    service: AgentService,
+    service: runs.AgentService,
     *,
     name: str = "reactive_agents",
     stdin: anyio.AsyncFile[str] | None = None,
@@ -368,66 +346,41 @@ async def serve_stdio(
         await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
 
 
-@define(eq=False)
-class AnsweredStream:
+class AnsweredStream(MessageStream):
     """The messages of a client; those that cannot be read are answered with an error.
 
     The MCP library passes them on as exceptions, and leaves the client waiting.
     """
 
-    _read: ReadStream[SessionMessage | Exception]
-    _write: WriteStream[SessionMessage]
-
-    @property
-    def last_context(self) -> Any:
-        """The context of the latest message."""
-        return getattr(self._read, "last_context", None)
+    def __init__(
+        self, source: ReadStream[SessionMessage | Exception], answers: WriteStream[SessionMessage]
+    ) -> None:
+        super().__init__(source)
+        self._answers = answers
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message."""
+        """Return the next message that can be read."""
         while True:
-            message = await self._read.receive()
+            message = await super().receive()
             if not isinstance(message, Exception):
                 return message
             error = unreadable(message)
             if error is not None:
-                await self._write.send(SessionMessage(error))
-
-    async def aclose(self) -> None:
-        """Take no more messages."""
-        await self._read.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        try:
-            return await self.receive()
-        except anyio.EndOfStream:
-            raise StopAsyncIteration from None
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> None:
-        await self.aclose()
+                await self._answers.send(SessionMessage(error))
 
 
-def unreadable(error: Exception) -> JSONRPCError | None:
+def unreadable(error: Exception) -> types.JSONRPCError | None:
     """Return the error that answers a message which cannot be read.
 
     Its id is that of a request: that of a response is not the client's choice. ``None`` for a blank line.
     """
-    found = ErrorData(code=INVALID_REQUEST, message="The message is no request, notification or response.")
+    found = types.ErrorData(
+        code=types.INVALID_REQUEST, message="The message is no request, notification or response."
+    )
     given: Any = None
     for each in error.errors() if isinstance(error, ValidationError) else ():
         if each["type"] == "json_invalid":  # of the line
-            found = ErrorData(code=PARSE_ERROR, message="The message is no JSON in UTF-8.")
+            found = types.ErrorData(code=types.PARSE_ERROR, message="The message is no JSON in UTF-8.")
             if not each["input"].strip():
                 return None
             with suppress(ValueError, RecursionError):
@@ -437,8 +390,8 @@ def unreadable(error: Exception) -> JSONRPCError | None:
     known = given.get("id") if isinstance(given, dict) and "method" in given else None
     with suppress(ValidationError):
         if not isinstance(known, str) or known == without_surrogates(known):
-            return JSONRPCError(jsonrpc="2.0", id=known, error=found)
-    return JSONRPCError(jsonrpc="2.0", id=None, error=found)
+            return types.JSONRPCError(jsonrpc="2.0", id=known, error=found)
+    return types.JSONRPCError(jsonrpc="2.0", id=None, error=found)
 
 
 class McpEndpoint:
@@ -447,7 +400,7 @@ class McpEndpoint:
     Each key has a manager of sessions: it reaches no session of another one, and takes no place from it.
     """
 
-    def __init__(self, service: AgentService) -> None:
+    def __init__(self, service: runs.AgentService) -> None:
         self._service = service
         self._server = McpAgents(service).server
         self._managers: dict[tuple[str, str | None], StreamableHTTPSessionManager] = {}
@@ -500,7 +453,7 @@ async def _open(manager: StreamableHTTPSessionManager, *, task_status: TaskStatu
         await anyio.sleep_forever()
 
 
-def routes(service: AgentService) -> list[BaseRoute]:
+def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes of the protocol."""
     endpoint = McpEndpoint(service)
     service.lifespans.append(endpoint.run)

@@ -37,32 +37,11 @@ from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.model_settings import ModelSettings
 from reactive_agents.core.run_record import RecordedRun
 from reactive_agents.core.tasks import AgentResult
+from reactive_agents.server import runs, web
 from reactive_agents.server.access import Principal
-from reactive_agents.server.runs import (
-    AgentService,
-    LiveRun,
-    RunRequest,
-    keyed_run_id,
-    new_run_id,
-    outcome_of,
-    shown_name,
-    stored_name,
-)
-from reactive_agents.server.web import (
-    HEARTBEAT,
-    EventStream,
-    JsonText,
-    PartsRoute,
-    Problem,
-    as_problem,
-    json_bytes,
-    read_body,
-    sse,
-    until_disconnected,
-)
 
 Handler = Callable[[Request], Awaitable[Response]]
-Run: TypeAlias = LiveRun | RecordedRun
+Run: TypeAlias = runs.LiveRun | RecordedRun
 
 _STORED = "openai_response"
 """The member of a run's metadata that has the response which it was begun for."""
@@ -122,7 +101,7 @@ class ModelRequestBody(BaseModel):
             if name in _NOT_TAKEN and value is not None and value not in _NOT_TAKEN[name]:
                 tools = " An agent has its own tools." if name in ("tools", "functions") else ""
                 detail = f"{name}: agents do not take this parameter.{tools}"
-                raise Problem(400, "unsupported_parameter", detail, param=name)
+                raise web.Problem(400, "unsupported_parameter", detail, param=name)
 
 
 class ChatRequest(ModelRequestBody):
@@ -165,7 +144,7 @@ def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: 
     try:
         return ModelSettings(**chosen) if chosen else None
     except ValueError as error:
-        raise Problem(400, "invalid_value", str(error)) from None
+        raise web.Problem(400, "invalid_value", str(error)) from None
 
 
 # --- conversations --------------------------------------------------------------------------------------
@@ -190,7 +169,7 @@ def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "
     """
     read = messages_from_openai(messages)
     if isinstance(read, Failure):
-        raise Problem(400, "invalid_value", read.failure().message, param="messages")
+        raise web.Problem(400, "invalid_value", read.failure().message, param="messages")
     said = list(read.unwrap())
     texts = [instructions, *(each.content for each in said if isinstance(each, SystemMessage))]
     said = [each for each in said if not isinstance(each, SystemMessage)]
@@ -198,7 +177,7 @@ def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "
     while said and isinstance(said[-1], UserMessage):
         asked.insert(0, said.pop())  # type: ignore[arg-type]
     if not asked:
-        raise Problem(400, "invalid_value", "The last message has to be the user's.", param="messages")
+        raise web.Problem(400, "invalid_value", "The last message has to be the user's.", param="messages")
     texts += [each.content for each in asked]
     parts = tuple(part for each in asked for part in each.parts)
     return Conversation("\n\n".join(filter(str.strip, texts)), parts, tuple(said))
@@ -215,7 +194,7 @@ def _messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]
             continue
         if kind != "message" or "role" not in item:
             detail = f"input[{place}]: got an item of type {str(kind)[:40]!r}, expected a message."
-            raise Problem(400, "invalid_value", detail, param="input")
+            raise web.Problem(400, "invalid_value", detail, param="input")
         content = item.get("content")
         parts = [_chat_part(each) for each in content] if isinstance(content, list) else content
         messages.append({"role": item["role"], "content": parts})
@@ -236,7 +215,7 @@ def _chat_part(part: Any) -> Any:
 # --- the answer of a run --------------------------------------------------------------------------------
 
 
-def _failure(live: LiveRun) -> Problem | None:
+def _failure(live: runs.LiveRun) -> web.Problem | None:
     """Return the problem of a run without a result.
 
     The client is not to repeat the request by itself.
@@ -251,13 +230,13 @@ def _failure(live: LiveRun) -> Problem | None:
                 status, code = 400, "content_filter"
             elif isinstance(error, errors.TaskError | errors.RunRefused):
                 status, code = 400, "invalid_value"
-            return Problem(status, code, error.message, headers=once)
+            return web.Problem(status, code, error.message, headers=once)
         case _:
-            return Problem(503, "interrupted", "The run was interrupted.", headers=once)
+            return web.Problem(503, "interrupted", "The run was interrupted.", headers=once)
 
 
 def _result(run: Run) -> AgentResult:
-    outcome = outcome_of(run)
+    outcome = runs.outcome_of(run)
     assert outcome is not None
     assert not isinstance(outcome, events.TaskFailed)
     return outcome
@@ -327,7 +306,7 @@ def _has_tools(agent: ReactiveAgent[Any, Any]) -> bool:
 class OpenAIProtocol:
     """The operations of the protocol on the agents of a service."""
 
-    def __init__(self, service: AgentService) -> None:
+    def __init__(self, service: runs.AgentService) -> None:
         self._service = service
         self._busy: set[tuple[str, str]] = set()
         self._keyed = anyio.Lock()
@@ -339,28 +318,28 @@ class OpenAIProtocol:
             Route("/v1/models/{model}", _in_form(self.model)),
             Route("/v1/chat/completions", _in_form(self.chat), methods=["POST"]),
             Route("/v1/responses", _in_form(self.respond), methods=["POST"]),
-            PartsRoute("/v1/responses/{response}", _in_form(self.retrieve), methods=["GET"]),
-            PartsRoute("/v1/responses/{response}", _in_form(self.delete), methods=["DELETE"]),
+            web.PartsRoute("/v1/responses/{response}", _in_form(self.retrieve), methods=["GET"]),
+            web.PartsRoute("/v1/responses/{response}", _in_form(self.delete), methods=["DELETE"]),
         ]
 
     async def models(self, request: Request) -> Response:
         """List the agents as models."""
         principal = self._service.principal(request)
         names = [each for each in self._service.agents if principal.may_use(each)]
-        return JsonText({"object": "list", "data": [_model(each) for each in names]})
+        return web.JsonText({"object": "list", "data": [_model(each) for each in names]})
 
     async def model(self, request: Request) -> Response:
         """Return an agent as a model."""
         principal = self._service.principal(request)
         name, _ = self._agent(principal, request.path_params["model"])
-        return JsonText(_model(name))
+        return web.JsonText(_model(name))
 
     def _agent(self, principal: Principal, name: str) -> tuple[str, ReactiveAgent[Any, Any]]:
         try:
             return self._service.agent(principal, name)
-        except Problem as problem:
+        except web.Problem as problem:
             detail = "The model does not exist, or the key may not use it."
-            raise Problem(problem.status, "model_not_found", detail, param="model") from None
+            raise web.Problem(problem.status, "model_not_found", detail, param="model") from None
 
     # --- chat completions -----------------------------------------------------------------------------------
 
@@ -368,7 +347,7 @@ class OpenAIProtocol:
         """Answer with a chat completion."""
         principal = self._service.principal(request)
         limits = principal.limits
-        body = await read_body(request, ChatRequest, most=limits.body_bytes, seconds=limits.body_s)
+        body = await web.read_body(request, ChatRequest, most=limits.body_bytes, seconds=limits.body_s)
         body.check()
         name, agent = self._agent(principal, body.model)
         given = conversation_of(body.messages)
@@ -392,7 +371,7 @@ class OpenAIProtocol:
             )
             return self._stream(principal, live, own, source)
         ended = await self._until_ended(request, live, own)
-        return ended or JsonText(completion.document(live), headers={"x-run-id": live.run_id})
+        return ended or web.JsonText(completion.document(live), headers={"x-run-id": live.run_id})
 
     # --- responses ------------------------------------------------------------------------------------------
 
@@ -400,7 +379,7 @@ class OpenAIProtocol:
         """Answer with a response, whose conversation goes on by its id."""
         principal = self._service.principal(request)
         limits = principal.limits
-        body = await read_body(request, ResponseRequest, most=limits.body_bytes, seconds=limits.body_s)
+        body = await web.read_body(request, ResponseRequest, most=limits.body_bytes, seconds=limits.body_s)
         body.check()
         name, agent = self._agent(principal, body.model)
         given = conversation_of(_messages_of_input(body.input), body.instructions or "")
@@ -413,7 +392,7 @@ class OpenAIProtocol:
             parallel_tool_calls=body.parallel_tool_calls,
         )
         user, key = principal.acts_for(body.user), request.headers.get("idempotency-key")
-        run_id = keyed_run_id(principal, user, name, key) if key else new_run_id()
+        run_id = runs.keyed_run_id(principal, user, name, key) if key else runs.new_run_id()
         async with AsyncExitStack() as held:
             if key:  # the same request may come twice at once
                 await held.enter_async_context(self._keyed)
@@ -426,7 +405,7 @@ class OpenAIProtocol:
                 answer, session = known[0], _session_of(known[1])
             if session is not None and given.history:
                 detail = "input: got earlier answers, which the conversation has already."
-                raise Problem(400, "invalid_value", detail, param="input")
+                raise web.Problem(400, "invalid_value", detail, param="input")
             asked = _run_request(request, given, body, session, settings)
             asked = evolve(asked, run_id=run_id, metadata={**asked.metadata, _STORED: answer.stored()})
             live, own = await self._begin(principal, name, asked)
@@ -434,31 +413,33 @@ class OpenAIProtocol:
         if body.stream:
             return self._stream(principal, live, own, answer.events(live, _has_tools(agent)))
         ended = await self._until_ended(request, live, own)
-        return ended or JsonText(answer.document(live), headers={"x-run-id": live.run_id})
+        return ended or web.JsonText(answer.document(live), headers={"x-run-id": live.run_id})
 
     async def retrieve(self, request: Request) -> Response:
         """Answer with a response that was made before."""
         principal = self._service.principal(request)
         if request.query_params.get("stream", "false") != "false":
             detail = "stream: a response is streamed when it is made."
-            raise Problem(400, "unsupported_parameter", detail, param="stream")
+            raise web.Problem(400, "unsupported_parameter", detail, param="stream")
         answer, run = await self._response(principal, request.path_params["response"])
-        return JsonText(answer.document(run), headers={"x-run-id": run.run_id})
+        return web.JsonText(answer.document(run), headers={"x-run-id": run.run_id})
 
     async def delete(self, request: Request) -> Response:
         """Delete a response, and its turn unless others go on from it."""
         principal = self._service.principal(request)
         answer, run = await self._response(principal, request.path_params["response"])
-        if outcome_of(run) is None and not (isinstance(run, LiveRun) and run.has_ended):
-            raise Problem(409, "response_in_progress", "The response is in progress: cancel its run first.")
-        if isinstance(run, LiveRun):
+        if runs.outcome_of(run) is None and not (isinstance(run, runs.LiveRun) and run.has_ended):
+            raise web.Problem(
+                409, "response_in_progress", "The response is in progress: cancel its run first."
+            )
+        if isinstance(run, runs.LiveRun):
             await run.until_ended()
-        user = run.user if isinstance(run, LiveRun) else run.task.user
+        user = run.user if isinstance(run, runs.LiveRun) else run.task.user
         with self._turn(answer.model) as turns:
             await turns.forget(self._service.agents[answer.model], user, answer.id)
             turns.release()
         await self._service.delete(run)
-        return JsonText({"id": answer.id, "object": "response", "deleted": True})
+        return web.JsonText({"id": answer.id, "object": "response", "deleted": True})
 
     async def _response(self, principal: Principal, name: str) -> tuple[AgentResponse, Run]:
         """Return a response by its id, and its run.
@@ -468,14 +449,14 @@ class OpenAIProtocol:
         """
         found = await self._stored(principal, RunId(name.rpartition("_")[2]))
         if found is None or found[0].id != name or found[0].body.store is False:
-            raise Problem(404, "response_not_found", "There is no such response.")
+            raise web.Problem(404, "response_not_found", "There is no such response.")
         return found
 
     async def _stored(self, principal: Principal, run_id: RunId) -> tuple[AgentResponse, Run] | None:
         """Return the response that a run was begun for, if it was for one."""
         try:
             run = await self._service.find(principal, run_id)
-        except Problem as problem:
+        except web.Problem as problem:
             if problem.status == 404:
                 return None
             raise
@@ -493,17 +474,19 @@ class OpenAIProtocol:
 
     # --- runs -----------------------------------------------------------------------------------------------
 
-    async def _begin(self, principal: Principal, name: str, asked: RunRequest) -> tuple[LiveRun, bool]:
+    async def _begin(
+        self, principal: Principal, name: str, asked: runs.RunRequest
+    ) -> tuple[runs.LiveRun, bool]:
         """Return the run, and whether this request began it."""
         live = await self._service.start_here(principal, name, asked)
         return live, live.asked is asked
 
-    def _leave(self, live: LiveRun, *, own: bool) -> None:
+    def _leave(self, live: runs.LiveRun, *, own: bool) -> None:
         """Cancel a run that no client waits for any more."""
         if own:
             self._service.cancel(live)
 
-    async def _until_ended(self, request: Request, live: LiveRun, own: bool) -> Response | None:
+    async def _until_ended(self, request: Request, live: runs.LiveRun, own: bool) -> Response | None:
         """Wait for the end of a run.
 
         Return the answer to one that failed, or whose client has left.
@@ -514,7 +497,7 @@ class OpenAIProtocol:
             return True
 
         try:
-            if await until_disconnected(request.receive, work) is None:
+            if await web.until_disconnected(request.receive, work) is None:
                 return Response(status_code=499)
         finally:
             self._leave(live, own=own)
@@ -522,7 +505,7 @@ class OpenAIProtocol:
         return None if problem is None else _error(problem)
 
     def _stream(
-        self, principal: Principal, live: LiveRun, own: bool, source: AsyncGenerator[bytes, None]
+        self, principal: Principal, live: runs.LiveRun, own: bool, source: AsyncGenerator[bytes, None]
     ) -> Response:
         uses = self._service.uses
 
@@ -532,13 +515,13 @@ class OpenAIProtocol:
 
         try:
             uses.begin(principal, "streams")
-        except Problem:
+        except web.Problem:
             self._leave(live, own=own)
             raise
-        return EventStream(source, {"x-run-id": live.run_id}, on_end=end)
+        return web.EventStream(source, {"x-run-id": live.run_id}, on_end=end)
 
 
-def routes(service: AgentService) -> list[BaseRoute]:
+def routes(service: runs.AgentService) -> list[BaseRoute]:
     """Return the routes of the protocol."""
     return OpenAIProtocol(service).routes()
 
@@ -549,8 +532,8 @@ def _run_request(
     body: ModelRequestBody,
     session: str | None,
     settings: ModelSettings | None,
-) -> RunRequest:
-    return RunRequest(
+) -> runs.RunRequest:
+    return runs.RunRequest(
         given.text,
         given.parts,
         body.user,
@@ -564,9 +547,9 @@ def _run_request(
 
 def _session_of(run: Run) -> str | None:
     """Return the session of a run by its name for its user."""
-    if isinstance(run, LiveRun):
+    if isinstance(run, runs.LiveRun):
         return run.session
-    return shown_name(run.task.user, run.task.session)
+    return runs.shown_name(run.task.user, run.task.session)
 
 
 def _model(name: str) -> dict[str, Any]:
@@ -580,7 +563,7 @@ def _in_form(handler: Handler) -> Handler:
         try:
             return await handler(request)
         except Exception as error:  # noqa: BLE001 - unknown ones are logged
-            return _error(as_problem(error))
+            return _error(web.as_problem(error))
 
     return answer
 
@@ -593,7 +576,7 @@ _CODES = {
 }
 
 
-def _error_of(problem: Problem) -> dict[str, Any]:
+def _error_of(problem: web.Problem) -> dict[str, Any]:
     kind = "server_error" if problem.status >= 500 else "invalid_request_error"
     if problem.status == 429:
         kind = "rate_limit_error"
@@ -604,9 +587,9 @@ def _error_of(problem: Problem) -> dict[str, Any]:
     return {"error": {"message": problem.detail, "type": kind, "param": param, "code": code}}
 
 
-def _error(problem: Problem) -> Response:
+def _error(problem: web.Problem) -> Response:
     status = 400 if problem.status == 422 else problem.status
-    return JsonText(_error_of(problem), status, problem.headers)
+    return web.JsonText(_error_of(problem), status, problem.headers)
 
 
 def _usage(run: Run) -> tuple[int, int, int, int]:
@@ -631,7 +614,7 @@ class Completion:
         head = {"id": self.id, "object": kind, "created": self.created, "model": self.model}
         return {**head, "choices": choices, **more}
 
-    def document(self, live: LiveRun) -> dict[str, Any]:
+    def document(self, live: runs.LiveRun) -> dict[str, Any]:
         """Return the completion of a run that has a result."""
         message = {"role": "assistant", "content": _text_of(_result(live)), "refusal": None}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": _finish(live)}
@@ -639,47 +622,49 @@ class Completion:
         return self._envelope("chat.completion", [choice], **about)
 
     async def chunks(
-        self, live: LiveRun, has_tools: bool, *, with_usage: bool
+        self, live: runs.LiveRun, has_tools: bool, *, with_usage: bool
     ) -> AsyncGenerator[bytes, None]:
         """Yield the completion as the chunks of a stream."""
 
         def chunk(delta: dict[str, Any], finish: str | None = None, **more: Any) -> bytes:
             choice = {"index": 0, "delta": delta, "logprobs": None, "finish_reason": finish}
-            return sse(json_bytes(self._envelope("chat.completion.chunk", [choice], **more)))
+            return web.sse(web.json_bytes(self._envelope("chat.completion.chunk", [choice], **more)))
 
         fields = {"content": "content", "thinking": "reasoning_content"}
         deltas = AnswerDeltas(not has_tools)
         yield chunk({"role": "assistant", "content": ""})
         async for event in _own_events(live):
             if event is None:
-                yield HEARTBEAT
+                yield web.HEARTBEAT
                 continue
             for kind, text in deltas.take(event):
                 yield chunk({fields[kind]: text})
         problem = _failure(live)
         if problem is not None:
-            yield sse(json_bytes(_error_of(problem)))
+            yield web.sse(web.json_bytes(_error_of(problem)))
             return
         for kind, text in deltas.end(_text_of(_result(live))):
             yield chunk({fields[kind]: text})
         yield chunk({}, _finish(live), reactive_agents=_about(live))
         if with_usage:
-            yield sse(json_bytes(self._envelope("chat.completion.chunk", [], usage=_chat_usage(live))))
-        yield sse(b"[DONE]")
+            yield web.sse(
+                web.json_bytes(self._envelope("chat.completion.chunk", [], usage=_chat_usage(live)))
+            )
+        yield web.sse(b"[DONE]")
 
 
-async def _own_events(live: LiveRun) -> AsyncGenerator[Any, None]:
+async def _own_events(live: runs.LiveRun) -> AsyncGenerator[Any, None]:
     """Yield the events of the run itself, and ``None`` in a silence."""
     async for kept in live.follow():
         if kept is None or kept.event.run_id == live.run_id:
             yield None if kept is None else kept.event
 
 
-def _finish(live: LiveRun) -> str:
+def _finish(live: runs.LiveRun) -> str:
     return "length" if _result(live).status == "partial" else "stop"
 
 
-def _chat_usage(live: LiveRun) -> dict[str, Any]:
+def _chat_usage(live: runs.LiveRun) -> dict[str, Any]:
     read, written, total, cached = _usage(live)
     return {
         "prompt_tokens": read,
@@ -699,7 +684,7 @@ class Turns:
     use, is gone on with in a fork, so that a response always follows the one that it names.
     """
 
-    def __init__(self, service: AgentService, busy: set[tuple[str, str]], agent: str) -> None:
+    def __init__(self, service: runs.AgentService, busy: set[tuple[str, str]], agent: str) -> None:
         self._service = service
         self._busy = busy
         self._agent = agent
@@ -723,14 +708,14 @@ class Turns:
                 or not 1 <= len(named) <= 200
             ):
                 detail = "conversation: expected its name, and no previous_response_id beside it."
-                raise Problem(400, "invalid_value", detail, param="conversation")
+                raise web.Problem(400, "invalid_value", detail, param="conversation")
             return f"resp_{root}_0_{run_id}", named
         if body.previous_response_id is not None:
             root, turn = await self._following(agent, body.previous_response_id, user)
         if body.store is False and body.previous_response_id is None:
             return f"resp_{root}_0_{run_id}", None
         session = f"resp_{root}"
-        self._held = (self._agent, stored_name(user, session))
+        self._held = (self._agent, runs.stored_name(user, session))
         self._busy.add(self._held)
         return f"resp_{root}_{turn + 1}_{run_id}", session
 
@@ -743,15 +728,15 @@ class Turns:
         _, root, turn, _ = response.split("_")
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
-        except Problem:
+        except web.Problem:
             return  # it has none, or one that its client has named
         if int(turn) != info.turns:
             return
         if (self._agent, info.session) in self._busy:
-            raise Problem(409, "response_in_progress", "A response goes on with it just now.")
+            raise web.Problem(409, "response_in_progress", "A response goes on with it just now.")
         self._held = (self._agent, info.session)
         self._busy.add(self._held)
-        sessions, spare = agent.sessions, stored_name(user, f"resp_{secrets.token_hex(8)}")
+        sessions, spare = agent.sessions, runs.stored_name(user, f"resp_{secrets.token_hex(8)}")
         try:
             if info.turns > 1:
                 await sessions.fork(info.session, spare, turns=info.turns - 1)
@@ -760,12 +745,12 @@ class Turns:
                 await sessions.fork(spare, info.session)
                 await sessions.delete(spare)
         except AgentError as error:
-            raise Problem(503, "store_unavailable", error.error.message) from None
+            raise web.Problem(503, "store_unavailable", error.error.message) from None
 
     async def _following(
         self, agent: ReactiveAgent[Any, Any], previous: str, user: str | None
     ) -> tuple[str, int]:
-        missing = Problem(
+        missing = web.Problem(
             404, "previous_response_not_found", "There is no such response.", param="previous_response_id"
         )
         parts = previous.split("_")
@@ -774,7 +759,7 @@ class Turns:
         root, turn = parts[1], int(parts[2])
         try:
             info = await self._service.session(agent, user, f"resp_{root}")
-        except Problem:
+        except web.Problem:
             raise missing from None
         if not 1 <= turn <= info.turns:
             raise missing
@@ -782,12 +767,12 @@ class Turns:
             return root, turn
         fork = secrets.token_hex(8)
         try:
-            await agent.sessions.fork(info.session, stored_name(user, f"resp_{fork}"), turns=turn)
+            await agent.sessions.fork(info.session, runs.stored_name(user, f"resp_{fork}"), turns=turn)
         except AgentError:
             raise missing from None
         return fork, turn
 
-    def keep_until_ended(self, live: LiveRun) -> None:
+    def keep_until_ended(self, live: runs.LiveRun) -> None:
         """Hold the session until the run has ended."""
         live.on_end.append(self.release)
 
@@ -809,7 +794,7 @@ class AgentResponse:
     @classmethod
     def of(cls, run: Run, model: str) -> AgentResponse | None:
         """Return the response that a run was begun for; ``None`` where it was for none."""
-        stored = run.metadata if isinstance(run, LiveRun) else run.task.metadata
+        stored = run.metadata if isinstance(run, runs.LiveRun) else run.task.metadata
         match stored.get(_STORED):
             case {"id": str(known), "created_at": int(created), "request": dict(given)}:
                 try:
@@ -826,12 +811,12 @@ class AgentResponse:
 
     def document(self, run: Run | None) -> dict[str, Any]:
         """Return the response; without a run, or before its end, it is in progress."""
-        body, outcome = self.body, None if run is None else outcome_of(run)
+        body, outcome = self.body, None if run is None else runs.outcome_of(run)
         status, output, usage, incomplete, error, about = "in_progress", [], None, None, None, None
         if run is not None and isinstance(outcome, events.TaskFailed):
             status = outcome.status
             error = {"code": "server_error", "message": outcome.error.message} if status == "failed" else None
-        elif isinstance(run, LiveRun) and run.has_ended and outcome is None:
+        elif isinstance(run, runs.LiveRun) and run.has_ended and outcome is None:
             status, error = "failed", {"code": "server_error", "message": "The run was interrupted."}
         elif run is not None and outcome is not None:
             status = "incomplete" if _result(run).status == "partial" else "completed"
@@ -874,7 +859,7 @@ class AgentResponse:
             "content": content,
         }
 
-    async def events(self, live: LiveRun, has_tools: bool) -> AsyncGenerator[bytes, None]:
+    async def events(self, live: runs.LiveRun, has_tools: bool) -> AsyncGenerator[bytes, None]:
         """Yield the response as the events of a stream."""
         number = 0
         place = {"item_id": f"msg_{self.id}", "output_index": 0, "content_index": 0}
@@ -883,7 +868,7 @@ class AgentResponse:
             nonlocal number
             number += 1
             data = {"type": kind, "sequence_number": number - 1, **fields}
-            return sse(json_bytes(data), event=kind)
+            return web.sse(web.json_bytes(data), event=kind)
 
         def delta(text: str) -> bytes:
             return event("response.output_text.delta", **place, delta=text, logprobs=[])
@@ -897,7 +882,7 @@ class AgentResponse:
         deltas, sent = AnswerDeltas(not has_tools), ""
         async for happened in _own_events(live):
             if happened is None:
-                yield HEARTBEAT
+                yield web.HEARTBEAT
                 continue
             for kind, text in deltas.take(happened):
                 if kind == "content":

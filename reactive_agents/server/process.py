@@ -90,7 +90,6 @@ class DrainingServer(uvicorn.Server):
     """A server that lets runs end before it closes its connections.
 
     Args:
-        app: the application.
         service: whose runs are waited for; ``None`` for none.
         drain_s: seconds that they have.
     """
@@ -144,6 +143,11 @@ class DrainingServer(uvicorn.Server):
             await super().shutdown(sockets)
         finally:
             AppStatus.should_exit = False
+
+
+def address_of(listening: socket.socket, host: str) -> str:
+    """Return the address of a server by the name of its host."""
+    return f"http://{f'[{host}]' if ':' in host else host}:{listening.getsockname()[1]}"
 
 
 def bound_socket(host: str, port: int) -> socket.socket:

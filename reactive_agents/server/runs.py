@@ -106,7 +106,6 @@ class LiveRun:
         refusal: why it could not be begun.
         requests: what waits for people, by run and id.
         ended_at: seconds of the monotonic clock; ``None`` while it is under way.
-        on_end: called when it has ended.
     """
 
     agent: str
@@ -739,8 +738,6 @@ class WaitingRuns(Generic[_State]):
     One whose client does not come back is cancelled.
 
     Args:
-        service: whose runs they are.
-        seconds: that a run waits.
         on_late: called with the key and the state of a run that was cancelled.
     """
 

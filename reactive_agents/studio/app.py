@@ -155,7 +155,6 @@ def create_studio(
     Its lifespan opens and closes the agents.
 
     Args:
-        library: the runs that it shows.
         agents: those that runs are begun with; each with another name.
         token: what the address of the page has to have once; the cookie has it then.
         once: another one, which the first request with it uses up: other users of the machine see what a

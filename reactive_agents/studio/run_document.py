@@ -54,6 +54,10 @@ _QUESTIONS: Mapping[str, str] = {
 }
 """Titles of model calls that are no turn, by their purpose."""
 
+_SHOWN_OF_ROW = (
+    *("id", "kind", "title", "note", "depth", "at_ms", "took_ms", "state"),
+    *("tokens_in", "tokens_out", "cost_usd", "label", "number"),
+)
 _SCORE = re.compile(r"score (\d(?:\.\d+)?)")
 _WORD_START = re.compile(r"(?<=[a-z])(?=[A-Z])")
 
@@ -99,22 +103,7 @@ class Row:
 
     def document(self) -> JsonObject:
         """Return the row as JSON data."""
-        return {
-            "id": self.id,
-            "kind": self.kind,
-            "title": self.title,
-            "note": self.note,
-            "depth": self.depth,
-            "at_ms": self.at_ms,
-            "took_ms": self.took_ms,
-            "state": self.state,
-            "minor": self.is_minor,
-            "tokens_in": self.tokens_in,
-            "tokens_out": self.tokens_out,
-            "cost_usd": self.cost_usd,
-            "label": self.label,
-            "number": self.number,
-        }
+        return {**{name: getattr(self, name) for name in _SHOWN_OF_ROW}, "minor": self.is_minor}
 
     @property
     def digest(self) -> int:
@@ -125,11 +114,7 @@ class Row:
 
 @define(eq=False)
 class RunTimeline:
-    """The document of a run, event by event.
-
-    Args:
-        started_at: when the run began.
-    """
+    """The document of a run, event by event."""
 
     started_at: datetime
     rows: list[Row] = field(factory=list)
@@ -398,20 +383,17 @@ class RunTimeline:
         return row
 
     def _spent(self, body: JsonObject, row: Row) -> None:
-        totals, cost = self.totals, row.cost_usd
-        totals["model_calls"] += 1
-        totals["tokens_in"] += row.tokens_in or 0
-        totals["tokens_out"] += row.tokens_out or 0
-        totals["cost_usd"] += cost or 0.0
+        self.totals["model_calls"] += 1
         name = _text(body, "model")
         known = self.models.setdefault(
             name,
             {"model": name, "calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "took_ms": 0.0},
         )
         known["calls"] += 1
-        known["tokens_in"] += row.tokens_in or 0
-        known["tokens_out"] += row.tokens_out or 0
-        known["cost_usd"] += cost or 0.0
+        for counted in (self.totals, known):
+            counted["tokens_in"] += row.tokens_in or 0
+            counted["tokens_out"] += row.tokens_out or 0
+            counted["cost_usd"] += row.cost_usd or 0.0
         known["took_ms"] += row.took_ms or 0.0
 
     # --- tools, and what waits for people -------------------------------------------------------------------

@@ -51,36 +51,14 @@ if TYPE_CHECKING:
         streamed,
     )
 
-_HOMES = {
-    "AllowAll": "reactive_agents.testing.governance",
-    "BlockWords": "reactive_agents.testing.governance",
-    "EventRecorder": "reactive_agents.testing.core",
-    "FakeClock": "reactive_agents.testing.core",
-    "FakeTools": "reactive_agents.testing.core",
-    "FixedApprover": "reactive_agents.testing.governance",
-    "FixedRouter": "reactive_agents.testing.governance",
-    "FixedVerifier": "reactive_agents.testing.governance",
-    "InMemoryBudget": "reactive_agents.testing.governance",
-    "InMemoryEffectivenessTracker": "reactive_agents.testing.memory",
-    "InMemoryEventBus": "reactive_agents.testing.core",
-    "InMemoryMemory": "reactive_agents.testing.memory",
-    "InMemoryPersonaStore": "reactive_agents.testing.memory",
-    "InMemoryPlanStore": "reactive_agents.testing.memory",
-    "RecordedRunPlayer": "reactive_agents.testing.core",
-    "RecordingAuditLog": "reactive_agents.testing.governance",
-    "RecordingCostTracker": "reactive_agents.testing.governance",
-    "ScriptedLLM": "reactive_agents.testing.scripted_llm",
-    "SequentialIds": "reactive_agents.testing.core",
-    "Turn": "reactive_agents.testing.scripted_llm",
-    "answer": "reactive_agents.testing.scripted_llm",
-    "call": "reactive_agents.testing.scripted_llm",
-    "calls": "reactive_agents.testing.scripted_llm",
-    "fail": "reactive_agents.testing.scripted_llm",
-    "forever": "reactive_agents.testing.scripted_llm",
-    "malformed_call": "reactive_agents.testing.scripted_llm",
-    "say": "reactive_agents.testing.scripted_llm",
-    "streamed": "reactive_agents.testing.scripted_llm",
+_NAMES = {
+    "core": "EventRecorder FakeClock FakeTools InMemoryEventBus RecordedRunPlayer SequentialIds",
+    "governance": "AllowAll BlockWords FixedApprover FixedRouter FixedVerifier InMemoryBudget"
+    " RecordingAuditLog RecordingCostTracker",
+    "memory": "InMemoryEffectivenessTracker InMemoryMemory InMemoryPersonaStore InMemoryPlanStore",
+    "scripted_llm": "ScriptedLLM Turn answer call calls fail forever malformed_call say streamed",
 }
+_HOMES = {name: f"{__name__}.{module}" for module, names in _NAMES.items() for name in names.split()}
 
 __getattr__ = lazy_names(__name__, _HOMES)
 

@@ -194,7 +194,6 @@ class FakeTools:
     approval and timeouts are not enforced: that is up to the live service.
 
     Args:
-        answers: the answer of each tool.
         definitions: definitions for tools whose name, docstring and parameters are not enough.
         fails_with: every call fails with it, after it was recorded.
 

@@ -112,9 +112,6 @@ class BlockWords:
 class FixedRouter:
     """Implements ``CostRouter``: always the same model.
 
-    Args:
-        fails_with: every selection fails with it.
-
     Attributes:
         routed: the tasks so far.
     """

@@ -100,7 +100,19 @@ class InMemoryMemory:
     ) -> Result[memory.MemoryEntry, MemoryErrors]:
         """Store an entry, or renew the one with the same text."""
         now = self._clock.now()
-        new = _entry(memory.MemoryId(self._ids.new()), agent_id, candidate, now, memory.owner_of(user, None))
+        new = memory.MemoryEntry(
+            memory.MemoryId(self._ids.new()),
+            agent_id,
+            candidate.kind,
+            candidate.content,
+            candidate.origin,
+            candidate.source,
+            TaskId(""),
+            candidate.importance,
+            now,
+            now,
+            owner=memory.owner_of(user, None),
+        )
         entry = next((each for each in self.entries.values() if _mark(each) == _mark(new)), new)
         entry = self.entries[entry.id] = evolve(
             entry,
@@ -138,7 +150,7 @@ class InMemoryMemory:
     async def forget(self, what: memory.Forgetting) -> Result[int, MemoryErrors]:
         """Delete entries and sessions, and return their number."""
         entries = {key: entry for key, entry in self.entries.items() if not _forgotten(entry, what)}
-        sessions = [each for each in self.snapshots if not _session_forgotten(each, what)]
+        sessions = [each for each in self.snapshots if not _forgotten(each, what)]
         dropped = len(self.entries) - len(entries) + len(self.snapshots) - len(sessions)
         self.entries, self.snapshots = entries, sessions
         return Success(dropped)
@@ -152,50 +164,18 @@ def _mark(entry: memory.MemoryEntry) -> tuple[str, ...]:
     return entry.agent_id, entry.owner, entry.kind, entry.content
 
 
-def _entry(
-    entry_id: memory.MemoryId,
-    agent_id: AgentId,
-    candidate: memory.MemoryCandidate,
-    now: datetime,
-    owner: str,
-) -> memory.MemoryEntry:
-    return memory.MemoryEntry(
-        entry_id,
-        agent_id,
-        candidate.kind,
-        candidate.content,
-        candidate.origin,
-        candidate.source,
-        TaskId(""),
-        candidate.importance,
-        now,
-        now,
-        owner=owner,
-    )
-
-
-def _forgotten(entry: memory.MemoryEntry, what: memory.Forgetting) -> bool:
+def _forgotten(kept: memory.MemoryEntry | memory.SessionSnapshot, what: memory.Forgetting) -> bool:
+    is_entry = isinstance(kept, memory.MemoryEntry)
     match what:
         case memory.ForgetEntry(id=entry_id):
-            return entry.id == entry_id
+            return is_entry and kept.id == entry_id
         case memory.ForgetAgent(agent_id=agent_id):
-            return entry.agent_id == agent_id
+            return kept.agent_id == agent_id
         case memory.ForgetUser(user=user, agent_id=agent_id):
-            return entry.owner == memory.user_owner(user) and agent_id in (None, entry.agent_id)
+            return kept.owner == memory.user_owner(user) and agent_id in (None, kept.agent_id)
         case memory.ForgetOlder(before=before, agent_id=agent_id):
-            return entry.seen_at < before and agent_id in (None, entry.agent_id)
-
-
-def _session_forgotten(session: memory.SessionSnapshot, what: memory.Forgetting) -> bool:
-    match what:
-        case memory.ForgetEntry():
-            return False
-        case memory.ForgetAgent(agent_id=agent_id):
-            return session.agent_id == agent_id
-        case memory.ForgetUser(user=user, agent_id=agent_id):
-            return session.owner == memory.user_owner(user) and agent_id in (None, session.agent_id)
-        case memory.ForgetOlder(before=before, agent_id=agent_id):
-            return session.ended_at < before and agent_id in (None, session.agent_id)
+            at = kept.seen_at if isinstance(kept, memory.MemoryEntry) else kept.ended_at
+            return at < before and agent_id in (None, kept.agent_id)
 
 
 class InMemoryPlanStore:

@@ -87,7 +87,6 @@ def say(
     It is the answer where ``final-answer`` is not offered; elsewhere :func:`answer` delivers it.
 
     Args:
-        text: the text.
         thinking: reasoning text that the model exposes.
         finish_reason: why the model stopped; ``length`` scripts a truncated answer.
         when, delay, usage, cost_usd: as of :class:`Turn`.
@@ -142,11 +141,9 @@ def call(
     {'when': 'now', 'two words': 2}
 
     Args:
-        tool: the tool's name.
         arguments: the tool's arguments; needed for names that are no Python names, or that this function
             takes for itself (``when``, ``delay``, ``usage``, ``cost_usd``).
         when, delay, usage, cost_usd: as of :class:`Turn`.
-        named: further arguments of the tool.
     """
     said = say("", when=when, delay=delay, usage=usage, cost_usd=cost_usd)
     return _calling(said, (ScriptedCall(tool, {**(arguments or {}), **named}),))

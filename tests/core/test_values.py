@@ -1,7 +1,8 @@
-"""``Value`` and ``replaced`` do what attrs does."""
+"""``Value`` and ``replaced`` do what attrs does, ``lazy_pattern`` what ``re.compile`` does."""
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime
 
 import attrs
@@ -10,7 +11,7 @@ import pytest
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.persistent import as_list, as_map, as_set
 from reactive_agents.core.tasks import Task
-from reactive_agents.core.values import Value, replaced
+from reactive_agents.core.values import Value, lazy_pattern, replaced
 from reactive_agents.engine import ExecutionContext
 from reactive_agents.kernel import initial_kernel_state
 from reactive_agents.kernel.ledger import CallLedger
@@ -85,3 +86,30 @@ def test_values_have_the_equality_hash_and_representation_that_attrs_would_make(
     assert Shared(1) != 1
     with pytest.raises(TypeError):
         hash(Shared(1, ["a"]))  # type: ignore[arg-type]
+
+
+def test_a_lazy_pattern_is_compiled_when_it_is_used() -> None:
+    broken = lazy_pattern("(")
+    with pytest.raises(re.error):
+        broken.search("text")
+
+
+def test_a_lazy_pattern_finds_what_the_compiled_one_finds() -> None:
+    text, lazy, compiled = (
+        "One, TWO",
+        lazy_pattern("(?P<word>[a-z]+)", re.I),
+        re.compile("(?P<word>[a-z]+)", re.I),
+    )
+    for method in ("search", "match", "fullmatch"):
+        ours, theirs = getattr(lazy, method)(text), getattr(compiled, method)(text)
+        assert (ours and ours.groupdict()) == (theirs and theirs.groupdict())
+    assert [each.span() for each in lazy.finditer(text, 2)] == [
+        each.span() for each in compiled.finditer(text, 2)
+    ]
+    assert lazy.findall(text) == compiled.findall(text)
+    assert lazy.split(text, maxsplit=1) == compiled.split(text, maxsplit=1)
+    assert (
+        lazy.sub(r"<\g<word>>", text, count=1) == compiled.sub(r"<\g<word>>", text, count=1) == "<One>, TWO"
+    )
+    assert lazy.pattern == compiled.pattern
+    assert lazy_pattern(rb"\d").search(b"a1")

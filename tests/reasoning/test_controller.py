@@ -301,7 +301,7 @@ async def test_a_second_escalation_and_one_without_another_strategy_are_partial(
     built = alone.with_reasoning().with_controller(controller).build()
     registry = built.container.reasoning.registry()
     for name in set(registry.names()) - {"reactive", "direct", "adaptive"}:
-        del registry._strategies[name]
+        del registry.strategies[name]
     result = await built.run("What is 1 + 2?")
     assert (result.status, result.metadata.terminated_by) == ("partial", "controller")
     assert "There is no other strategy." in result.reason

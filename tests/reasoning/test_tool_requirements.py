@@ -17,7 +17,8 @@ from reactive_agents.reasoning.requirement_rules import (
     merge_tool_needs,
     needs_of_verdict,
 )
-from reactive_agents.reasoning.structured_output import read_answer, shape_of
+from reactive_agents.reasoning.structured_output.answer_parser import read_answer
+from reactive_agents.reasoning.structured_output.schema import shape_of
 from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, fail, say
 
 BUILTIN = tuple(each.definition for each in builtin_tools().values())

@@ -16,8 +16,7 @@ from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequi
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.policies.answers import MOST_CUT_OFF
-from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
-from reactive_agents.reasoning.strategies.tree_of_thought.questions import most_calls
+from reactive_agents.reasoning.strategies.tree_of_thought import most_calls, tree_of_thought
 from reactive_agents.testing import FakeClock, Turn, answer, call, fail, forever, say
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.models import RuledLLM, Said, services_with

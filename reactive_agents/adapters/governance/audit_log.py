@@ -60,7 +60,6 @@ class AuditSummary:
     """A log that is whole.
 
     Attributes:
-        entries: how many there are.
         head: the last of them; ``None`` when there are none.
         signed: whether a signature of the head was checked, which covers all entries.
     """
@@ -341,7 +340,6 @@ class SqliteAuditLog:
     Args:
         path: the SQLite file, or the address of a Postgres database; a file and the directories above it are
             made when they are missing.
-        clock: the time of each entry.
         redactor: removes secrets from the texts of an entry before it is stored.
         signing_key: Ed25519 private key of 32 bytes; needs the extra ``sign``. Once a log is signed, every
             writer must sign.

@@ -73,7 +73,6 @@ class SqliteBudget:
         monthly_usd: US dollars for a month, 0 or more; ``None`` for no limit.
         run_usd: US dollars for a run, 0 or more; ``None`` for no limit.
         warn_at: shares of a limit to warn at, above 0 and up to 1.
-        clock: the current day.
         patience_s: seconds to wait for other writers before it fails, 0 or more.
 
     Raises:

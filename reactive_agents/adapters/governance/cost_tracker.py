@@ -143,7 +143,6 @@ class SqliteCostTracker:
         """Return totals by model, agent or run, most expensive first, or by day in order.
 
         Args:
-            by: the field to group by.
             since: only runs that ended at or after this time; with its time zone.
 
         Fails with ``ServiceFailed`` when the file cannot be read, and when an argument is not one of these.

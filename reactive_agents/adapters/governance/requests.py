@@ -123,7 +123,14 @@ class LocalRequestDesk:
         """
         seconds = self._timeout_s
         late = ApprovalDecision(False, f"no decision came within {seconds:g} seconds.")
-        handle = None if self._handler is None else partial(_consult, self._handler)
+        handle = None
+        if self._handler is not None:
+            handle = partial(
+                _handle,
+                self._handler,
+                _decision_of,
+                lambda reason: ApprovalDecision(False, f"asking for approval {reason}"),
+            )
         key = (request.run_id, request.approval_id)
         return _take(self._approvals, key, _Pending(request), handle, seconds, late)
 
@@ -132,10 +139,10 @@ class LocalRequestDesk:
         seconds, handle = request.timeout_s, None
         asked = isinstance(request, QuestionRequest)
         late = Reply(missing=f"no {'answer' if asked else 'result'} came within {seconds:g} seconds.")
-        if asked and self._answer is not None:
-            handle = partial(_question, self._answer)
-        elif not asked and self._execute is not None:
-            handle = partial(_call, self._execute)
+        handler: Callable[[Any], Any] | None = self._answer if asked else self._execute
+        if handler is not None:
+            decision_of = _answer_of if asked else _result_of
+            handle = partial(_handle, handler, decision_of, lambda reason: Reply(missing=f"asking {reason}"))
         pending: _Pending[Any, Reply] = _Pending(request)
         return _take(self._others, (request.run_id, request.request_id), pending, handle, seconds, late)
 
@@ -234,40 +241,26 @@ def _take(
     return decision()
 
 
-async def _consult(handler: ApprovalHandler, pending: _Pending[ApprovalRequest, ApprovalDecision]) -> None:
-    def failed(reason: str) -> ApprovalDecision:
-        return ApprovalDecision(False, f"asking for approval {reason}")
-
-    answer = await _handled(handler, pending, failed)
-    if answer is not None:
-        given = answer.given
-        pending.decide(given if isinstance(given, ApprovalDecision) else ApprovalDecision(given is True))
+def _decision_of(answer: Any) -> ApprovalDecision:
+    return answer if isinstance(answer, ApprovalDecision) else ApprovalDecision(answer is True)
 
 
-async def _question(handler: QuestionHandler, pending: _Pending[QuestionRequest, Reply]) -> None:
-    answer = await _handled(handler, pending, lambda reason: Reply(missing=f"asking {reason}"))
-    if answer is not None:
-        text = answer.given
-        said = isinstance(text, str) and text.strip()
-        pending.decide(Reply(text) if said else Reply(missing="no one answers."))
+def _answer_of(text: Any) -> Reply:
+    said = isinstance(text, str) and text.strip()
+    return Reply(text) if said else Reply(missing="no one answers.")
 
 
-async def _call(handler: CallHandler, pending: _Pending[ExternalCallRequest, Reply]) -> None:
-    result = await _handled(handler, pending, lambda reason: Reply(missing=f"asking {reason}"))
-    if result is not None:
-        given = result.given
-        pending.decide(Reply(missing="no one gave its result.") if given is None else Reply(given))
+def _result_of(result: Any) -> Reply:
+    return Reply(missing="no one gave its result.") if result is None else Reply(result)
 
 
-@define
-class _Handled:
-    given: Any
-
-
-async def _handled(
-    handler: Callable[[Any], Any], pending: _Pending[Any, Any], failed: Callable[[str], Any]
-) -> _Handled | None:
-    """Return what a handler returns; one that raises settles the request."""
+async def _handle(
+    handler: Callable[[Any], Any],
+    decision_of: Callable[[Any], Any],
+    failed: Callable[[str], Any],
+    pending: _Pending[Any, Any],
+) -> None:
+    """Settle a request by what a handler returns, also where it raises."""
     try:
         if inspect.iscoroutinefunction(handler):
             answer = await handler(pending.request)
@@ -282,11 +275,10 @@ async def _handled(
                 answer = await answer
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and must not open the gate
         pending.decide(failed(f"failed ({type(error).__name__}: {error})."))
-        return None
     except anyio.get_cancelled_exc_class():
         raise
     except BaseException as error:  # noqa: BLE001 - such as sys.exit(): raised by the effect, not in a group
         pending.interrupted = error
         pending.decide(failed("was interrupted."))
-        return None
-    return _Handled(answer)
+    else:
+        pending.decide(decision_of(answer))

@@ -41,7 +41,6 @@ def chat_arguments(
     """Return the arguments of a request; options left to the provider are omitted.
 
     Args:
-        request: the request.
         schema_supported: whether the provider enforces a JSON Schema.
         json_supported: whether the provider has a JSON mode.
         parts_in_results: whether the provider takes images and documents in the results of tools.

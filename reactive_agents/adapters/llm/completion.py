@@ -18,23 +18,8 @@ from litellm.caching.llm_caching_handler import LLMClientCache
 from litellm.llms.custom_httpx.http_handler import get_async_httpx_client
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.llm import chat_format
+from reactive_agents.adapters.llm import catalog, chat_format, error_mapping
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
-from reactive_agents.adapters.llm.catalog import (
-    Body,
-    cost_usd,
-    list_local_model,
-    spent_on,
-    unsupported_content,
-    usage_in,
-)
-from reactive_agents.adapters.llm.error_mapping import (
-    EXPECTED,
-    diagnose,
-    ended_in_order,
-    never_sent,
-    unread_document,
-)
 from reactive_agents.adapters.llm.litellm_loader import clients_in_use, used_by_litellm
 from reactive_agents.adapters.llm.parameters import Omission, for_provider, omission_of
 from reactive_agents.adapters.llm.providers import is_local, is_well_known, missing_variables, provider_of
@@ -77,7 +62,7 @@ def refused_content(
     model: str, request: ModelRequest, takes: Collection[ContentKind] | None
 ) -> FailedAttempt | None:
     """Refuse a request with content that its model does not take."""
-    unsupported = unsupported_content(model, request, takes)
+    unsupported = catalog.unsupported_content(model, request, takes)
     return None if unsupported is None else FailedAttempt(unsupported)
 
 
@@ -96,19 +81,21 @@ def missing_key(model: str, api_key: str | None, base_url: str | None) -> Failed
 
 async def ask(prepared: PreparedRequest) -> Result[ModelResponse, FailedAttempt]:
     """The whole answer, or why there is none."""
-    body = Body()
+    body = catalog.Body()
     try:
         with anyio.fail_after(prepared.timeout_s), used_by_litellm(prepared.clients):
             completion = await litellm.acompletion(**_arguments(prepared), logger_fn=body.see)
-    except EXPECTED as error:
+    except error_mapping.EXPECTED as error:
         return Failure(_failed_attempt(error, prepared, body.text))
     usage = getattr(completion, "usage", None)
     return chat_format.read_completion(
         completion,
         model=prepared.model,
-        cost_usd=cost_usd(prepared.model, usage),
+        cost_usd=catalog.cost_usd(prepared.model, usage),
         calls_before=chat_format.count_tool_calls(prepared.request.messages),
-    ).alt(lambda malformed: FailedAttempt(malformed, retry=True, spent=spent_on(prepared.model, usage)))
+    ).alt(
+        lambda malformed: FailedAttempt(malformed, retry=True, spent=catalog.spent_on(prepared.model, usage))
+    )
 
 
 async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
@@ -126,7 +113,7 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
                 stream = await litellm.acompletion(
                     **_arguments(prepared), stream=True, stream_options={"include_usage": True}
                 )
-        except EXPECTED as error:
+        except error_mapping.EXPECTED as error:
             yield _failed_attempt(error, prepared)
             return
         while True:
@@ -135,8 +122,8 @@ async def ask_streaming(prepared: PreparedRequest) -> AsyncGenerator[Streamed]:
                     chunk = await anext(stream)
             except StopAsyncIteration:
                 break
-            except EXPECTED as error:
-                if ended_in_order(error):  # whether the answer is complete is for us to say
+            except error_mapping.EXPECTED as error:
+                if error_mapping.ended_in_order(error):  # whether the answer is complete is for us to say
                     break
                 yield _broken(error, stream, prepared)
                 return
@@ -158,12 +145,12 @@ def _finished(
     native_reason = stream.received_finish_reason or stream.intermittent_finish_reason
     answer = assembly.finish(
         usage=chat_format.read_usage(usage),
-        cost_usd=cost_usd(prepared.model, usage),
+        cost_usd=catalog.cost_usd(prepared.model, usage),
         native_reason=native_reason,
         closed=closed,
     )
     if isinstance(answer, Failure):
-        spent = spent_on(prepared.model, usage, whole=closed or native_reason is not None)
+        spent = catalog.spent_on(prepared.model, usage, whole=closed or native_reason is not None)
         return FailedAttempt(answer.failure(), retry=True, spent=spent)
     return StreamCompleted(answer.unwrap())
 
@@ -173,7 +160,7 @@ def _broken(error: BaseException, stream: Any, prepared: PreparedRequest) -> Fai
     if not stream.chunks:
         return failed
     usage, closed = _usage_sent(stream)
-    return evolve(failed, spent=spent_on(prepared.model, usage, whole=closed))
+    return evolve(failed, spent=catalog.spent_on(prepared.model, usage, whole=closed))
 
 
 def _usage_sent(stream: Any) -> tuple[Any, bool]:
@@ -197,7 +184,7 @@ def _arguments(prepared: PreparedRequest) -> dict[str, Any]:
     model, request = _routed(prepared.model), prepared.request
     structured = request.response_schema is not None
     if is_local(prepared.model):
-        list_local_model(model)
+        catalog.list_local_model(model)
     arguments = chat_format.chat_arguments(
         request,
         schema_supported=structured and litellm.supports_response_schema(model=model),
@@ -247,9 +234,11 @@ def _failed_attempt(error: BaseException, prepared: PreparedRequest, body: str =
     settings = prepared.request.settings
     secrets = (*settings.secrets, *texts_in(dict(settings.extra_body))) if settings is not NO_SETTINGS else ()
     failed = failed_attempt_of(error, model, prepared.timeout_s, prepared.api_key, prepared.clock, secrets)
-    if not may_be_charged(failed.error) or never_sent(error):
+    if not may_be_charged(failed.error) or error_mapping.never_sent(error):
         return failed
-    return evolve(failed, spent=spent_on(model, usage_in(body or unread_document(error))))
+    return evolve(
+        failed, spent=catalog.spent_on(model, catalog.usage_in(body or error_mapping.unread_document(error)))
+    )
 
 
 def failed_attempt_of(
@@ -264,7 +253,7 @@ def failed_attempt_of(
     if isinstance(error, TimeoutError):
         return timed_out(model, timeout_s)
     redactor = Redactor(environment=os.environ, secrets=[api_key or "", *secrets])
-    return diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
+    return error_mapping.diagnose(error, model=model, timeout_s=timeout_s, redactor=redactor, now=clock.now())
 
 
 # --- litellm's clients: those of an adapter's calls stay with that adapter ----------------------------------

@@ -13,13 +13,7 @@ from typing import Final
 import httpx
 import litellm
 import openai
-from litellm.exceptions import (
-    AuthenticationError,
-    BudgetExceededError,
-    ContentPolicyViolationError,
-    ContextWindowExceededError,
-    MidStreamFallbackError,
-)
+from litellm import exceptions
 
 from reactive_agents.adapters.llm.attempts import FailedAttempt, timed_out
 from reactive_agents.adapters.llm.providers import PROVIDERS, default_model
@@ -37,7 +31,7 @@ from reactive_agents.core.redaction import Redactor
 EXPECTED: Final = (
     openai.OpenAIError,
     httpx.HTTPError,
-    BudgetExceededError,
+    exceptions.BudgetExceededError,
     OSError,
     ImportError,
     ValueError,
@@ -70,7 +64,6 @@ def diagnose(
     """Return the typed error of an exception, with a message without secrets.
 
     Args:
-        error: litellm's exception.
         model: the called model, as ``provider/model``.
         timeout_s: timeout of the attempt in seconds.
         redactor: knows the key.
@@ -84,14 +77,14 @@ def diagnose(
     later_s = _retry_after(headers, text, now)
     if any(isinstance(e, openai.APITimeoutError | httpx.TimeoutException | TimeoutError) for e in chain):
         return timed_out(model, timeout_s, retry_after_s=later_s)
-    if _is_any(chain, ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
+    if _is_any(chain, exceptions.ContextWindowExceededError) or any(sign in text for sign in _OVERFLOWS):
         message = f"The request is longer than {model} can read: {detail}"
         return FailedAttempt(ContextOverflow(message, model, _limit(text)))
     coded = any(getattr(link, "code", None) in _POLICY_CODES for link in chain)
-    if coded or _is_any(chain, ContentPolicyViolationError):
+    if coded or _is_any(chain, exceptions.ContentPolicyViolationError):
         message = f"The content policy of {model} refused the request: {detail}"
         return FailedAttempt(RequestRejected(message, model, status), elsewhere=False)
-    if status in (401, 403) or _is_any(chain, AuthenticationError):
+    if status in (401, 403) or _is_any(chain, exceptions.AuthenticationError):
         return FailedAttempt(
             AuthenticationFailed(f"The provider of {model} refused the key: {detail}", model)
         )
@@ -168,7 +161,7 @@ def _reading_failed(chain: tuple[BaseException, ...]) -> bool:
     # an answer without choices is to litellm a failure of the server, which no exception but its own tells;
     # within a stream the server may have told of one
     own = all(type(link).__module__.startswith("litellm.") for link in chain)
-    return own and _status(chain) == 500 and not _is_any(chain, MidStreamFallbackError)
+    return own and _status(chain) == 500 and not _is_any(chain, exceptions.MidStreamFallbackError)
 
 
 def _is_any(chain: Iterable[BaseException], *kinds: type[BaseException]) -> bool:

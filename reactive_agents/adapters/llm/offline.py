@@ -22,6 +22,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.effects import Effect
 
 MODEL = "offline/quotes"
@@ -152,30 +153,30 @@ should so some such summarise summarize take takes tell than that the their them
 those to too us very was we were what when where which while who whose why will with would you your
 """
 STOPWORDS = frozenset(_STOPWORDS.split())
-_WORD = re.compile(r"[^\W_]{2,}")
-_FENCE = re.compile(r"^</?\w+(?:-[0-9a-f]{6})?>$", re.M)
-_MATERIAL = re.compile(
+_WORD = lazy_pattern(r"[^\W_]{2,}")
+_FENCE = lazy_pattern(r"^</?\w+(?:-[0-9a-f]{6})?>$", re.M)
+_MATERIAL = lazy_pattern(
     r"<(?!(?:task|larger-task|step|goal|event)(?:-[0-9a-f]{6})?>)([\w.-]+)>\n.*?\n</\1>", re.S
 )
 """What a prompt quotes between marks, except where that is the task itself."""
-_ENDING = re.compile(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
-_FILE = re.compile(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
-_PROSE = re.compile(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
-_PROSE_BREAK = re.compile(
+_ENDING = lazy_pattern(r"(?<=\w{3})(?:ies|ing|ed|es|ys|[ey]|(?<!s)s)$")
+_FILE = lazy_pattern(r"(?<![\w/.:-])[\w./-]*\w\.(?:md|rst|txt|py|toml|json|ya?ml|csv|cfg|ini|html)\b")
+_PROSE = lazy_pattern(r"(?:^|/)[^./]*$|\.(?:md|rst|txt)$", re.I)
+_PROSE_BREAK = lazy_pattern(
     r"(\A\s+|^#+ .*\s*|^\s*```.*\s*|\n\s*\n|^\s*(?:[-*+]|\d+[.)]) +|^(?=\s*[|>])"  # blocks
     r"|(?<=[.!?])\s+(?=[\"'“(\[*`]?[A-Z0-9]))",  # sentences
     re.M,
 )
 _OPERATOR, _NUMBER = r"(?:\s*(?:\*\*|[+*/%])\s*|\s+-\s+)", r"-?\d+(?:\.\d+)?"
 _TERM = rf"(?:{_NUMBER}|\({_NUMBER}(?:{_OPERATOR}{_NUMBER})*\))"
-_EXPRESSION = re.compile(rf"(?<![\w.,-]){_TERM}(?:{_OPERATOR}{_TERM})+(?!\w|[.,]\d)")
-_CUT_TEXT = re.compile(r'(?:\\n(?:(?!\\n)[^"\\]|\\[^n])*)?" …\d+ more characters')
-_LEFT_OUT_ITEMS = re.compile(r",?\s*… \d+ (?:more of \d+ )?(?:items?|keys?)(?=\s*[\]}])")
+_EXPRESSION = lazy_pattern(rf"(?<![\w.,-]){_TERM}(?:{_OPERATOR}{_TERM})+(?!\w|[.,]\d)")
+_CUT_TEXT = lazy_pattern(r'(?:\\n(?:(?!\\n)[^"\\]|\\[^n])*)?" …\d+ more characters')
+_LEFT_OUT_ITEMS = lazy_pattern(r",?\s*… \d+ (?:more of \d+ )?(?:items?|keys?)(?=\s*[\]}])")
 _SPOKEN = {"(%|percent) of": "/ 100 *", "times|[×x]": "*", "divided by": "/", "plus": "+", "minus": "-"}
 
 
-@frozen
-class Passage:
+@frozen(eq=False, repr=False)
+class Passage(Value):
     """A sentence or line, and where it begins."""
 
     path: str
@@ -188,8 +189,8 @@ class Passage:
         return Counter(map(stem, words(self.text)))
 
 
-@frozen
-class Reading:
+@frozen(eq=False, repr=False)
+class Reading(Value):
     """A conversation as the offline model understands it.
 
     Attributes:
@@ -348,8 +349,8 @@ def instance(schema: JsonObject, quote: Callable[[str], str]) -> Json:
         return None
 
 
-@frozen
-class _Builder:
+@frozen(eq=False, repr=False)
+class _Builder(Value):
     definitions: Any
     quote: Callable[[str], str]
 

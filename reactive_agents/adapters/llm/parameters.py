@@ -109,7 +109,6 @@ def for_provider(
 
     Args:
         arguments: in the form of the OpenAI protocol; they are changed.
-        request: what they were made of.
         model: as ``provider/model``.
         omitted: parameters that the provider has refused.
     """
@@ -169,7 +168,6 @@ def omission_of(refusal: str, arguments: Mapping[str, Any]) -> Omission | None:
     A field that the refusal has apart (``param``, ``loc``) goes before the words of its text.
 
     Args:
-        refusal: the text of the refusal.
         arguments: of the request, as litellm got them.
     """
     if _POLICY.search(refusal):  # the words may be those of the prompt

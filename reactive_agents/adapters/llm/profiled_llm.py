@@ -54,7 +54,6 @@ class ProfiledLLM:
     """Implements ``LLM`` for a probed model; other models are asked unchanged.
 
     Args:
-        inner: asks the model.
         profile: of its model.
         window_tokens: the window to count with; ``None`` for that of the inner service.
     """

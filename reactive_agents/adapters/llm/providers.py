@@ -7,9 +7,11 @@ from urllib.parse import urlsplit, urlunsplit
 
 from attrs import frozen
 
+from reactive_agents.core.values import Value
 
-@frozen
-class Provider:
+
+@frozen(eq=False, repr=False)
+class Provider(Value):
     """A provider of models.
 
     Attributes:
@@ -102,8 +104,8 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 )
 
 
-@frozen
-class ProviderStatus:
+@frozen(eq=False, repr=False)
+class ProviderStatus(Value):
     """Whether a provider is configured. ``missing``: the variables to set."""
 
     provider: str

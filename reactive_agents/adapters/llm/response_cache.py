@@ -80,7 +80,6 @@ class CachedLLM:
     A file that cannot be used is logged, and the model asked as without it.
 
     Args:
-        inner: asks the model.
         path: an SQLite file, made when it is not there.
         address: of the model's server; another one may give other answers.
     """

@@ -87,7 +87,14 @@ class SqliteContent:
     async def put(self, part: Content, data: bytes, owner: ContentOwner) -> Result[None, ContentUnavailable]:
         """Store bytes under the digest of their part, held by the run of the owner."""
         row = _row(part, owner, microseconds(self._clock.now()))
-        return await self._write("put", partial(_put, data=data, row=row))
+
+        def work(file: sql.Transaction) -> None:
+            file.execute(_HELD_BY_RUN, row)  # first, since who releases it meanwhile deletes the bytes
+            file.execute(
+                "INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (row[0], len(data), data)
+            )
+
+        return await self._write("put", work)
 
     @effect
     async def hold(
@@ -96,7 +103,17 @@ class SqliteContent:
         """Hold what the owner's user may refer to; return the digests of all else."""
         now = microseconds(self._clock.now())
         rows = [_row(part, owner, now) for part in parts]
-        return await self._write("hold", partial(_hold, rows=rows))
+
+        def work(file: sql.Transaction) -> frozenset[Digest]:
+            strange: set[Digest] = set()
+            for row in rows:
+                if _is_held(file, row[0], row[2]):
+                    file.execute(_HELD_BY_RUN, row)
+                else:
+                    strange.add(Digest(row[0]))
+            return frozenset(strange)
+
+        return await self._write("hold", work)
 
     @effect
     async def read(self, digest: Digest, user: str | None) -> Result[bytes | None, ContentUnavailable]:
@@ -108,7 +125,22 @@ class SqliteContent:
     async def release(self, run_id: RunId, *, keep: int) -> Result[None, ContentUnavailable]:
         """End the hold of a run, and delete what no session holds beyond some bytes."""
         now = microseconds(self._clock.now())
-        return await self._write("release", partial(_release, run_id=run_id, keep=keep, now=now))
+
+        def work(file: sql.Transaction) -> None:
+            file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
+            unheld = file.execute(
+                "SELECT digest, size FROM contents JOIN content_holders USING (digest) GROUP BY digest, size"
+                " HAVING max(CASE WHEN holder NOT LIKE 'run:%' OR (running = 1 AND held_us >= ?)"
+                " THEN 1 ELSE 0 END) = 0 ORDER BY max(held_us) DESC",
+                (now - _LONGEST_RUN_US,),
+            ).fetchall()
+            kept = 0
+            for digest, size in unheld:
+                kept += size
+                if kept > keep:
+                    file.execute("DELETE FROM content_holders WHERE digest = ?", (digest,))
+
+        return await self._write("release", work)
 
     async def _write(self, operation: str, work: sql.Work[_T]) -> Result[_T, ContentUnavailable]:
         # of two that release at once, each would leave the bytes to the other
@@ -136,21 +168,6 @@ _HELD_BY_RUN = (
 )
 
 
-def _put(file: sql.Transaction, *, data: bytes, row: _Row) -> None:
-    file.execute(_HELD_BY_RUN, row)  # first, since who releases it meanwhile deletes the bytes
-    file.execute("INSERT INTO contents VALUES (?, ?, ?) ON CONFLICT DO NOTHING", (row[0], len(data), data))
-
-
-def _hold(file: sql.Transaction, *, rows: Sequence[_Row]) -> frozenset[Digest]:
-    strange: set[Digest] = set()
-    for row in rows:
-        if _is_held(file, row[0], row[2]):
-            file.execute(_HELD_BY_RUN, row)
-        else:
-            strange.add(Digest(row[0]))
-    return frozenset(strange)
-
-
 def _is_held(file: sql.Transaction, digest: str, user: str | None) -> bool:
     (held,) = file.execute(
         "SELECT EXISTS (SELECT 1 FROM content_holders WHERE digest = ?1 AND"
@@ -165,20 +182,6 @@ def _data(file: sql.Transaction, *, digest: str, user: str | None) -> bytes | No
         return None
     found = file.execute("SELECT data FROM contents WHERE digest = ?", (digest,)).fetchone()
     return None if found is None else bytes(found[0])
-
-
-def _release(file: sql.Transaction, *, run_id: RunId, keep: int, now: int) -> None:
-    file.execute("UPDATE content_holders SET running = 0 WHERE holder = ?", (f"run:{run_id}",))
-    unheld = file.execute(
-        "SELECT digest, size FROM contents JOIN content_holders USING (digest) GROUP BY digest, size"
-        " HAVING max(CASE WHEN holder NOT LIKE 'run:%' OR (running = 1 AND held_us >= ?)"
-        " THEN 1 ELSE 0 END) = 0 ORDER BY max(held_us) DESC",
-        (now - _LONGEST_RUN_US,),
-    ).fetchall()
-    for digest, size in unheld:
-        keep -= size
-        if keep < 0:
-            file.execute("DELETE FROM content_holders WHERE digest = ?", (digest,))
 
 
 # --- in the transactions of the sessions -------------------------------------------------------------------

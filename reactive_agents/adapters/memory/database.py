@@ -12,13 +12,9 @@ from typing import TypeAlias
 
 from returns.result import Result
 
+from reactive_agents.adapters import sqlite
+from reactive_agents.adapters.postgres import table_of
 from reactive_agents.adapters.sql import Database, is_postgres, open_database
-from reactive_agents.adapters.sqlite import (
-    IN_PROCESS,
-    DatabasePath,
-    SqliteFile,
-    Store,
-)
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, CallId, ContextId, EventId, LearningId, PersonaId
@@ -49,63 +45,68 @@ CREATE TABLE memories (
 )
 """
 
+_SESSIONS = """
+CREATE TABLE sessions (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    agent_id TEXT NOT NULL,
+    ended_at INTEGER NOT NULL,
+    data TEXT NOT NULL
+)
+"""
+_PLANS = """
+CREATE TABLE plans (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    agent_id TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    data TEXT NOT NULL
+)
+"""
+_PLAN_STEPS = """
+CREATE TABLE plan_steps (
+    plan_id TEXT NOT NULL,
+    position INTEGER NOT NULL,
+    step_id TEXT NOT NULL,
+    data TEXT NOT NULL,
+    PRIMARY KEY (plan_id, position)
+) WITHOUT ROWID
+"""
+_TRANSITIONS = """
+CREATE TABLE step_transitions (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    plan_id TEXT NOT NULL,
+    at TEXT NOT NULL,
+    data TEXT NOT NULL
+)
+"""
+_EFFECTIVENESS = """
+CREATE TABLE effectiveness (
+    seq INTEGER PRIMARY KEY,
+    strategy TEXT NOT NULL,
+    task_type TEXT NOT NULL,
+    successes INTEGER NOT NULL,
+    executions INTEGER NOT NULL,
+    cost REAL NOT NULL,
+    duration REAL NOT NULL,
+    confidence REAL NOT NULL,
+    last_used TEXT NOT NULL,
+    UNIQUE (strategy, task_type)
+)
+"""
 _VERSION_1 = (
     _MEMORIES,
     "CREATE INDEX memories_by_age ON memories (agent_id, kind, seen_at)",
     "CREATE INDEX memories_by_strength ON memories (agent_id, kind, fades_at)",
     "CREATE INDEX memories_by_fading ON memories (fades_at)",
-    """
-    CREATE TABLE sessions (
-        seq INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        agent_id TEXT NOT NULL,
-        ended_at INTEGER NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _SESSIONS,
     "CREATE INDEX sessions_by_age ON sessions (agent_id, ended_at)",
-    """
-    CREATE TABLE plans (
-        seq INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        agent_id TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _PLANS,
     "CREATE INDEX plans_by_age ON plans (agent_id, created_at)",
-    """
-    CREATE TABLE plan_steps (
-        plan_id TEXT NOT NULL,
-        position INTEGER NOT NULL,
-        step_id TEXT NOT NULL,
-        data TEXT NOT NULL,
-        PRIMARY KEY (plan_id, position)
-    ) WITHOUT ROWID
-    """,
-    """
-    CREATE TABLE step_transitions (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
-        plan_id TEXT NOT NULL,
-        at TEXT NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _PLAN_STEPS,
+    _TRANSITIONS,
     "CREATE INDEX step_transitions_by_plan ON step_transitions (plan_id, seq)",
-    """
-    CREATE TABLE effectiveness (
-        seq INTEGER PRIMARY KEY,
-        strategy TEXT NOT NULL,
-        task_type TEXT NOT NULL,
-        successes INTEGER NOT NULL,
-        executions INTEGER NOT NULL,
-        cost REAL NOT NULL,
-        duration REAL NOT NULL,
-        confidence REAL NOT NULL,
-        last_used TEXT NOT NULL,
-        UNIQUE (strategy, task_type)
-    )
-    """,
+    _EFFECTIVENESS,
 )
 
 _VERSION_2 = (
@@ -155,54 +156,58 @@ _VERSION_3 = (
     """,
 )
 
+_PERSONA_PLANS = """
+CREATE TABLE persona_plans (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    persona_id TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    context_id TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    status TEXT NOT NULL,
+    created_at INTEGER NOT NULL,
+    data TEXT NOT NULL
+)
+"""
+_LEARNINGS = """
+CREATE TABLE persona_learnings (
+    seq INTEGER PRIMARY KEY,
+    id TEXT NOT NULL UNIQUE,
+    persona_id TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    confidence REAL NOT NULL,
+    use_count INTEGER NOT NULL,
+    data TEXT NOT NULL
+)
+"""
+_THOUGHTS = """
+CREATE TABLE persona_thoughts (
+    seq INTEGER PRIMARY KEY,
+    persona_id TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    context_id TEXT NOT NULL,
+    kind TEXT NOT NULL,
+    weight REAL NOT NULL,
+    data TEXT NOT NULL
+)
+"""
+_JOURNAL = """
+CREATE TABLE persona_journal (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT,
+    task_id TEXT NOT NULL,
+    data TEXT NOT NULL
+)
+"""
 _PERSONAS = (
-    """
-    CREATE TABLE persona_plans (
-        seq INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        persona_id TEXT NOT NULL,
-        domain TEXT NOT NULL,
-        context_id TEXT NOT NULL,
-        event_id TEXT NOT NULL,
-        status TEXT NOT NULL,
-        created_at INTEGER NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _PERSONA_PLANS,
     "CREATE INDEX persona_plans_by_age ON persona_plans (persona_id, created_at)",
     "CREATE INDEX persona_plans_by_event ON persona_plans (persona_id, event_id)",
-    """
-    CREATE TABLE persona_learnings (
-        seq INTEGER PRIMARY KEY,
-        id TEXT NOT NULL UNIQUE,
-        persona_id TEXT NOT NULL,
-        domain TEXT NOT NULL,
-        confidence REAL NOT NULL,
-        use_count INTEGER NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _LEARNINGS,
     "CREATE INDEX persona_learnings_by_confidence ON persona_learnings (persona_id, domain, confidence)",
-    """
-    CREATE TABLE persona_thoughts (
-        seq INTEGER PRIMARY KEY,
-        persona_id TEXT NOT NULL,
-        domain TEXT NOT NULL,
-        context_id TEXT NOT NULL,
-        kind TEXT NOT NULL,
-        weight REAL NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _THOUGHTS,
     "CREATE INDEX persona_thoughts_by_weight ON persona_thoughts (persona_id, domain, context_id, weight)",
     "CREATE TABLE persona_states (persona_id TEXT PRIMARY KEY, data TEXT NOT NULL) WITHOUT ROWID",
-    """
-    CREATE TABLE persona_journal (
-        seq INTEGER PRIMARY KEY AUTOINCREMENT,
-        task_id TEXT NOT NULL,
-        data TEXT NOT NULL
-    )
-    """,
+    _JOURNAL,
     "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
 )
 
@@ -274,6 +279,37 @@ def _rooms_of_learnings(file: sqlite3.Connection) -> None:
         file.execute("UPDATE persona_learnings SET data = ? WHERE seq = ?", (changed, number))
 
 
+_WORK = """
+CREATE TABLE persona_work (
+    number INTEGER PRIMARY KEY AUTOINCREMENT,
+    kind TEXT NOT NULL,
+    persona_id TEXT NOT NULL,
+    tenant TEXT NOT NULL,
+    domain TEXT NOT NULL,
+    context_id TEXT NOT NULL,
+    key TEXT NOT NULL,
+    event_id TEXT NOT NULL,
+    "user" TEXT NOT NULL,
+    priority REAL NOT NULL,
+    status TEXT NOT NULL DEFAULT 'open',
+    attempts INTEGER NOT NULL DEFAULT 0,
+    holder TEXT NOT NULL DEFAULT '',
+    lease_until INTEGER NOT NULL DEFAULT 0,
+    due INTEGER NOT NULL DEFAULT 0,
+    created_at INTEGER NOT NULL,
+    updated_at INTEGER NOT NULL,
+    reason TEXT NOT NULL DEFAULT '',
+    event TEXT NOT NULL,
+    message TEXT NOT NULL DEFAULT '',
+    message_kind TEXT NOT NULL DEFAULT 'answer',
+    plan_id TEXT,
+    task_id TEXT,
+    outcome TEXT,
+    message_id TEXT NOT NULL DEFAULT '',
+    cost_usd REAL NOT NULL DEFAULT 0,
+    UNIQUE (kind, persona_id, tenant, domain, context_id, key)
+)
+"""
 _PERSONA_WORK = (
     "ALTER TABLE persona_plans ADD COLUMN tenant TEXT NOT NULL DEFAULT ''",
     "DROP INDEX persona_plans_by_event",
@@ -288,37 +324,7 @@ _PERSONA_WORK = (
     "CREATE TABLE persona_states (persona_id TEXT NOT NULL, tenant TEXT NOT NULL, domain TEXT NOT NULL,"
     " context_id TEXT NOT NULL, data TEXT NOT NULL,"
     " PRIMARY KEY (persona_id, tenant, domain, context_id)) WITHOUT ROWID",
-    """
-    CREATE TABLE persona_work (
-        number INTEGER PRIMARY KEY AUTOINCREMENT,
-        kind TEXT NOT NULL,
-        persona_id TEXT NOT NULL,
-        tenant TEXT NOT NULL,
-        domain TEXT NOT NULL,
-        context_id TEXT NOT NULL,
-        key TEXT NOT NULL,
-        event_id TEXT NOT NULL,
-        "user" TEXT NOT NULL,
-        priority REAL NOT NULL,
-        status TEXT NOT NULL DEFAULT 'open',
-        attempts INTEGER NOT NULL DEFAULT 0,
-        holder TEXT NOT NULL DEFAULT '',
-        lease_until INTEGER NOT NULL DEFAULT 0,
-        due INTEGER NOT NULL DEFAULT 0,
-        created_at INTEGER NOT NULL,
-        updated_at INTEGER NOT NULL,
-        reason TEXT NOT NULL DEFAULT '',
-        event TEXT NOT NULL,
-        message TEXT NOT NULL DEFAULT '',
-        message_kind TEXT NOT NULL DEFAULT 'answer',
-        plan_id TEXT,
-        task_id TEXT,
-        outcome TEXT,
-        message_id TEXT NOT NULL DEFAULT '',
-        cost_usd REAL NOT NULL DEFAULT 0,
-        UNIQUE (kind, persona_id, tenant, domain, context_id, key)
-    )
-    """,
+    _WORK,
     "CREATE INDEX persona_work_open ON persona_work"
     " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
     "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
@@ -349,27 +355,7 @@ _DOMAINS = ("CREATE INDEX persona_plans_by_domain ON persona_plans (persona_id, 
 """The latest plans of a domain, in all rooms of a tenant."""
 
 _IN_POSTGRES = (
-    """
-    CREATE TABLE memories (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        id text NOT NULL UNIQUE,
-        agent_id text NOT NULL,
-        owner text NOT NULL,
-        kind text NOT NULL,
-        content text NOT NULL,
-        fingerprint text NOT NULL,
-        origin text NOT NULL,
-        source text NOT NULL,
-        task_id text NOT NULL,
-        importance double precision NOT NULL,
-        created_at bigint NOT NULL,
-        seen_at bigint NOT NULL,
-        fades_at bigint NOT NULL,
-        successes bigint NOT NULL,
-        executions bigint NOT NULL,
-        UNIQUE (agent_id, kind, fingerprint)
-    )
-    """,
+    table_of(_MEMORIES, "owner"),
     "CREATE INDEX memories_by_age ON memories (agent_id, owner, kind, seen_at)",
     "CREATE INDEX memories_by_strength ON memories (agent_id, owner, kind, fades_at)",
     "CREATE INDEX memories_by_fading ON memories (fades_at)",
@@ -377,123 +363,31 @@ _IN_POSTGRES = (
     "CREATE TABLE memory_words (seq bigint PRIMARY KEY REFERENCES memories ON DELETE CASCADE,"
     " words text[] NOT NULL)",
     "CREATE INDEX memory_words_by_word ON memory_words USING gin (words)",
-    """
-    CREATE TABLE sessions (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        id text NOT NULL UNIQUE,
-        agent_id text NOT NULL,
-        owner text NOT NULL,
-        ended_at bigint NOT NULL,
-        data text NOT NULL
-    )
-    """,
+    table_of(_SESSIONS, "owner"),
     "CREATE INDEX sessions_by_age ON sessions (agent_id, ended_at)",
     "CREATE INDEX sessions_by_owner ON sessions (owner)",
-    "CREATE TABLE plans (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, id text NOT NULL UNIQUE,"
-    " agent_id text NOT NULL, created_at bigint NOT NULL, data text NOT NULL)",
+    table_of(_PLANS),
     "CREATE INDEX plans_by_age ON plans (agent_id, created_at)",
-    "CREATE TABLE plan_steps (plan_id text NOT NULL, position bigint NOT NULL, step_id text NOT NULL,"
-    " data text NOT NULL, PRIMARY KEY (plan_id, position))",
-    "CREATE TABLE step_transitions (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
-    " plan_id text NOT NULL, at text NOT NULL, data text NOT NULL)",
+    table_of(_PLAN_STEPS),
+    table_of(_TRANSITIONS),
     "CREATE INDEX step_transitions_by_plan ON step_transitions (plan_id, seq)",
-    """
-    CREATE TABLE effectiveness (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        strategy text COLLATE "C" NOT NULL,
-        task_type text NOT NULL,
-        successes bigint NOT NULL,
-        executions bigint NOT NULL,
-        cost double precision NOT NULL,
-        duration double precision NOT NULL,
-        confidence double precision NOT NULL,
-        last_used text NOT NULL,
-        UNIQUE (strategy, task_type)
-    )
-    """,
+    table_of(_EFFECTIVENESS).replace("strategy text", 'strategy text COLLATE "C"', 1),
 )
 
 _PERSONAS_IN_POSTGRES = (
-    """
-    CREATE TABLE persona_plans (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        id text NOT NULL UNIQUE,
-        persona_id text NOT NULL,
-        tenant text NOT NULL,
-        domain text NOT NULL,
-        context_id text NOT NULL,
-        event_id text NOT NULL,
-        status text NOT NULL,
-        created_at bigint NOT NULL,
-        data text NOT NULL
-    )
-    """,
+    table_of(_PERSONA_PLANS, "tenant"),
     "CREATE INDEX persona_plans_by_age ON persona_plans (persona_id, created_at)",
     "CREATE INDEX persona_plans_by_event ON persona_plans (persona_id, tenant, domain, context_id, event_id)",
-    """
-    CREATE TABLE persona_learnings (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        id text NOT NULL UNIQUE,
-        persona_id text NOT NULL,
-        tenant text NOT NULL,
-        domain text NOT NULL,
-        confidence double precision NOT NULL,
-        use_count bigint NOT NULL,
-        data text NOT NULL
-    )
-    """,
+    table_of(_LEARNINGS, "tenant"),
     "CREATE INDEX persona_learnings_by_confidence ON persona_learnings (persona_id, domain, confidence)",
-    """
-    CREATE TABLE persona_thoughts (
-        seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        persona_id text NOT NULL,
-        tenant text NOT NULL,
-        domain text NOT NULL,
-        context_id text NOT NULL,
-        kind text NOT NULL,
-        weight double precision NOT NULL,
-        "user" text NOT NULL,
-        data text NOT NULL
-    )
-    """,
+    table_of(_THOUGHTS, "tenant", '"user"'),
     "CREATE INDEX persona_thoughts_by_weight"
     " ON persona_thoughts (persona_id, tenant, domain, context_id, weight)",
     "CREATE TABLE persona_states (persona_id text NOT NULL, tenant text NOT NULL, domain text NOT NULL,"
     " context_id text NOT NULL, data text NOT NULL, PRIMARY KEY (persona_id, tenant, domain, context_id))",
-    "CREATE TABLE persona_journal (seq bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,"
-    " task_id text NOT NULL, data text NOT NULL)",
+    table_of(_JOURNAL),
     "CREATE INDEX persona_journal_by_task ON persona_journal (task_id, seq)",
-    """
-    CREATE TABLE persona_work (
-        number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-        kind text NOT NULL,
-        persona_id text NOT NULL,
-        tenant text NOT NULL,
-        domain text NOT NULL,
-        context_id text NOT NULL,
-        key text NOT NULL,
-        event_id text NOT NULL,
-        "user" text NOT NULL,
-        priority double precision NOT NULL,
-        status text NOT NULL DEFAULT 'open',
-        attempts bigint NOT NULL DEFAULT 0,
-        holder text NOT NULL DEFAULT '',
-        lease_until bigint NOT NULL DEFAULT 0,
-        due bigint NOT NULL DEFAULT 0,
-        created_at bigint NOT NULL,
-        updated_at bigint NOT NULL,
-        reason text NOT NULL DEFAULT '',
-        event text NOT NULL,
-        message text NOT NULL DEFAULT '',
-        message_kind text NOT NULL DEFAULT 'answer',
-        plan_id text,
-        task_id text,
-        outcome text,
-        message_id text NOT NULL DEFAULT '',
-        cost_usd double precision NOT NULL DEFAULT 0,
-        UNIQUE (kind, persona_id, tenant, domain, context_id, key)
-    )
-    """,
+    table_of(_WORK),
     "CREATE INDEX persona_work_open ON persona_work"
     " (persona_id, kind, tenant, domain, context_id, number, priority) WHERE status IN ('open', 'answered')",
     "CREATE INDEX persona_work_by_event ON persona_work (persona_id, tenant, domain, context_id, event_id)",
@@ -501,14 +395,14 @@ _PERSONAS_IN_POSTGRES = (
     "CREATE INDEX persona_work_by_holder ON persona_work (holder) WHERE holder != ''",
 )
 
-MEMORY = Store(
+MEMORY = sqlite.Store(
     "memory",
     (_VERSION_1, _VERSION_2, _VERSION_3, _PERSONAS, _OWNERS, _PERSONA_WORK, _ROOMS, _DOMAINS),
     postgres=(_IN_POSTGRES, _PERSONAS_IN_POSTGRES, _ROOMS, _DOMAINS),
 )
 """Memories, sessions, plans, the record of strategies, and the records of personas."""
 
-VECTORS = Store(
+VECTORS = sqlite.Store(
     "memory vectors",
     (),
     postgres=(
@@ -528,7 +422,7 @@ MemoryStore: TypeAlias = Database[MemoryErrors]
 
 
 def open_memory_store(
-    place: DatabasePath,
+    place: sqlite.DatabasePath,
     *,
     busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
     read_only: bool = False,
@@ -557,11 +451,10 @@ def open_memory_store(
     )
 
 
-class MemoryDatabase(SqliteFile[MemoryErrors]):
+class MemoryDatabase(sqlite.SqliteFile[MemoryErrors]):
     """A memory file, opened by its first use, and again after :meth:`aclose`.
 
     Args:
-        path: the file, as of :class:`SqliteFile`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: never write, and never make the file; every writing operation fails, and so do all
             others on a file that is empty or of an older version.
@@ -573,7 +466,7 @@ class MemoryDatabase(SqliteFile[MemoryErrors]):
 
     def __init__(
         self,
-        path: DatabasePath,
+        path: sqlite.DatabasePath,
         *,
         busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
         read_only: bool = False,
@@ -583,7 +476,7 @@ class MemoryDatabase(SqliteFile[MemoryErrors]):
             raise ValueError(f"MemoryDatabase: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
         if max_pages is not None and max_pages < 1:
             raise ValueError(f"MemoryDatabase: max_pages: got {max_pages}, expected 1 or more.")
-        if read_only and str(path) == IN_PROCESS:
+        if read_only and str(path) == sqlite.IN_PROCESS:
             raise ValueError(
                 "MemoryDatabase: read_only: got True, expected False, since a new memory is empty."
             )

@@ -66,13 +66,8 @@ def open_memory(
         path: the file, or the address of a Postgres database; a file and its directories are created if
             needed. ``:memory:`` keeps everything in this process, as long as the services exist; closing does
             not lose it.
-        token_budget: tokens that a bootstrap may return, 0 or more.
-        embedder: enables hybrid search with embeddings.
-        extraction: ``model`` lets the model of a flush choose the facts.
-        scope: ``user`` keeps the memories of a run to its user, or to its session; ``agent`` shares them.
-        anonymous: ``nothing`` keeps runs without user and session from recalling and leaving memories.
-        extract: chooses the memories of a run where no model does.
-        redactor: removes secrets from every text before it is stored; by default those of known forms.
+        token_budget, embedder, extraction, scope, anonymous, extract, redactor: as of
+            :class:`~reactive_agents.adapters.memory.service.SqliteMemory`.
         busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
         read_only: only recall; every write fails.
 

@@ -68,7 +68,7 @@ Now: TypeAlias = Callable[[], int]
 
 
 class SqlitePersonaStore:
-    """Implements ``PersonaStore``.
+    """Implements ``PersonaStore``; each effect fails with ``MemoryUnavailable``.
 
     Args:
         place: the memory file, the address of a Postgres database, or the memory of other services.
@@ -108,10 +108,7 @@ class SqlitePersonaStore:
         progress: bool = True,
         cost_usd: float = 0.0,
     ) -> Result[bool, MemoryErrors]:
-        """Store the plan under its id, unless the claim was lost.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Store the plan under its id, unless the claim was lost."""
         clean = self._records.redacted(plan)
         work = partial(
             _save_plan, plan=clean, claim=claim, progress=progress, cost_usd=cost_usd, now=self._now
@@ -120,17 +117,14 @@ class SqlitePersonaStore:
 
     @effect
     async def get_plan(self, plan_id: PlanId) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
-        """Return the plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """Return the plan, or ``Nothing``."""
         return await self._one("get_plan", personas.PersonaPlan, "persona_plans WHERE id = ?", plan_id)
 
     @effect
     async def plan_of_event(
         self, room: personas.Room, event_id: EventId
     ) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
-        """Return the newest plan for the event of a room, or ``Nothing``.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return the newest plan for the event of a room, or ``Nothing``."""
         place = f"persona_plans WHERE {_ROOM} AND event_id = ? ORDER BY seq DESC LIMIT 1"
         return await self._one("plan_of_event", personas.PersonaPlan, place, *_place(room), event_id)
 
@@ -150,8 +144,6 @@ class SqlitePersonaStore:
         """Return the persona's plans, newest first.
 
         Of the same age, the one made later first.
-
-        Fails with ``MemoryUnavailable``.
         """
         wanted: dict[str, object] = {
             "persona_id = ?": persona_id,
@@ -170,10 +162,7 @@ class SqlitePersonaStore:
 
     @effect
     async def save_learning(self, learning: personas.LearningEntry) -> Result[None, MemoryErrors]:
-        """Store the learning under its id, replacing what was there.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Store the learning under its id, replacing what was there."""
         return await self._put(
             "save_learning",
             f"learning {learning.id}",
@@ -193,7 +182,7 @@ class SqlitePersonaStore:
     async def get_learning(
         self, learning_id: LearningId
     ) -> Result[Maybe[personas.LearningEntry], MemoryErrors]:
-        """Return the learning, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """Return the learning, or ``Nothing``."""
         return await self._one(
             "get_learning", personas.LearningEntry, "persona_learnings WHERE id = ?", learning_id
         )
@@ -202,10 +191,7 @@ class SqlitePersonaStore:
     async def list_learnings(
         self, persona_id: PersonaId, *, domain: personas.Domain | None = None, tenant: str | None = None
     ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
-        """Return the learnings, the most confident first, then the most used.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return the learnings, the most confident first, then the most used."""
         wanted = {"persona_id = ?": persona_id, "domain = ?": domain, "tenant = ?": tenant}
         conditions, values = _chosen(wanted)
         place = f"persona_learnings WHERE {conditions} ORDER BY confidence DESC, use_count DESC, seq"
@@ -213,10 +199,7 @@ class SqlitePersonaStore:
 
     @effect
     async def delete_learning(self, learning_id: LearningId) -> Result[bool, MemoryErrors]:
-        """Delete the learning; return whether it existed.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Delete the learning; return whether it existed."""
         statement = "DELETE FROM persona_learnings WHERE id = ?"
         return await self._database.write(
             "delete_learning",
@@ -228,10 +211,7 @@ class SqlitePersonaStore:
     async def texts_of_other_rooms(
         self, room: personas.Room, limit: int = 500
     ) -> Result[tuple[str, ...], MemoryErrors]:
-        """Return the newest events of the other rooms of a tenant.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return the newest events of the other rooms of a tenant."""
         return await self._database.rows(
             "texts_of_other_rooms",
             lambda event: decoded(event, personas.DomainEvent).content,
@@ -250,38 +230,43 @@ class SqlitePersonaStore:
         """Add to the working memory of the room.
 
         The least important thoughts are removed.
-
-        Fails with ``MemoryUnavailable``.
         """
-        clean = self._records.redacted(thought)
-        work = partial(_add_thought, thought=clean)
-        return await self._database.write_soon("add_thought", work, of=_part(clean.room))
+        thought = self._records.redacted(thought)
+
+        def work(file: Transaction) -> None:
+            place = _place(thought.room)
+            file.execute(
+                "INSERT INTO persona_thoughts (persona_id, tenant, domain, context_id, kind, weight, "
+                '"user", data) VALUES (?, ?, ?, ?, ?, ?, ?, ?)',
+                (*place, thought.kind, personas.thought_weight(thought), thought.user, to_json(thought)),
+            )
+            file.execute(
+                f"DELETE FROM persona_thoughts WHERE seq IN (SELECT seq FROM persona_thoughts WHERE {_ROOM} "
+                f"ORDER BY weight DESC, seq DESC LIMIT {ALL_ROWS} OFFSET ?)",
+                (*place, personas.THOUGHTS_KEPT),
+            )
+
+        return await self._database.write_soon("add_thought", work, of=_part(thought.room))
 
     @effect
     async def recall_thoughts(
         self, room: personas.Room, *, kinds: Sequence[personas.ThoughtKind] = (), limit: int = 5
     ) -> Result[tuple[personas.Thought, ...], MemoryErrors]:
-        """Return the most important thoughts of one room.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return the most important thoughts of one room."""
         wanted = f"AND kind IN ({', '.join('?' * len(kinds))}) " if kinds else ""
         place = f"persona_thoughts WHERE {_ROOM} {wanted}ORDER BY weight DESC, seq DESC LIMIT ?"
         return await self._all("recall_thoughts", personas.Thought, place, *_place(room), *kinds, limit)
 
     @effect
     async def get_self_state(self, room: personas.Room) -> Result[personas.SelfState, MemoryErrors]:
-        """Return the self state in a room; an idle one when none is stored.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return the self state in a room; an idle one when none is stored."""
         place = f"persona_states WHERE {_ROOM}"
         found = await self._one("get_self_state", personas.SelfState, place, *_place(room))
         return found.map(lambda state: state.value_or(personas.SelfState(room)))
 
     @effect
     async def save_self_state(self, state: personas.SelfState) -> Result[None, MemoryErrors]:
-        """Store the state, replacing what was there. Fails with ``MemoryUnavailable``."""
+        """Store the state, replacing what was there."""
         clean = self._records.redacted(state)
         return await self._put(
             "save_self_state",
@@ -296,7 +281,7 @@ class SqlitePersonaStore:
 
     @effect
     async def record(self, event: PersonaEvent) -> Result[None, MemoryErrors]:
-        """Append to the journal. Fails with ``MemoryUnavailable``."""
+        """Append to the journal."""
         clean = self._records.redacted(event)
         statement = "INSERT INTO persona_journal (task_id, data) VALUES (?, ?)"
         values = (event.task_id, to_json(clean, PersonaEvent))
@@ -304,7 +289,7 @@ class SqlitePersonaStore:
 
     @effect
     async def journal(self, task_id: TaskId) -> Result[tuple[PersonaEvent, ...], MemoryErrors]:
-        """Return the journal of a task, in order. Fails with ``MemoryUnavailable``."""
+        """Return the journal of a task, in order."""
         return await self._all(
             "journal", PersonaEvent, "persona_journal WHERE task_id = ? ORDER BY seq", task_id
         )
@@ -320,40 +305,56 @@ class SqlitePersonaStore:
         capacity: int | None = None,
         drop_oldest: bool = False,
     ) -> Result[queue.Submission, MemoryErrors]:
-        """Add an event, once, unless too many wait. Fails with ``MemoryUnavailable``."""
-        work = partial(
-            _add_event,
-            room=room,
-            event=self._records.redacted(event),
-            capacity=capacity,
-            drop_oldest=drop_oldest,
-            now=self._now,
-        )
+        """Add an event, once, unless too many wait."""
+        event = self._records.redacted(event)
+
+        def work(file: Transaction) -> queue.Submission:
+            known = _item_of(file, room, "event", event.id)
+            waiting = _waiting(file, persona_id=room.persona_id, kind="event", tenant=room.tenant)
+            if known is not None:
+                return queue.Submission(known, is_new=False, waiting=waiting)
+            dropped = None
+            if capacity is not None and waiting >= capacity:
+                if not drop_oldest:
+                    return queue.Submission(None, is_new=False, waiting=waiting)
+                oldest = file.execute(
+                    "UPDATE persona_work SET status = 'dropped', reason = 'The inbox was full.', "
+                    "updated_at = ? WHERE number = (SELECT min(number) FROM persona_work "
+                    "WHERE persona_id = ? AND kind = 'event' AND tenant = ? AND status = 'open' "
+                    f"AND holder = '') RETURNING {_COLUMNS}",
+                    (self._now(), room.persona_id, room.tenant),
+                ).fetchone()
+                dropped = None if oldest is None else _item(oldest)
+            number = _insert(file, "event", room, event.id, event, self._now)
+            added = None if number is None else _row(file, number)
+            return queue.Submission(added, is_new=True, dropped=dropped, waiting=waiting + (dropped is None))
+
         return await self._database.write("add_event", work, of=f"events of {room.persona_id}")
 
     @effect
     async def add_schedule(
         self, room: personas.Room, key: str, event: personas.DomainEvent, due: datetime
     ) -> Result[None, MemoryErrors]:
-        """Store an event that comes later, by its key. Fails with ``MemoryUnavailable``."""
+        """Store an event that comes later, by its key."""
         place = evolve(room, context_id=ContextId(key))  # no schedule waits for another one
-        work = partial(
-            _add_schedule,
-            room=place,
-            event=self._records.redacted(event),
-            due=microseconds(due),
-            now=self._now,
-        )
+        event, due_us = self._records.redacted(event), microseconds(due)
+
+        def work(file: Transaction) -> None:
+            if _insert(file, "schedule", place, key, event, self._now, due=due_us) is None:
+                file.execute(
+                    f"UPDATE persona_work SET status = 'open', due = ?, event = ?, attempts = 0, {_LET_GO}, "
+                    "updated_at = ? WHERE kind = 'schedule' "
+                    f"AND {_ROOM} AND key = ? AND NOT (status = 'open' AND event = ?)",
+                    (due_us, to_json(event), self._now(), *_place(place), key, to_json(event)),
+                )
+
         return await self._database.write("add_schedule", work, of=_part(place))
 
     @effect
     async def add_message(
         self, claim: queue.WorkItem, message: queue.NewMessage
     ) -> Result[bool, MemoryErrors]:
-        """Add a message to be delivered, once by its key.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Add a message to be delivered, once by its key."""
         clean = self._records.redacted(message)
         work = partial(_add_message, item=claim, message=clean, now=self._now)
         return await self._database.write("add_message", work, of=_part(claim.room))
@@ -369,19 +370,49 @@ class SqlitePersonaStore:
     ) -> Result[queue.WorkItem | None, MemoryErrors]:
         """Claim the next item of some domains, or of one room.
 
-        Fails with ``MemoryUnavailable``.
+        Among rooms of one priority it is that of the tenant after the last.
         """
         holder = new_holder()
-        work = partial(
-            _claim,
-            persona_id=persona_id,
-            kind=kind,
-            domains=domains,
-            room=room,
-            served=self._served.get((persona_id, kind)),
-            holder=holder,
-            now=self._now,
-        )
+        served = self._served.get((persona_id, kind))
+
+        def work(file: Transaction) -> queue.WorkItem | None:
+            places = f"domain IN ({', '.join('?' * len(domains))})" if room is None else _ROOM
+            at = self._now()
+            heads = file.execute(
+                "SELECT work.number, due, holder, lease_until, attempts, updated_at, status "
+                "FROM persona_work AS work JOIN (SELECT min(number) AS number, max(priority) AS highest "
+                f"FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} AND {places} "
+                "GROUP BY tenant, domain, context_id) AS first ON work.number = first.number "
+                "ORDER BY first.highest DESC, work.tenant <= ?, work.tenant, work.number",
+                (persona_id, kind, *(domains if room is None else _place(room)), served),
+            ).fetchall()
+            for head, due, held_by, lease_until, attempts, begun, status in heads:
+                if held_by and lease_until >= at and not is_gone(held_by):
+                    continue
+                free_at = due
+                if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
+                    free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
+                was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
+                if free_at > at and not was_set_back:  # by another clock no pause can be measured
+                    continue
+                tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
+                row = file.execute(
+                    "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + ?, "
+                    "updated_at = ? WHERE number = ? AND holder = ? AND lease_until = ? AND due = ? "
+                    f"AND {_OPEN} RETURNING {_COLUMNS}",
+                    (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
+                ).fetchone()
+                if row is None:  # somebody was faster
+                    continue
+                item = _item(row)
+                if item.event.content != UNREADABLE:
+                    return item if tried else evolve(item, attempts=item.attempts + 1)
+                file.execute(  # it holds up nothing else
+                    f"UPDATE persona_work SET status = 'dead', reason = ?, {_LET_GO} WHERE number = ?",
+                    (UNREADABLE, head),
+                )
+            return None
+
         claimed = await self._database.write_soon("claim", work, of=f"claim {holder}")
         item = claimed.value_or(None)
         if item is not None:
@@ -391,10 +422,7 @@ class SqlitePersonaStore:
 
     @effect
     async def begin_task(self, claim: queue.WorkItem, task_id: TaskId) -> Result[bool, MemoryErrors]:
-        """Store the task of an event, under which its journal is, and that it is tried.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Store the task of an event, under which its journal is, and that it is tried."""
         changes = "task_id = ?, attempts = ?"
         return await self._changed("begin_task", claim, changes, task_id, claim.attempts, soon=True)
 
@@ -402,7 +430,7 @@ class SqlitePersonaStore:
     async def replace_event(
         self, claim: queue.WorkItem, event: personas.DomainEvent
     ) -> Result[bool, MemoryErrors]:
-        """Replace an event. Fails with ``MemoryUnavailable``."""
+        """Replace an event."""
         return await self._changed(
             "replace_event", claim, "event = ?", to_json(self._records.redacted(event))
         )
@@ -411,21 +439,72 @@ class SqlitePersonaStore:
     async def engage(
         self, claim: queue.WorkItem, limits: personas.DailyLimits, since: datetime
     ) -> Result[str, MemoryErrors]:
-        """Count an event among those of a day, unless there are too many.
+        """Count an event among those of a day, unless there are too many."""
+        room, after = claim.room, microseconds(since)
 
-        Fails with ``MemoryUnavailable``.
-        """
-        work = partial(_engage, claim=claim, limits=limits, since=microseconds(since), now=self._now)
-        room = claim.room
+        def work(file: Transaction) -> str:
+            for whose, most in limits.of_events.items():
+                conditions, values = _chosen(
+                    {
+                        "persona_id = ?": room.persona_id,
+                        "tenant = ?": room.tenant,
+                        '"user" = ?': claim.event.user_id if whose == "user" else None,
+                        "domain = ?": room.domain if whose == "room" else None,
+                        "context_id = ?": room.context_id if whose == "room" else None,
+                        "updated_at >= ?": after,
+                        "number != ?": claim.number,
+                    }
+                )
+                (count,) = file.execute(
+                    "SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL "
+                    f"AND {conditions}",
+                    values,
+                ).fetchone()
+                if count >= most:
+                    return whose
+            file.execute(  # marked by a plan, which it need not have yet, so that others count it
+                "UPDATE persona_work SET plan_id = coalesce(plan_id, ''), updated_at = ? "
+                "WHERE number = ? AND holder = ?",
+                (self._now(), claim.number, claim.holder),
+            )
+            return ""
+
         return await self._database.write("engage", work, of=f"limits {room.persona_id}\x1f{room.tenant}")
 
     @effect
     async def end_event(self, claim: queue.WorkItem, end: queue.EventEnd) -> Result[bool, MemoryErrors]:
-        """Store the end of an event with all that follows, in one transaction.
+        """Store the end of an event with all that follows, in one transaction."""
+        end = self._records.redacted(end)
 
-        Fails with ``MemoryUnavailable``.
-        """
-        work = partial(_end_event, claim=claim, end=self._records.redacted(end), now=self._now)
+        def work(file: Transaction) -> bool:
+            plan = end.plan
+            ended = file.execute(
+                "UPDATE persona_work SET status = 'answered', reason = ?, plan_id = ?, outcome = ?, "
+                "cost_usd = cost_usd + ?, attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? "
+                "WHERE number = ? AND holder = ?",
+                (
+                    without_surrogates(end.outcome.reason),
+                    None if plan is None else plan.id,
+                    to_json(evolve(end.outcome, plan=None)),
+                    end.cost_usd,
+                    end.is_dead,
+                    self._now(),
+                    claim.number,
+                    claim.holder,
+                ),
+            )
+            if not ended.rowcount:
+                return False
+            if plan is not None:
+                _save_plan(file, plan=plan, now=self._now)
+            item = evolve(claim, plan_id=None if plan is None else plan.id)
+            for message in end.messages:
+                _add_message(file, item=item, message=message, now=self._now)
+            if end.evaluate and plan is not None:
+                ids = {"plan_id": plan.id, "task_id": plan.task.id}
+                _insert(file, "evaluation", claim.room, plan.id, claim.event, self._now, **ids)
+            return True
+
         return await self._database.write("end_event", work, of=_part(claim.room))
 
     @effect
@@ -438,7 +517,7 @@ class SqlitePersonaStore:
         message_id: str = "",
         cost_usd: float = 0.0,
     ) -> Result[bool, MemoryErrors]:
-        """End an item. Fails with ``MemoryUnavailable``."""
+        """End an item."""
         self._leases.let_go(claim.holder)
         return await self._changed(
             "end_work",
@@ -455,10 +534,7 @@ class SqlitePersonaStore:
     async def release(
         self, claim: queue.WorkItem, *, due: datetime | None = None, reason: str = "", cost_usd: float = 0.0
     ) -> Result[bool, MemoryErrors]:
-        """Give an item back; without a reason it was not tried.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Give an item back; without a reason it was not tried."""
         self._leases.let_go(claim.holder)
         untried = claim.attempts - (not reason)  # fewer where it made progress, or was not begun
         return await self._changed(
@@ -489,23 +565,56 @@ class SqlitePersonaStore:
 
     @effect
     async def find_work(self, chosen: queue.WorkFilter) -> Result[tuple[queue.WorkItem, ...], MemoryErrors]:
-        """Return the items that fit, the newest first. Fails with ``MemoryUnavailable``."""
-        return await self._database.read("find_work", partial(_find, chosen=chosen))
+        """Return the items that fit, the newest first."""
+
+        def work(file: Transaction) -> tuple[queue.WorkItem, ...]:
+            conditions, values = _chosen(
+                {
+                    "persona_id = ?": chosen.persona_id,
+                    "tenant = ?": chosen.tenant,
+                    "domain = ?": chosen.domain,
+                    "context_id = ?": chosen.context_id,
+                    '"user" = ?': chosen.user,
+                    "event_id = ?": chosen.event_id,
+                    "message_id = ?": chosen.message_id and without_surrogates(chosen.message_id),
+                    "created_at >= ?": None if chosen.since is None else microseconds(chosen.since),
+                    "created_at < ?": None if chosen.until is None else microseconds(chosen.until),
+                }
+            )
+            for column, several in (("kind", chosen.kinds), ("status", chosen.statuses)):
+                if several:
+                    conditions += f" AND {column} IN ({', '.join('?' * len(several))})"
+                    values += several
+            rows = file.execute(
+                f"SELECT {_COLUMNS} FROM persona_work WHERE {conditions} ORDER BY number DESC LIMIT ?",
+                (*values, chosen.limit),
+            )
+            return tuple(map(_item, rows.fetchall()))
+
+        return await self._database.read("find_work", work)
 
     @effect
     async def order_work(self, number: int, order: queue.WorkOrder) -> Result[bool, MemoryErrors]:
-        """Do an item again from its first try, or drop it.
+        """Do an item again from its first try, or drop it."""
 
-        Fails with ``MemoryUnavailable``.
-        """
-        work = partial(_order, number=number, order=order, now=self._now)
+        def work(file: Transaction) -> bool:
+            status, needed = "dropped", "'dead', 'open'"
+            if order == "retry":
+                status, needed = "open", "'dead', 'dropped', 'open', 'done'"
+            changed = file.execute(
+                f"UPDATE persona_work SET status = ?, attempts = 0, due = 0, {_LET_GO}, "
+                f"updated_at = ? WHERE number = ? AND status IN ({needed})",
+                (status, self._now(), number),
+            )
+            return changed.rowcount > 0
+
         return await self._database.write("order_work", work, of=f"item {number}")
 
     @effect
     async def waiting(
         self, persona_id: PersonaId, kind: queue.WorkKind, *, domains: Sequence[personas.Domain]
     ) -> Result[int, MemoryErrors]:
-        """Return the number of items that wait. Fails with ``MemoryUnavailable``."""
+        """Return the number of items that wait."""
         work = partial(_waiting, persona_id=persona_id, kind=kind, domains=domains)
         return await self._database.read("waiting", work)
 
@@ -515,11 +624,32 @@ class SqlitePersonaStore:
     ) -> Result[tuple[queue.Utterance, ...], MemoryErrors]:
         """Return the messages of a room, oldest first: its events with their answers.
 
-        Fails with ``MemoryUnavailable``.
+        Those that wait or were dropped are none yet: no guardrail has checked them.
         """
-        return await self._database.read(
-            "transcript", partial(_transcript, room=room, before=before, limit=limit)
-        )
+
+        def work(file: Transaction) -> tuple[queue.Utterance, ...]:
+            place = (*_place(room), ALL_ROWS if before is None else before, limit)
+            latest = (
+                f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
+                "AND status NOT IN ('open', 'dropped') ORDER BY number DESC LIMIT ?"
+            )
+            events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
+            answers: dict[str, list[queue.Utterance]] = {}
+            for event_id, text, at in file.execute(  # joined, so that those of other events are not read
+                f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) "
+                f"AS latest JOIN persona_work ON event_id = latest_id WHERE {_ROOM} AND kind = 'delivery' "
+                "AND status != 'dropped' ORDER BY number",
+                (*place, *_place(room)),
+            ).fetchall():
+                answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
+                answers.setdefault(event_id, []).append(answer)
+            said: list[queue.Utterance] = []
+            for item in map(_item, reversed(events)):
+                said.append(queue.utterance_of(item.event))
+                said += answers.get(item.event.id, ())
+            return tuple(said[-limit:]) if limit else ()
+
+        return await self._database.read("transcript", work)
 
     @effect
     async def spending(
@@ -531,13 +661,26 @@ class SqlitePersonaStore:
         user: str | None = None,
         room: personas.Room | None = None,
     ) -> Result[queue.Spending, MemoryErrors]:
-        """Return what a tenant, a user or a room has used since a time.
+        """Return what a tenant, a user or a room has used since a time."""
 
-        Fails with ``MemoryUnavailable``.
-        """
-        work = partial(
-            _spending, persona_id=persona_id, since=microseconds(since), tenant=tenant, user=user, room=room
-        )
+        def work(file: Transaction) -> queue.Spending:
+            conditions, values = _chosen(
+                {
+                    "persona_id = ?": persona_id,
+                    "tenant = ?": tenant,
+                    '"user" = ?': user,
+                    "domain = ?": None if room is None else room.domain,
+                    "context_id = ?": None if room is None else room.context_id,
+                    "updated_at >= ?": microseconds(since),
+                }
+            )
+            events, cost_usd = file.execute(
+                "SELECT count(CASE WHEN kind = 'event' AND plan_id IS NOT NULL THEN 1 END), "
+                f"coalesce(sum(cost_usd), 0) FROM persona_work WHERE {conditions}",
+                values,
+            ).fetchone()
+            return queue.Spending(int(events), float(cost_usd))
+
         return await self._database.read("spending", work)
 
     @effect
@@ -551,10 +694,49 @@ class SqlitePersonaStore:
     ) -> Result[int, MemoryErrors]:
         """Delete the records of a user, a tenant or a time; return the number of events.
 
-        Fails with ``MemoryUnavailable``.
+        These are ended and waiting work with its plans and journals, and the notes on it.
         """
         until = None if before is None else microseconds(before)
-        work = partial(_forget, persona_id=persona_id, user=user, tenant=tenant, until=until)
+
+        def work(file: Transaction) -> int:
+            conditions, values = _chosen(
+                {
+                    "persona_id = ?": persona_id,
+                    '"user" = ?': user,
+                    "tenant = ?": tenant,
+                    f"NOT {_OPEN} AND updated_at < ?": until,
+                }
+            )
+            rows = file.execute(
+                "SELECT number, kind, event_id, task_id, tenant, domain, context_id, event FROM persona_work "
+                f"WHERE {conditions}",
+                values,
+            ).fetchall()
+            for number, kind, event_id, task_id, *place, _ in rows:
+                file.execute("DELETE FROM persona_work WHERE number = ?", (number,))
+                if kind == "event":  # one that was tried again has several plans
+                    doomed = f"DELETE FROM persona_plans WHERE {_ROOM} AND event_id = ?"
+                    file.execute(doomed, (persona_id, *place, event_id))
+                if task_id is not None:
+                    file.execute("DELETE FROM persona_journal WHERE task_id = ?", (task_id,))
+            if until is None:
+                rooms = {tuple(row[4:7]) for row in rows}
+                for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
+                    if event.feedback is not None:
+                        _forget_reaction(file, event.feedback)
+                conditions, values = _chosen(
+                    {"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant}
+                )
+                file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
+                for of_tenant, domain, context in rooms:  # what it is busy with may be about them
+                    file.execute(
+                        f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, of_tenant, domain, context)
+                    )
+                    room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
+                    forget_owner(file, owner_of(None, room.key))
+                _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
+            return sum(row[1] == "event" for row in rows)
+
         return await self._database.erase("forget", work, of=f"events of {persona_id}")
 
     # --- leases -------------------------------------------------------------------------------------------
@@ -658,49 +840,6 @@ def _save_plan(
     return True
 
 
-def _add_thought(file: Transaction, thought: personas.Thought) -> None:
-    place = _place(thought.room)
-    file.execute(
-        'INSERT INTO persona_thoughts (persona_id, tenant, domain, context_id, kind, weight, "user", data) '
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*place, thought.kind, personas.thought_weight(thought), thought.user, to_json(thought)),
-    )
-    file.execute(
-        f"DELETE FROM persona_thoughts WHERE seq IN (SELECT seq FROM persona_thoughts WHERE {_ROOM} "
-        f"ORDER BY weight DESC, seq DESC LIMIT {ALL_ROWS} OFFSET ?)",
-        (*place, personas.THOUGHTS_KEPT),
-    )
-
-
-def _add_event(
-    file: Transaction,
-    *,
-    room: personas.Room,
-    event: personas.DomainEvent,
-    capacity: int | None,
-    drop_oldest: bool,
-    now: Now,
-) -> queue.Submission:
-    known = _item_of(file, room, "event", event.id)
-    waiting = _waiting(file, persona_id=room.persona_id, kind="event", tenant=room.tenant)
-    if known is not None:
-        return queue.Submission(known, is_new=False, waiting=waiting)
-    dropped = None
-    if capacity is not None and waiting >= capacity:
-        if not drop_oldest:
-            return queue.Submission(None, is_new=False, waiting=waiting)
-        oldest = file.execute(
-            f"UPDATE persona_work SET status = 'dropped', reason = 'The inbox was full.', updated_at = ? "
-            "WHERE number = (SELECT min(number) FROM persona_work WHERE persona_id = ? AND kind = 'event' "
-            f"AND tenant = ? AND status = 'open' AND holder = '') RETURNING {_COLUMNS}",
-            (now(), room.persona_id, room.tenant),
-        ).fetchone()
-        dropped = None if oldest is None else _item(oldest)
-    number = _insert(file, "event", room, event.id, event, now)
-    added = None if number is None else _row(file, number)
-    return queue.Submission(added, is_new=True, dropped=dropped, waiting=waiting + (dropped is None))
-
-
 def _insert(
     file: Transaction,
     kind: queue.WorkKind,
@@ -736,19 +875,6 @@ def _insert(
     return None if inserted is None else inserted[0]
 
 
-def _add_schedule(
-    file: Transaction, *, room: personas.Room, event: personas.DomainEvent, due: int, now: Now
-) -> None:
-    key = room.context_id
-    if _insert(file, "schedule", room, key, event, now, due=due) is None:
-        file.execute(
-            "UPDATE persona_work SET status = 'open', due = ?, event = ?, attempts = 0, holder = '', "
-            "lease_until = 0, updated_at = ? WHERE kind = 'schedule' "
-            f"AND {_ROOM} AND key = ? AND NOT (status = 'open' AND event = ?)",
-            (due, to_json(event), now(), *_place(room), key, to_json(event)),
-        )
-
-
 def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewMessage, now: Now) -> bool:
     added = _insert(
         file,
@@ -764,86 +890,6 @@ def _add_message(file: Transaction, *, item: queue.WorkItem, message: queue.NewM
         task_id=item.task_id,
     )
     return added is not None
-
-
-def _claim(
-    file: Transaction,
-    *,
-    persona_id: PersonaId,
-    kind: queue.WorkKind,
-    domains: Sequence[personas.Domain],
-    room: personas.Room | None,
-    served: str | None,
-    holder: str,
-    now: Now,
-) -> queue.WorkItem | None:
-    """Claim an item; among rooms of one priority, that of the tenant after the last."""
-    places = f"domain IN ({', '.join('?' * len(domains))})" if room is None else _ROOM
-    at = now()
-    heads = file.execute(
-        "SELECT work.number, due, holder, lease_until, attempts, updated_at, status "
-        "FROM persona_work AS work JOIN (SELECT min(number) AS number, max(priority) AS highest "
-        f"FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} AND {places} "
-        "GROUP BY tenant, domain, context_id) AS first ON work.number = first.number "
-        "ORDER BY first.highest DESC, work.tenant <= ?, work.tenant, work.number",
-        (persona_id, kind, *(domains if room is None else _place(room)), served),
-    ).fetchall()
-    for head, due, held_by, lease_until, attempts, begun, status in heads:
-        if held_by and lease_until >= at and not is_gone(held_by):
-            continue
-        free_at = due
-        if held_by and attempts > 1:  # processes end again and again: what is left is tried in peace
-            free_at = begun + int(CRASH_PAUSE_S * 1e6) * 4 ** min(attempts - 2, 2)
-        was_set_back = kind != "schedule" and begun > at + _CLOCK_TOLERANCE_US
-        if free_at > at and not was_set_back:  # by another clock no pause can be measured
-            continue
-        tried = not (kind == "event" and status == "open")  # an event is tried when its task begins
-        row = file.execute(
-            "UPDATE persona_work SET holder = ?, lease_until = ?, attempts = attempts + ?, updated_at = ? "
-            f"WHERE number = ? AND holder = ? AND lease_until = ? AND due = ? AND {_OPEN} "
-            f"RETURNING {_COLUMNS}",
-            (holder, _valid_until(at), int(tried), at, head, held_by, lease_until, due),
-        ).fetchone()
-        if row is None:  # somebody was faster
-            continue
-        item = _item(row)
-        if item.event.content != UNREADABLE:
-            return item if tried else evolve(item, attempts=item.attempts + 1)
-        file.execute(  # it holds up nothing else
-            f"UPDATE persona_work SET status = 'dead', reason = ?, {_LET_GO} WHERE number = ?",
-            (UNREADABLE, head),
-        )
-    return None
-
-
-def _end_event(file: Transaction, *, claim: queue.WorkItem, end: queue.EventEnd, now: Now) -> bool:
-    plan = end.plan
-    ended = file.execute(
-        "UPDATE persona_work SET status = ?, reason = ?, plan_id = ?, outcome = ?, cost_usd = cost_usd + ?, "
-        "attempts = CASE WHEN ? THEN attempts ELSE 1 END, updated_at = ? WHERE number = ? AND holder = ?",
-        (
-            "answered",
-            without_surrogates(end.outcome.reason),
-            None if plan is None else plan.id,
-            to_json(evolve(end.outcome, plan=None)),
-            end.cost_usd,
-            end.is_dead,
-            now(),
-            claim.number,
-            claim.holder,
-        ),
-    )
-    if not ended.rowcount:
-        return False
-    if plan is not None:
-        _save_plan(file, plan=plan, now=now)
-    item = evolve(claim, plan_id=None if plan is None else plan.id)
-    for message in end.messages:
-        _add_message(file, item=item, message=message, now=now)
-    if end.evaluate and plan is not None:
-        ids = {"plan_id": plan.id, "task_id": plan.task.id}
-        _insert(file, "evaluation", claim.room, plan.id, claim.event, now, **ids)
-    return True
 
 
 def _row(file: Transaction, number: int) -> queue.WorkItem:
@@ -916,43 +962,6 @@ def _item(row: Sequence[Any]) -> queue.WorkItem:
     )
 
 
-def _find(file: Transaction, *, chosen: queue.WorkFilter) -> tuple[queue.WorkItem, ...]:
-    conditions, values = _chosen(
-        {
-            "persona_id = ?": chosen.persona_id,
-            "tenant = ?": chosen.tenant,
-            "domain = ?": chosen.domain,
-            "context_id = ?": chosen.context_id,
-            '"user" = ?': chosen.user,
-            "event_id = ?": chosen.event_id,
-            "message_id = ?": chosen.message_id and without_surrogates(chosen.message_id),
-            "created_at >= ?": None if chosen.since is None else microseconds(chosen.since),
-            "created_at < ?": None if chosen.until is None else microseconds(chosen.until),
-        }
-    )
-    for column, several in (("kind", chosen.kinds), ("status", chosen.statuses)):
-        if several:
-            conditions += f" AND {column} IN ({', '.join('?' * len(several))})"
-            values += several
-    rows = file.execute(
-        f"SELECT {_COLUMNS} FROM persona_work WHERE {conditions} ORDER BY number DESC LIMIT ?",
-        (*values, chosen.limit),
-    )
-    return tuple(map(_item, rows.fetchall()))
-
-
-def _order(file: Transaction, *, number: int, order: queue.WorkOrder, now: Now) -> bool:
-    status, needed = "dropped", "'dead', 'open'"
-    if order == "retry":
-        status, needed = "open", "'dead', 'dropped', 'open', 'done'"
-    changed = file.execute(
-        "UPDATE persona_work SET status = ?, attempts = 0, due = 0, holder = '', lease_until = 0, "
-        f"updated_at = ? WHERE number = ? AND status IN ({needed})",
-        (status, now(), number),
-    )
-    return changed.rowcount > 0
-
-
 def _waiting(
     file: Transaction,
     *,
@@ -969,140 +978,6 @@ def _waiting(
         (persona_id, kind, *((tenant,) if domains is None else domains)),
     ).fetchall()
     return sum(count for holder, count in rows if not holder or is_gone(holder))
-
-
-def _transcript(
-    file: Transaction, *, room: personas.Room, before: int | None, limit: int
-) -> tuple[queue.Utterance, ...]:
-    """Return each event of a room with its answers, oldest first.
-
-    Those that wait or were dropped are none yet: no guardrail has checked them.
-    """
-    place = (*_place(room), ALL_ROWS if before is None else before, limit)
-    latest = (
-        f"FROM persona_work WHERE kind = 'event' AND {_ROOM} AND number < ? "
-        "AND status NOT IN ('open', 'dropped') ORDER BY number DESC LIMIT ?"
-    )
-    events = file.execute(f"SELECT {_COLUMNS} {latest}", place).fetchall()
-    answers: dict[str, list[queue.Utterance]] = {}
-    for event_id, text, at in file.execute(  # joined, so that those of other events are not read
-        f"SELECT event_id, message, created_at FROM (SELECT event_id AS latest_id {latest}) AS latest "
-        f"JOIN persona_work ON event_id = latest_id WHERE {_ROOM} AND kind = 'delivery' "
-        "AND status != 'dropped' ORDER BY number",
-        (*place, *_place(room)),
-    ).fetchall():
-        answer = queue.Utterance("", text, moment_of(at), EventId(event_id))
-        answers.setdefault(event_id, []).append(answer)
-    said: list[queue.Utterance] = []
-    for item in map(_item, reversed(events)):
-        said.append(queue.utterance_of(item.event))
-        said += answers.get(item.event.id, ())
-    return tuple(said[-limit:]) if limit else ()
-
-
-def _engage(
-    file: Transaction, *, claim: queue.WorkItem, limits: personas.DailyLimits, since: int, now: Now
-) -> str:
-    """Mark an event by a plan, which it need not have yet, so that others count it."""
-    room = claim.room
-    for whose, most in limits.of_events.items():
-        conditions, values = _chosen(
-            {
-                "persona_id = ?": room.persona_id,
-                "tenant = ?": room.tenant,
-                '"user" = ?': claim.event.user_id if whose == "user" else None,
-                "domain = ?": room.domain if whose == "room" else None,
-                "context_id = ?": room.context_id if whose == "room" else None,
-                "updated_at >= ?": since,
-                "number != ?": claim.number,
-            }
-        )
-        (count,) = file.execute(
-            "SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL "
-            f"AND {conditions}",
-            values,
-        ).fetchone()
-        if count >= most:
-            return whose
-    file.execute(
-        "UPDATE persona_work SET plan_id = coalesce(plan_id, ''), updated_at = ? "
-        "WHERE number = ? AND holder = ?",
-        (now(), claim.number, claim.holder),
-    )
-    return ""
-
-
-def _spending(
-    file: Transaction,
-    *,
-    persona_id: PersonaId,
-    since: int,
-    tenant: str,
-    user: str | None,
-    room: personas.Room | None,
-) -> queue.Spending:
-    conditions, values = _chosen(
-        {
-            "persona_id = ?": persona_id,
-            "tenant = ?": tenant,
-            '"user" = ?': user,
-            "domain = ?": None if room is None else room.domain,
-            "context_id = ?": None if room is None else room.context_id,
-            "updated_at >= ?": since,
-        }
-    )
-    events, cost_usd = file.execute(
-        "SELECT count(CASE WHEN kind = 'event' AND plan_id IS NOT NULL THEN 1 END), "
-        f"coalesce(sum(cost_usd), 0) FROM persona_work WHERE {conditions}",
-        values,
-    ).fetchone()
-    return queue.Spending(int(events), float(cost_usd))
-
-
-def _forget(
-    file: Transaction,
-    *,
-    persona_id: PersonaId,
-    user: str | None,
-    tenant: str | None,
-    until: int | None,
-) -> int:
-    """Delete ended and waiting work with its plans and journals, and the notes on it."""
-    conditions, values = _chosen(
-        {
-            "persona_id = ?": persona_id,
-            '"user" = ?': user,
-            "tenant = ?": tenant,
-            f"NOT {_OPEN} AND updated_at < ?": until,
-        }
-    )
-    rows = file.execute(
-        "SELECT number, kind, event_id, task_id, tenant, domain, context_id, event FROM persona_work "
-        f"WHERE {conditions}",
-        values,
-    ).fetchall()
-    for number, kind, event_id, task_id, *place, _ in rows:
-        file.execute("DELETE FROM persona_work WHERE number = ?", (number,))
-        if kind == "event":  # one that was tried again has several plans
-            doomed = f"DELETE FROM persona_plans WHERE {_ROOM} AND event_id = ?"
-            file.execute(doomed, (persona_id, *place, event_id))
-        if task_id is not None:
-            file.execute("DELETE FROM persona_journal WHERE task_id = ?", (task_id,))
-    if until is None:
-        rooms = {tuple(row[4:7]) for row in rows}
-        for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
-            if event.feedback is not None:
-                _forget_reaction(file, event.feedback)
-        conditions, values = _chosen({"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant})
-        file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
-        for of_tenant, domain, context in rooms:  # what it is busy with may be about them
-            file.execute(
-                f"DELETE FROM persona_states WHERE {_ROOM}", (persona_id, of_tenant, domain, context)
-            )
-            room = personas.Room(persona_id, domain, ContextId(context), of_tenant)
-            forget_owner(file, owner_of(None, room.key))
-        _forget_lessons(file, persona_id, {row[3] for row in rows if row[3] is not None})
-    return sum(row[1] == "event" for row in rows)
 
 
 def _readable(data: str, kind: type[Any]) -> Any:

@@ -32,11 +32,10 @@ _T = TypeVar("_T")
 
 @frozen(eq=False)
 class SqlitePlanStore:
-    """Implements ``PlanStore``.
+    """Implements ``PlanStore``; each effect fails with ``MemoryUnavailable``.
 
     Args:
         database: the memory file; who made it closes it.
-        clock: tells when a step changed.
         redactor: takes the secrets out of the texts of a plan before it is stored.
     """
 
@@ -49,7 +48,7 @@ class SqlitePlanStore:
 
     @effect
     async def save(self, plan: Plan) -> Result[None, MemoryErrors]:
-        """Store the plan under its id; fails with ``MemoryUnavailable``."""
+        """Store the plan under its id."""
         clean = self._records.redacted(plan)
         return await self.database.write(
             "save_plan", lambda connection: _store_plan(connection, clean), of=plan.id
@@ -72,16 +71,13 @@ class SqlitePlanStore:
 
     @effect
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
-        """The plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """The plan, or ``Nothing``."""
         found = await self.database.read("get_plan", lambda connection: _plans(connection, "id = ?", plan_id))
         return found.map(_first)
 
     @effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
-        """The agent's plans, newest first; of the same age, the one saved later.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """The agent's plans, newest first; of the same age, the one saved later."""
         newest_first = "agent_id = ? ORDER BY created_at DESC, seq DESC"
         return await self.database.read(
             "list_plans", lambda connection: _plans(connection, newest_first, agent_id)
@@ -91,20 +87,14 @@ class SqlitePlanStore:
     async def rewrite_steps(
         self, plan_id: PlanId, rewritten: Callable[[PlanStep], PlanStep]
     ) -> Result[None, MemoryErrors]:
-        """Change the steps of the plan and of all their transitions; all of them or none.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Change the steps of the plan and of all their transitions; all of them or none."""
         return await self.database.write(
             "rewrite_steps", lambda connection: _rewrite(connection, plan_id, rewritten), of=plan_id
         )
 
     @effect
     async def transitions(self, plan_id: PlanId) -> Result[tuple[StepTransition, ...], MemoryErrors]:
-        """Every update of the plan's steps, in the order in which they were stored.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Every update of the plan's steps, in the order in which they were stored."""
         return await self.database.rows(
             "transitions",
             lambda at, data: StepTransition(plan_id, decoded(data, PlanStep), datetime.fromisoformat(at)),
@@ -172,9 +162,10 @@ _HISTORY = (
 class SqliteEffectiveness:
     """Implements ``EffectivenessTracker`` with sums for the averages.
 
+    Each effect fails with ``MemoryUnavailable``.
+
     Args:
         database: the memory file; its creator closes it.
-        clock: the time of the last use of a strategy.
         redactor: removes secrets from the names of strategies and types of tasks.
     """
 
@@ -186,7 +177,7 @@ class SqliteEffectiveness:
     async def record(
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Result[None, MemoryErrors]:
-        """Add one run to the record, durably; fails with ``MemoryUnavailable``."""
+        """Add one run to the record, durably."""
         figures = result.metadata
         recorded = await self.database.change(
             "record_effectiveness",
@@ -212,7 +203,7 @@ class SqliteEffectiveness:
     async def get_effectiveness(
         self, strategy: ReasoningStrategy, task_type: str
     ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """The record, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """The record, or ``Nothing``."""
         names = self.redactor.redact(strategy), self.redactor.redact(task_type)
         condition = "WHERE strategy = ? AND task_type = ?"
         found = await self.database.rows("get_effectiveness", _effectiveness, _HISTORY + condition, *names)
@@ -220,10 +211,7 @@ class SqliteEffectiveness:
 
     @effect
     async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
-        """Return the strategy with the highest success rate, then the most executions.
-
-        Fails with ``MemoryUnavailable``.
-        """
+        """Return the strategy with the highest success rate, then the most executions."""
         best = (
             "SELECT strategy FROM effectiveness WHERE task_type = ? "
             "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1"
@@ -233,7 +221,7 @@ class SqliteEffectiveness:
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
-        """Return the records of a task type; fails with ``MemoryUnavailable``."""
+        """Return the records of a task type."""
         name, condition = self.redactor.redact(task_type), "WHERE task_type = ? ORDER BY strategy"
         return await self.database.rows("history", _effectiveness, _HISTORY + condition, name)
 

@@ -78,7 +78,6 @@ class SqliteMemory:
     Args:
         database: the memory file or database; its creator closes it.
         clock: the time of storage and of decay.
-        ids: the source of new ids.
         token_budget: maximum tokens of a bootstrap, 0 or more, by an upper estimate.
         embedder: enables hybrid search, which is tier ``2``; ``None`` for keyword search.
         extraction: ``model`` lets the model of a flush choose the facts, where there is one.
@@ -134,8 +133,6 @@ class SqliteMemory:
 
         Facts that share its words or meaning, statements of the user, recent runs, methods that worked, and
         critiques of answers to similar tasks.
-
-        Fails with ``MemoryUnavailable``.
         """
         if self._passes_by(task):
             return Success(MemoryContext("1" if self._embedder is None else "2"))
@@ -196,9 +193,7 @@ class SqliteMemory:
 
     @effect
     async def snapshot(self, session: SessionSnapshot) -> Result[None, MemoryErrors]:
-        """Store the whole run, and delete the agent's oldest ones beyond the limit.
-
-        Fails with ``MemoryUnavailable``."""
+        """Store the whole run, and delete the agent's oldest ones beyond the limit."""
         clean = await anyio.to_thread.run_sync(self._without_secrets, session)
         return await self._database.write(
             "snapshot",
@@ -208,7 +203,7 @@ class SqliteMemory:
 
     @effect
     async def session(self, session_id: SessionId) -> Result[Maybe[SessionSnapshot], MemoryErrors]:
-        """A session that was kept, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        """A session that was kept, or ``Nothing``."""
         found = await self._database.read(
             "session", lambda connection: store.get_session(connection, session_id)
         )
@@ -288,8 +283,7 @@ class SqliteMemory:
         """Delete entries and sessions, and return their number.
 
         Of a user, plans are deleted too.
-
-        Fails with ``MemoryUnavailable``."""
+        """
         return await self._database.erase("forget", lambda connection: store.forget(connection, what))
 
     # --- inside -----------------------------------------------------------------------------------------
@@ -423,7 +417,6 @@ class MemoryArchive:
 
     Args:
         database: the memory file or database; its creator closes it.
-        clock: the time of decay.
     """
 
     database: MemoryStore

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 from returns.result import Failure, Result, Success
@@ -98,7 +98,6 @@ class SqliteSessions:
             sessions end with this object.
         clock: tells when a session was used, and until when a ticket is valid; with a database by the clock
             of its server.
-        patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
 
     Attributes:
@@ -110,16 +109,12 @@ class SqliteSessions:
         path: sqlite.DatabasePath = sqlite.IN_PROCESS,
         *,
         clock: Clock,
-        patience_s: float = sqlite.DEFAULT_PATIENCE_S,
         read_only: bool = False,
     ) -> None:
-        self._file = sql.open_database(
-            path, SESSIONS, SessionUnavailable, patience_s=patience_s, read_only=read_only
-        )
-        lasting = str(path) != sqlite.IN_PROCESS
-        self.content = contents.SqliteContent(self._file, clock, lasting=lasting)
+        self._file = sql.open_database(path, SESSIONS, SessionUnavailable, read_only=read_only)
         self._clock = clock
         self._in_process = str(path) == sqlite.IN_PROCESS
+        self.content = contents.SqliteContent(self._file, clock, lasting=not self._in_process)
         self._tickets: LeaseRenewal[None] = LeaseRenewal(
             "session-tickets", self._renew_tickets, beat_s=LEASE_S / 3
         )
@@ -225,14 +220,41 @@ class SqliteSessions:
         self, agent: AgentId, user: str | None = None
     ) -> Result[tuple[SessionInfo, ...], SessionErrors]:
         """Return the agent's sessions, of one user or of all, the latest first."""
-        return await self._read("list", partial(_listed, agent=agent, user=user))
+
+        def work(file: sql.Transaction) -> tuple[SessionInfo, ...]:
+            rows = file.execute(
+                'SELECT session, "user", title, count(number), coalesce(sum(message_count), 0), created_us,'
+                " updated_us FROM conversations LEFT JOIN conversation_turns"
+                " ON conversation = conversations.id"
+                ' WHERE agent = ?1 AND (CAST(?2 AS TEXT) IS NULL OR "user" = ?2)'
+                " GROUP BY conversations.id ORDER BY updated_us DESC, conversations.id DESC",
+                (agent, user),
+            )
+            return tuple(
+                SessionInfo(
+                    SessionId(session), owner, title, turns, messages, moment_of(created), moment_of(updated)
+                )
+                for session, owner, title, turns, messages, created, updated in rows
+            )
+
+        return await self._read("list", work)
 
     @effect
     async def messages(
         self, agent: AgentId, session: SessionId
     ) -> Result[tuple[Message, ...], SessionErrors]:
         """Return all messages of a session."""
-        found = await self._read("read", partial(_messages, agent=agent, session=session))
+
+        def work(file: sql.Transaction) -> tuple[Message, ...] | None:
+            found = _row(file, agent, session)
+            if found is None:
+                return None
+            rows = file.execute(
+                "SELECT messages FROM conversation_turns WHERE conversation = ? ORDER BY number", found
+            )
+            return tuple(message for (stored,) in rows for message in _decoded(stored, tuple[Message, ...]))
+
+        found = await self._read("read", work)
         if isinstance(found, Failure):
             return found
         messages = found.unwrap()
@@ -255,7 +277,32 @@ class SqliteSessions:
         self, agent: AgentId, session: SessionId, into: SessionId, turns: int | None = None
     ) -> Result[None, SessionErrors]:
         """Copy a session, or its first turns, into a new one of the same user."""
-        work = partial(_fork, agent=agent, session=session, into=into, turns=turns, now=self._now())
+        now = self._now()
+
+        def work(file: sql.Transaction) -> SessionRefused | None:
+            origin = _row(file, agent, session)
+            if origin is None:
+                return _missing(session)
+            copied = file.execute(
+                'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
+                ' SELECT agent, ?, "user", title, ?, ? FROM conversations WHERE id = ?'
+                " AND NOT EXISTS (SELECT 1 FROM conversation_tickets WHERE agent = ? AND session = ?"
+                " AND valid_until_us >= ?)"
+                " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
+                (into, now, now, *origin, agent, into, now),
+            ).fetchone()
+            if copied is None:
+                return SessionRefused(into, "there is one of this name already")
+            file.execute(
+                "INSERT INTO conversation_turns (conversation, number, run_id, messages_before,"
+                " message_count, messages, results, text, holder) SELECT ?, number, run_id, messages_before,"
+                " message_count, messages, results, text, holder FROM conversation_turns"
+                " WHERE conversation = ? ORDER BY number LIMIT ?",
+                (*copied, *origin, sql.ALL_ROWS if turns is None else turns),
+            )
+            contents.copy_held(file, *origin, *copied)
+            return None
+
         forked = await self._write("fork", work, SessionKey(agent, into))
         if isinstance(forked, Failure):
             return forked
@@ -265,7 +312,15 @@ class SqliteSessions:
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
         """Delete a session with everything in it; a run under way adds nothing."""
-        work = partial(_delete, agent=agent, session=session)
+
+        def work(file: sql.Transaction) -> int:
+            return sum(
+                file.execute(
+                    f"DELETE FROM {table} WHERE agent = ? AND session = ?", (agent, session)
+                ).rowcount
+                for table in ("conversation_tickets", "conversations")
+            )
+
         deleted: Result[int, SessionErrors] = await self._file.erase("delete", work, of=f"{agent}\n{session}")
         if not isinstance(deleted, Success):
             return Failure(deleted.failure())
@@ -277,7 +332,13 @@ class SqliteSessions:
 
         Runs that are under way add nothing.
         """
-        return await self._file.erase("forget", partial(_forget, user=user), of="forget")
+
+        def work(file: sql.Transaction) -> int:
+            file.execute('DELETE FROM conversation_tickets WHERE "user" = ?', (user,))
+            contents.forget_holders(file, user)
+            return file.execute('DELETE FROM conversations WHERE "user" = ?', (user,)).rowcount
+
+        return await self._file.erase("forget", work, of="forget")
 
     @staticmethod
     def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:
@@ -325,6 +386,12 @@ def _take_turn(
     return int(number)
 
 
+def _row(file: sql.Transaction, agent: str, session: str) -> Any:
+    """Return the id of a session in a row, or ``None``."""
+    statement = "SELECT id FROM conversations WHERE agent = ? AND session = ?"
+    return file.execute(statement, (agent, session)).fetchone()
+
+
 def _belongs_to(file: sql.Transaction, key: SessionKey) -> bool:
     """Return whether the session is the user's, or is not there yet."""
     row = file.execute(
@@ -352,9 +419,7 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
     results: dict[str, str] = {}
     texts: list[str] = []
     left_out = 0
-    found = file.execute(
-        "SELECT id FROM conversations WHERE agent = ? AND session = ?", (key.agent, key.session)
-    ).fetchone()
+    found = _row(file, key.agent, key.session)
     if found is None:
         return History(turn=turn)
     rows = file.execute(
@@ -440,80 +505,6 @@ def _renew(file: sql.Transaction, held: Sequence[str], until: int) -> None:
         "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
         [(until, each) for each in held],
     )
-
-
-def _delete(file: sql.Transaction, *, agent: AgentId, session: SessionId) -> int:
-    return sum(
-        file.execute(f"DELETE FROM {table} WHERE agent = ? AND session = ?", (agent, session)).rowcount
-        for table in ("conversation_tickets", "conversations")
-    )
-
-
-def _forget(file: sql.Transaction, *, user: str) -> int:
-    file.execute('DELETE FROM conversation_tickets WHERE "user" = ?', (user,))
-    contents.forget_holders(file, user)
-    return file.execute('DELETE FROM conversations WHERE "user" = ?', (user,)).rowcount
-
-
-def _listed(file: sql.Transaction, *, agent: AgentId, user: str | None) -> tuple[SessionInfo, ...]:
-    rows = file.execute(
-        'SELECT session, "user", title, count(number), coalesce(sum(message_count), 0), created_us,'
-        " updated_us FROM conversations LEFT JOIN conversation_turns ON conversation = conversations.id"
-        ' WHERE agent = ?1 AND (CAST(?2 AS TEXT) IS NULL OR "user" = ?2)'
-        " GROUP BY conversations.id ORDER BY updated_us DESC, conversations.id DESC",
-        (agent, user),
-    )
-    return tuple(
-        SessionInfo(SessionId(session), owner, title, turns, messages, moment_of(created), moment_of(updated))
-        for session, owner, title, turns, messages, created, updated in rows
-    )
-
-
-def _messages(file: sql.Transaction, *, agent: AgentId, session: SessionId) -> tuple[Message, ...] | None:
-    found = file.execute(
-        "SELECT id FROM conversations WHERE agent = ? AND session = ?", (agent, session)
-    ).fetchone()
-    if found is None:
-        return None
-    rows = file.execute(
-        "SELECT messages FROM conversation_turns WHERE conversation = ? ORDER BY number", found
-    )
-    return tuple(message for (stored,) in rows for message in _decoded(stored, tuple[Message, ...]))
-
-
-def _fork(
-    file: sql.Transaction,
-    *,
-    agent: AgentId,
-    session: SessionId,
-    into: SessionId,
-    turns: int | None,
-    now: int,
-) -> SessionRefused | None:
-    origin = file.execute(
-        "SELECT id FROM conversations WHERE agent = ? AND session = ?", (agent, session)
-    ).fetchone()
-    if origin is None:
-        return _missing(session)
-    copied = file.execute(
-        'INSERT INTO conversations (agent, session, "user", title, created_us, updated_us)'
-        ' SELECT agent, ?, "user", title, ?, ? FROM conversations WHERE id = ?'
-        " AND NOT EXISTS (SELECT 1 FROM conversation_tickets WHERE agent = ? AND session = ?"
-        " AND valid_until_us >= ?)"
-        " ON CONFLICT (agent, session) DO NOTHING RETURNING id",
-        (into, now, now, *origin, agent, into, now),
-    ).fetchone()
-    if copied is None:
-        return SessionRefused(into, "there is one of this name already")
-    file.execute(
-        "INSERT INTO conversation_turns (conversation, number, run_id, messages_before, message_count,"
-        " messages, results, text, holder) SELECT ?, number, run_id, messages_before, message_count,"
-        " messages, results, text, holder FROM conversation_turns WHERE conversation = ?"
-        " ORDER BY number LIMIT ?",
-        (*copied, *origin, sql.ALL_ROWS if turns is None else turns),
-    )
-    contents.copy_held(file, *origin, *copied)
-    return None
 
 
 def _decoded(text: str, kind: type[_T]) -> _T:

@@ -15,20 +15,14 @@ from contextlib import suppress
 from functools import cached_property
 from threading import Lock, RLock
 from types import TracebackType
-from typing import Literal, Protocol, TextIO, TypeAlias, assert_never, get_args
+from typing import Literal, TextIO, TypeAlias, get_args
 
 import anyio.from_thread
 from attrs import frozen
 
-from reactive_agents.core import events
+from reactive_agents.core import events, governance
 from reactive_agents.core.codec import from_json
 from reactive_agents.core.errors import root_cause
-from reactive_agents.core.governance import (
-    ApprovalRequest,
-    ExternalCallRequest,
-    QuestionRequest,
-    described_request,
-)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
@@ -106,14 +100,22 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("failure", f"a hook for {phase}/{timing}: {error_text}")
         case events.StrategySelected(strategy=strategy, reason=reason):
             return Line("strategy", f"{strategy}, {reason}")
-        case (
-            events.PlanCreated()
-            | events.PlanStepChanged()
-            | events.PlanRevised()
-            | events.PlanEnded()
-            | events.PlanStoreFailed()
-        ):
-            return _of_plan(event)
+        case events.PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
+            begins = "resumed" if resumed else "begins"
+            return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
+        case events.PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
+            return Line("step", f"{step_id} begins: {title}")
+        case events.PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
+            return Line("step", f"{step_id}, attempt {retries + 1}: {error}")
+        case events.PlanStepChanged(step_id=step_id, status=status, title=title, error=error):
+            return Line("step", f"{step_id} {status}: {error or title}")
+        case events.PlanRevised(version=version, change=change, steps=steps):
+            ahead = "; ".join(f"{step.id} {step.title}" for step in steps)
+            return Line("plan", f"{change}, version {version}, remaining: {ahead or 'nothing'}")
+        case events.PlanEnded(status=status):
+            return Line("plan", "stays active and can be resumed" if status == "active" else status)
+        case events.PlanStoreFailed(error=error):
+            return Line("failure", f"plan: {error.message} The run continues, and the plan is not stored.")
         case events.ReasoningStepCompleted():
             return _step(event)
         case events.ToolCallCompleted(tool_name=name, success=success, duration_ms=duration_ms):
@@ -124,7 +126,8 @@ def describe(event: events.AgentEvent) -> Line | None:
         case events.ApprovalRequested(tool_name=name, arguments=arguments, risk=risk, copied=copied):
             waits = " waits for approval."
             return Line(
-                "approval", described_request(name, arguments, risk, copied, event.notice, also=waits)
+                "approval",
+                governance.described_request(name, arguments, risk, copied, event.notice, also=waits),
             )
         case events.ApprovalDecided(tool_name=name, approved=approved, reason=reason):
             verdict = "approved" if approved else f"denied: {reason or 'no reason given'}"
@@ -212,33 +215,6 @@ def summary(figures: TaskResultMetadata) -> str:
     return ", ".join((_duration(figures.duration_ms), model_calls, tokens, cost, ended))
 
 
-def _of_plan(
-    event: events.PlanCreated
-    | events.PlanStepChanged
-    | events.PlanRevised
-    | events.PlanEnded
-    | events.PlanStoreFailed,
-) -> Line:
-    match event:
-        case events.PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
-            begins = "resumed" if resumed else "begins"
-            return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
-        case events.PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
-            return Line("step", f"{step_id} begins: {title}")
-        case events.PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
-            return Line("step", f"{step_id}, attempt {retries + 1}: {error}")
-        case events.PlanStepChanged(step_id=step_id, status=status, title=title, error=error):
-            return Line("step", f"{step_id} {status}: {error or title}")
-        case events.PlanRevised(version=version, change=change, steps=steps):
-            ahead = "; ".join(f"{step.id} {step.title}" for step in steps)
-            return Line("plan", f"{change}, version {version}, remaining: {ahead or 'nothing'}")
-        case events.PlanEnded(status=status):
-            return Line("plan", "stays active and can be resumed" if status == "active" else status)
-        case events.PlanStoreFailed(error=error):
-            return Line("failure", f"plan: {error.message} The run continues, and the plan is not stored.")
-    assert_never(event)
-
-
 def _step(event: events.ReasoningStepCompleted) -> Line | None:
     if event.thought is not None:
         return Line(_KIND_OF_PASS.get(event.kernel_pass.rpartition(":")[2], "thought"), event.thought)
@@ -278,39 +254,6 @@ def _price(cost_usd: float | None) -> str:
 KIND_WIDTH = max(map(len, KINDS))
 
 
-class View(Protocol):
-    """Shows the events of a run while it is entered as a context manager."""
-
-    def __enter__(self) -> View: ...
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
-
-    def show(self, event: events.AgentEvent) -> None:
-        """Show an event, or ignore it."""
-        ...
-
-    def write(self, line: Line, agent: str = "") -> None:
-        """Write a line, with the name of a sub-agent."""
-        ...
-
-    def ask(self, request: ApprovalRequest) -> bool:
-        """Ask on the terminal whether a tool call may run.
-
-        Every answer but a clear yes is a no.
-        """
-        ...
-
-    def answer(self, question: QuestionRequest) -> str | None:
-        """Return the answer that the person at the terminal gives; ``None`` for none."""
-        ...
-
-    def execute(self, request: ExternalCallRequest) -> Json:
-        """Return the result of a call that the person executes; ``None`` for none."""
-        ...
-
-
 TERMINAL = RLock()
 """Held from a question on the terminal to its answer, so that no answer is taken for one to another."""
 
@@ -340,7 +283,7 @@ def read_line() -> str:
 
 
 class SilentView:
-    """A view that shows nothing, but asks for approval and answers."""
+    """The base of views, entered for a run: it shows nothing, but asks."""
 
     def __enter__(self) -> SilentView:
         return self
@@ -351,21 +294,24 @@ class SilentView:
         pass
 
     def show(self, event: events.AgentEvent) -> None:
-        """Ignore the event."""
+        """Show an event, or ignore it."""
 
     def write(self, line: Line, agent: str = "") -> None:
-        """Ignore the line."""
+        """Write a line, with the name of a sub-agent."""
 
-    def ask(self, request: ApprovalRequest) -> bool:
-        """Ask on standard error, and read the answer from standard input."""
+    def ask(self, request: governance.ApprovalRequest) -> bool:
+        """Ask on standard error, and read the answer from standard input.
+
+        Every answer but a clear yes is a no.
+        """
         with TERMINAL:
             _write(sys.stderr, f"Run {request.described}? [y/N] ", end="")
             return read_line().strip().lower() in ("y", "yes")
 
-    def answer(self, question: QuestionRequest) -> str | None:
+    def answer(self, question: governance.QuestionRequest) -> str | None:
         """Ask on standard error, and read a line from standard input.
 
-        A number is the option with that number.
+        A number is the option with that number, an empty line is no answer.
         """
         with TERMINAL:
             _write(sys.stderr, printable(question.text))
@@ -376,7 +322,7 @@ class SilentView:
         chosen = text.isdecimal() and 1 <= int(text) <= len(question.options)
         return question.options[int(text) - 1] if chosen else text or None
 
-    def execute(self, request: ExternalCallRequest) -> Json:
+    def execute(self, request: governance.ExternalCallRequest) -> Json:
         """Ask on standard error, and read the result from standard input: JSON, or a text."""
         called = escaped(f"{request.tool_name} {json.dumps(request.arguments, ensure_ascii=False)}")
         with TERMINAL:
@@ -384,6 +330,9 @@ class SilentView:
             text = read_line().strip()
         result: Json = from_json(text, Json).value_or(text or None)
         return result
+
+
+View: TypeAlias = SilentView
 
 
 class PlainView(SilentView):
@@ -487,10 +436,10 @@ class RunConsole:
     async def ready(self) -> None:
         """Return at once."""
 
-    def ask(self, request: ApprovalRequest) -> bool:
+    def ask(self, request: governance.ApprovalRequest) -> bool:
         """Ask whether a tool call may run."""
         return self._view.ask(request)
 
-    def answer(self, question: QuestionRequest) -> str | None:
+    def answer(self, question: governance.QuestionRequest) -> str | None:
         """Ask the question of the model."""
         return self._view.answer(question)

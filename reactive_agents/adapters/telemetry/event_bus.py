@@ -369,13 +369,11 @@ class EventBuffer:
         run_id: the run that is read. The events of others, which its tools began, are redacted here once
             more, since their agents may know of fewer secrets.
         redactor: of the agent that is read.
-        most: number of events from which on the run waits, 1 or more.
     """
 
-    def __init__(self, run_id: RunId, redactor: Redactor | None = None, *, most: int = MOST_WAITING) -> None:
+    def __init__(self, run_id: RunId, redactor: Redactor | None = None) -> None:
         self._run_id = run_id
         self._redacted = None if redactor is None else ValueRedactor(redactor).redacted
-        self._most = most
         self._events: deque[AgentEvent] = deque()
         self._changing = Lock()
         self._closed = False
@@ -385,7 +383,7 @@ class EventBuffer:
     @property
     def is_behind(self) -> bool:
         """Whether so many events wait that the run has to."""
-        return len(self._events) >= self._most and not self._closed
+        return len(self._events) >= MOST_WAITING and not self._closed
 
     def show(self, event: AgentEvent) -> None:
         """Take an event, from any thread; after the end of the reader none."""
@@ -415,7 +413,7 @@ class EventBuffer:
             with self._changing:
                 if self._events:
                     event = self._events.popleft()
-                    waiting = self._take_waiting() if 2 * len(self._events) <= self._most else ()
+                    waiting = self._take_waiting() if 2 * len(self._events) <= MOST_WAITING else ()
                     break
                 if self._closed:
                     return None

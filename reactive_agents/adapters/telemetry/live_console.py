@@ -13,16 +13,7 @@ from rich.live import Live
 from rich.spinner import Spinner
 from rich.text import Text
 
-from reactive_agents.adapters.telemetry.console import (
-    KIND_WIDTH,
-    LOOP_PHASES,
-    TERMINAL,
-    Line,
-    SilentView,
-    agent_of,
-    describe,
-    text_of,
-)
+from reactive_agents.adapters.telemetry import console
 from reactive_agents.core import events
 from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
 from reactive_agents.core.json import Json
@@ -44,11 +35,10 @@ STYLES = {kind: style for style, kinds in _KINDS_OF_STYLE.items() for kind in ki
 _TAIL_CHARACTERS = 60
 
 
-class LiveView(SilentView):
+class LiveView(console.SilentView):
     """Scrolling lines above a status line: phase, tokens, dollars, streamed text.
 
     Args:
-        output: the terminal.
         width: columns; ``None`` for those of the terminal.
     """
 
@@ -91,31 +81,31 @@ class LiveView(SilentView):
                 self._phase = phase
             case events.ToolCallCompleted():
                 self._progress = ""
-        line = describe(event)
+        line = console.describe(event)
         if isinstance(event, events.ToolProgressed) and line is not None:
-            self._progress = text_of(line, agent_of(event))
+            self._progress = console.text_of(line, console.agent_of(event))
         elif line is not None:
-            self.write(line, agent_of(event))
+            self.write(line, console.agent_of(event))
         self._spinner.update(text=Text(self._status(), no_wrap=True, overflow="ellipsis"))
 
-    def write(self, line: Line, agent: str = "") -> None:
+    def write(self, line: console.Line, agent: str = "") -> None:
         """Print a line above the status line."""
-        text = Text(f"{line.kind:<{KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
-        self._console.print(text.append(text_of(line, agent), style=STYLES[line.kind] or "default"))
+        text = Text(f"{line.kind:<{console.KIND_WIDTH}}  ", style="dim", no_wrap=True, overflow="ellipsis")
+        self._console.print(text.append(console.text_of(line, agent), style=STYLES[line.kind] or "default"))
 
     def ask(self, request: ApprovalRequest) -> bool:
         """Ask with the status line hidden."""
-        with TERMINAL, self._hidden():
+        with console.TERMINAL, self._hidden():
             return super().ask(request)
 
     def answer(self, question: QuestionRequest) -> str | None:
         """Ask with the status line hidden."""
-        with TERMINAL, self._hidden():
+        with console.TERMINAL, self._hidden():
             return super().answer(question)
 
     def execute(self, request: ExternalCallRequest) -> Json:
         """Ask with the status line hidden."""
-        with TERMINAL, self._hidden():
+        with console.TERMINAL, self._hidden():
             return super().execute(request)
 
     @contextmanager
@@ -129,7 +119,7 @@ class LiveView(SilentView):
                     self._live.start()
 
     def _status(self) -> str:
-        phase = f"agent loop, {self._phase}" if self._phase in LOOP_PHASES else self._phase
+        phase = f"agent loop, {self._phase}" if self._phase in console.LOOP_PHASES else self._phase
         parts = (
             phase,
             f"{self._tokens} tokens",

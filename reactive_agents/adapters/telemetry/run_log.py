@@ -20,9 +20,8 @@ import os
 import threading
 import time
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
-from functools import partial
 from typing import Any
 
 import anyio
@@ -31,6 +30,7 @@ from attrs import define, evolve, field
 from returns.result import Failure, Result
 
 from reactive_agents.adapters import sql, sqlite
+from reactive_agents.adapters.postgres import table_of
 from reactive_agents.core import VERSION, events
 from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.errors import RunLogFailed
@@ -66,6 +66,13 @@ _SUBJECTS: Mapping[type, str] = {
     events.PlanStepChanged: "step_id",
 }
 
+_EVENTS = (
+    "CREATE TABLE run_events (run_id TEXT NOT NULL, sequence INTEGER NOT NULL,"
+    " at_us INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,"
+    " PRIMARY KEY (run_id, sequence)) WITHOUT ROWID",
+    "CREATE TABLE run_texts (run_id TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL,"
+    " PRIMARY KEY (run_id, digest)) WITHOUT ROWID",
+)
 RUN_LOG = sqlite.Store(
     "run log",
     (
@@ -77,11 +84,7 @@ RUN_LOG = sqlite.Store(
             " version TEXT NOT NULL)",
             "CREATE INDEX logged_runs_by_start ON logged_runs (started_us)",
             "CREATE INDEX logged_runs_by_user ON logged_runs (user)",
-            "CREATE TABLE run_events (run_id TEXT NOT NULL, sequence INTEGER NOT NULL,"
-            " at_us INTEGER NOT NULL, kind TEXT NOT NULL, subject TEXT NOT NULL, body TEXT NOT NULL,"
-            " PRIMARY KEY (run_id, sequence)) WITHOUT ROWID",
-            "CREATE TABLE run_texts (run_id TEXT NOT NULL, digest TEXT NOT NULL, body TEXT NOT NULL,"
-            " PRIMARY KEY (run_id, digest)) WITHOUT ROWID",
+            *_EVENTS,
             "CREATE TRIGGER logged_run_deleted AFTER DELETE ON logged_runs BEGIN"
             " DELETE FROM run_events WHERE run_id = OLD.run_id;"
             " DELETE FROM run_texts WHERE run_id = OLD.run_id; END",
@@ -97,10 +100,7 @@ RUN_LOG = sqlite.Store(
             "CREATE INDEX logged_runs_by_start ON logged_runs (started_us)",
             'CREATE INDEX logged_runs_by_user ON logged_runs ("user")',
             "CREATE INDEX logged_runs_by_parent ON logged_runs (parent)",
-            "CREATE TABLE run_events (run_id text NOT NULL, sequence bigint NOT NULL, at_us bigint NOT NULL,"
-            " kind text NOT NULL, subject text NOT NULL, body text NOT NULL, PRIMARY KEY (run_id, sequence))",
-            "CREATE TABLE run_texts (run_id text NOT NULL, digest text NOT NULL, body text NOT NULL,"
-            " PRIMARY KEY (run_id, digest))",
+            *map(table_of, _EVENTS),
             "CREATE FUNCTION logged_run_deleted() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
             " DELETE FROM reactive_agents.run_events WHERE run_id = OLD.run_id;"
             " DELETE FROM reactive_agents.run_texts WHERE run_id = OLD.run_id; RETURN NULL; END $$",
@@ -244,9 +244,34 @@ class SqliteRunLog:
 
     async def _write(self, batch: tuple[Any, ...]) -> Result[None, RunLogFailed]:
         rows = [self._rows_of(event) for event in batch]
-        written = await self._file.write(
-            "log", partial(_insert, rows=rows, before=self._before), of=f"{os.getpid()} {id(self)}"
-        )
+
+        def work(file: sql.Transaction) -> None:
+            for each in rows:
+                event = each.event
+                if isinstance(event, events.RunContinued):  # its events are numbered from 1 once more
+                    (self._before[event.run_id],) = file.execute(
+                        "SELECT coalesce(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
+                    ).fetchone()
+                if isinstance(event, events.TaskStarted):
+                    _insert_run(file, event)
+                elif isinstance(event, events.TaskCompleted | events.TaskFailed):
+                    _end_run(file, event)
+                kind = type(event)
+                subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
+                body = json.dumps(each.body, ensure_ascii=False)
+                number = event.sequence + self._before.get(event.run_id, 0)
+                file.executemany(
+                    "INSERT INTO run_texts VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
+                    map(_storable, each.texts),
+                )
+                file.execute(
+                    "INSERT INTO run_events VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+                    _storable(
+                        (event.run_id, number, sqlite.microseconds(event.at), kind.__name__, subject, body)
+                    ),
+                )
+
+        written = await self._file.write("log", work, of=f"{os.getpid()} {id(self)}")
         if isinstance(written, Failure):
             return written
         ended = [event for event in batch if isinstance(event, events.TaskCompleted | events.TaskFailed)]
@@ -261,7 +286,18 @@ class SqliteRunLog:
 
     async def _prune(self, now: datetime) -> None:
         until = None if self._keep_days is None else sqlite.microseconds(now) - int(self._keep_days * _DAY_US)
-        await self._file.write("prune", partial(_prune, until=until, keep=self._keep_runs), of="prune")
+
+        def work(file: sql.Transaction) -> None:
+            if until is not None:
+                file.execute("DELETE FROM logged_runs WHERE started_us < ?", (until,))
+            if self._keep_runs is not None:
+                file.execute(
+                    "DELETE FROM logged_runs WHERE run_id NOT IN"
+                    " (SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ?)",
+                    (self._keep_runs,),
+                )
+
+        await self._file.write("prune", work, of="prune")
 
     def _rows_of(self, event: Any) -> _Rows:
         rows = _Rows(event)
@@ -291,12 +327,49 @@ class SqliteRunLog:
     @effect
     async def runs(self, chosen: LoggedRunFilter) -> Result[tuple[LoggedRun, ...], RunLogFailed]:
         """Return the runs that fit, the latest first."""
-        return await self._file.read("runs", partial(_runs, chosen=chosen))
+
+        def work(file: sql.Transaction) -> tuple[LoggedRun, ...]:
+            conditions: dict[str, object] = {
+                "agent = ?": chosen.agent,
+                '"user" = ?': chosen.user,
+                "session = ?": chosen.session,
+                "status = ?": chosen.status,
+                "replace(tags, ?, '') <> tags": None if chosen.tagged is None else json.dumps(chosen.tagged),
+                "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
+                " AND kind = 'ToolCallCompleted' AND subject = ?)": chosen.tool,
+                "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),
+                "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
+                "cost_usd >= ?": chosen.least_cost_usd,
+                "parent = ?": chosen.parent,
+                f"replace(lower({_SEARCHED}), lower(?), '') <> lower({_SEARCHED})": chosen.text or None,
+            }
+            given = {condition: value for condition, value in conditions.items() if value is not None}
+            nested = chosen.children or chosen.parent is not None
+            where = " AND ".join([*given, "1 = 1" if nested else "parent IS NULL"])
+            rows = file.execute(
+                f"SELECT {_COLUMNS} FROM logged_runs WHERE {where}"
+                " ORDER BY started_us DESC, run_id DESC LIMIT ?",
+                (*given.values(), chosen.limit),
+            )
+            return tuple(_run_of(row) for row in rows)
+
+        return await self._file.read("runs", work)
 
     @effect
     async def run(self, run_id: RunId) -> Result[LoggedRun | None, RunLogFailed]:
         """Return a run; its id may be cut to a beginning that no other run has."""
-        return await self._file.read("run", partial(_run, run_id=run_id))
+
+        def work(file: sql.Transaction) -> LoggedRun | None:
+            rows = file.execute(
+                f"SELECT {_COLUMNS} FROM logged_runs WHERE run_id = ? OR substr(run_id, 1, ?) = ?"
+                " ORDER BY run_id = ? DESC LIMIT 2",
+                (run_id, len(run_id), run_id, run_id),
+            ).fetchall()
+            if not rows or (len(rows) > 1 and rows[0][0] != run_id):
+                return None
+            return _run_of(rows[0])
+
+        return await self._file.read("run", work)
 
     @effect
     async def events(
@@ -308,15 +381,49 @@ class SqliteRunLog:
             with_requests: whether those of model calls have their requests, which are most of a run's text.
             limit: the most events, 1 or more; all by default.
         """
-        most = limit or sql.ALL_ROWS
-        reading = partial(_events, run_id=run_id, after=after, with_requests=with_requests, limit=most)
-        return await self._file.read("events", reading)
+
+        def work(file: sql.Transaction) -> tuple[LoggedEvent, ...]:
+            found: list[LoggedEvent] = []
+            texts: dict[str, Json] = {}
+            rows = file.execute(
+                "SELECT sequence, at_us, kind, subject, body FROM run_events"
+                " WHERE run_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
+                (run_id, after, limit or sql.ALL_ROWS),
+            )
+            for sequence, at_us, kind, subject, text in rows:
+                body = json.loads(text)
+                if kind == "ModelCallStarted" and not with_requests:
+                    body.pop("request", None)
+                if isinstance(body.get("request"), dict):
+                    for name in ("messages", "tools"):
+                        body["request"][name] = [
+                            _text(file, run_id, each, texts) for each in body["request"][name]
+                        ]
+                found.append(LoggedEvent(run_id, sequence, sqlite.moment_of(at_us), kind, subject, body))
+            return tuple(found)
+
+        return await self._file.read("events", work)
 
     @effect
     async def forget(self, user: str) -> Result[int, RunLogFailed]:
         """Delete the runs of a user, and those that they began; return their number."""
         await self.flush()
-        return await self._file.erase("forget", partial(_forget, user=user), of="forget")
+
+        def work(file: sql.Transaction) -> int:
+            doomed = [
+                name for (name,) in file.execute('SELECT run_id FROM logged_runs WHERE "user" = ?', (user,))
+            ]
+            deleted = len(doomed)
+            while doomed:
+                name = doomed.pop()
+                doomed += [
+                    child
+                    for (child,) in file.execute("SELECT run_id FROM logged_runs WHERE parent = ?", (name,))
+                ]
+                file.execute("DELETE FROM logged_runs WHERE run_id = ?", (name,))
+            return deleted
+
+        return await self._file.erase("forget", work, of="forget")
 
 
 def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
@@ -368,30 +475,6 @@ def _digest(part: object, texts: _Texts, rows: _Rows, kind: Any = None) -> str:
 
 _GOES_ON = "logged_runs.status NOT IN ('completed', 'partial', 'abstained')"
 """A durable run that failed may go on; one that has a result may only be asked for it again."""
-
-
-def _insert(file: sql.Transaction, *, rows: Iterable[_Rows], before: dict[RunId, int]) -> None:
-    for each in rows:
-        event = each.event
-        if isinstance(event, events.RunContinued):  # its events are numbered from 1 once more
-            (before[event.run_id],) = file.execute(
-                "SELECT coalesce(max(sequence), 0) FROM run_events WHERE run_id = ?", (event.run_id,)
-            ).fetchone()
-        if isinstance(event, events.TaskStarted):
-            _insert_run(file, event)
-        elif isinstance(event, events.TaskCompleted | events.TaskFailed):
-            _end_run(file, event)
-        kind = type(event)
-        subject = str(getattr(event, _SUBJECTS.get(kind, ""), ""))
-        body = json.dumps(each.body, ensure_ascii=False)
-        number = event.sequence + before.get(event.run_id, 0)
-        file.executemany(
-            "INSERT INTO run_texts VALUES (?, ?, ?) ON CONFLICT DO NOTHING", map(_storable, each.texts)
-        )
-        file.execute(
-            "INSERT INTO run_events VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-            _storable((event.run_id, number, sqlite.microseconds(event.at), kind.__name__, subject, body)),
-        )
 
 
 def _insert_run(file: sql.Transaction, event: events.TaskStarted) -> None:
@@ -474,63 +557,6 @@ def _run_of(row: tuple[Any, ...]) -> LoggedRun:
     )
 
 
-def _runs(file: sql.Transaction, *, chosen: LoggedRunFilter) -> tuple[LoggedRun, ...]:
-    conditions: dict[str, object] = {
-        "agent = ?": chosen.agent,
-        '"user" = ?': chosen.user,
-        "session = ?": chosen.session,
-        "status = ?": chosen.status,
-        "replace(tags, ?, '') <> tags": None if chosen.tagged is None else json.dumps(chosen.tagged),
-        "EXISTS (SELECT 1 FROM run_events AS used WHERE used.run_id = logged_runs.run_id"
-        " AND kind = 'ToolCallCompleted' AND subject = ?)": chosen.tool,
-        "started_us >= ?": None if chosen.since is None else sqlite.microseconds(chosen.since),
-        "started_us < ?": None if chosen.before is None else sqlite.microseconds(chosen.before),
-        "cost_usd >= ?": chosen.least_cost_usd,
-        "parent = ?": chosen.parent,
-        f"replace(lower({_SEARCHED}), lower(?), '') <> lower({_SEARCHED})": chosen.text or None,
-    }
-    given = {condition: value for condition, value in conditions.items() if value is not None}
-    nested = chosen.children or chosen.parent is not None
-    where = " AND ".join([*given, "1 = 1" if nested else "parent IS NULL"])
-    rows = file.execute(
-        f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} ORDER BY started_us DESC, run_id DESC LIMIT ?",
-        (*given.values(), chosen.limit),
-    )
-    return tuple(_run_of(row) for row in rows)
-
-
-def _run(file: sql.Transaction, *, run_id: RunId) -> LoggedRun | None:
-    rows = file.execute(
-        f"SELECT {_COLUMNS} FROM logged_runs WHERE run_id = ? OR substr(run_id, 1, ?) = ?"
-        " ORDER BY run_id = ? DESC LIMIT 2",
-        (run_id, len(run_id), run_id, run_id),
-    ).fetchall()
-    if not rows or (len(rows) > 1 and rows[0][0] != run_id):
-        return None
-    return _run_of(rows[0])
-
-
-def _events(
-    file: sql.Transaction, *, run_id: RunId, after: int, with_requests: bool, limit: int
-) -> tuple[LoggedEvent, ...]:
-    found: list[LoggedEvent] = []
-    texts: dict[str, Json] = {}
-    rows = file.execute(
-        "SELECT sequence, at_us, kind, subject, body FROM run_events"
-        " WHERE run_id = ? AND sequence > ? ORDER BY sequence LIMIT ?",
-        (run_id, after, limit),
-    )
-    for sequence, at_us, kind, subject, text in rows:
-        body = json.loads(text)
-        if kind == "ModelCallStarted" and not with_requests:
-            body.pop("request", None)
-        if isinstance(body.get("request"), dict):
-            for name in ("messages", "tools"):
-                body["request"][name] = [_text(file, run_id, each, texts) for each in body["request"][name]]
-        found.append(LoggedEvent(run_id, sequence, sqlite.moment_of(at_us), kind, subject, body))
-    return tuple(found)
-
-
 def _text(file: sql.Transaction, run_id: RunId, digest: str, texts: dict[str, Json]) -> Json:
     if digest not in texts:
         row = file.execute(
@@ -538,26 +564,3 @@ def _text(file: sql.Transaction, run_id: RunId, digest: str, texts: dict[str, Js
         ).fetchone()
         texts[digest] = None if row is None else json.loads(row[0])
     return texts[digest]
-
-
-def _prune(file: sql.Transaction, *, until: int | None, keep: int | None) -> None:
-    if until is not None:
-        file.execute("DELETE FROM logged_runs WHERE started_us < ?", (until,))
-    if keep is not None:
-        file.execute(
-            "DELETE FROM logged_runs WHERE run_id NOT IN"
-            " (SELECT run_id FROM logged_runs ORDER BY started_us DESC LIMIT ?)",
-            (keep,),
-        )
-
-
-def _forget(file: sql.Transaction, *, user: str) -> int:
-    doomed = [name for (name,) in file.execute('SELECT run_id FROM logged_runs WHERE "user" = ?', (user,))]
-    deleted = len(doomed)
-    while doomed:
-        name = doomed.pop()
-        doomed += [
-            child for (child,) in file.execute("SELECT run_id FROM logged_runs WHERE parent = ?", (name,))
-        ]
-        file.execute("DELETE FROM logged_runs WHERE run_id = ?", (name,))
-    return deleted

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import inspect
 import logging
-import re
 from collections.abc import Callable, Container, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -17,19 +16,13 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, valid_tool_name
 from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
+from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.errors import (
-    AddressRefused,
-    InvalidConfig,
-    ServiceFailed,
-    ToolErrors,
-    ToolNotFound,
-    WorkspaceViolation,
-)
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import ContextFunction, RunContext, is_of_type, type_name
 from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResult, ToolScope
+from reactive_agents.core.values import lazy_pattern
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
 
@@ -90,12 +83,12 @@ class CombinedTools:
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         """Run one call in the service that has the tool; fails as the port says."""
         routes = self._current().routes
         route = routes.get(call.name)
         if route is None:
-            return Failure(ToolNotFound(call.name, tuple(routes)))
+            return Failure(errors.ToolNotFound(call.name, tuple(routes)))
         if route.name == call.name:
             return await attempt(route.service.execute(call, scope, approver))
         done = await attempt(route.service.execute(attrs.evolve(call, name=route.name), scope, approver))
@@ -154,9 +147,9 @@ class _Without:
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         if call.name in self._hidden:
-            return Failure(ToolNotFound(call.name, tuple(each.name for each in self.definitions())))
+            return Failure(errors.ToolNotFound(call.name, tuple(each.name for each in self.definitions())))
         return await attempt(self._service.execute(call, scope, approver))
 
     async def was_done(self, name: str, key: str) -> tuple[Json] | None:
@@ -165,10 +158,10 @@ class _Without:
         return found
 
 
-def _renamed(error: ToolErrors, name: str) -> ToolErrors:
+def _renamed(error: errors.ToolErrors, name: str) -> errors.ToolErrors:
     return (
         error
-        if isinstance(error, WorkspaceViolation | AddressRefused)
+        if isinstance(error, errors.WorkspaceViolation | errors.AddressRefused)
         else attrs.evolve(error, tool_name=name)
     )
 
@@ -177,7 +170,7 @@ def _renamed(error: ToolErrors, name: str) -> ToolErrors:
 
 
 _MOST_CHARS = 64
-_FORBIDDEN = re.compile(r"[^A-Za-z0-9_-]")
+_FORBIDDEN = lazy_pattern(r"[^A-Za-z0-9_-]")
 
 
 def valid_name(name: str) -> str:
@@ -240,7 +233,7 @@ class ToolGroup:
         """Whether the tools are chosen for each run."""
         return self.filter is not None or isinstance(self.source, ContextFunction)
 
-    def renamed(self, tools: Sequence[Tool]) -> Result[tuple[Tool, ...], InvalidConfig]:
+    def renamed(self, tools: Sequence[Tool]) -> Result[tuple[Tool, ...], errors.InvalidConfig]:
         """Return those of the tools that are taken, under their new names."""
         made: list[Tool] = []
         for tool in tools:
@@ -249,7 +242,7 @@ class ToolGroup:
             name = self.rename.get(tool.name) or self.prefix + tool.name
             if not valid_tool_name(name) or name in RESERVED_NAMES:
                 expected = "1 to 64 letters, digits, '_' and '-', and no name of the kernel's own tools"
-                return Failure(InvalidConfig("toolset", repr(name), expected))
+                return Failure(errors.InvalidConfig("toolset", repr(name), expected))
             made.append(tool if name == tool.name else evolve(tool, name=name))
         return Success(tuple(made))
 
@@ -276,7 +269,7 @@ class Toolsets:
     @effect
     async def tools_of(
         self, context: RunContext[Any], added: Sequence[Any], tools: ToolService | None
-    ) -> Result[Maybe[ToolService], InvalidConfig | ServiceFailed]:
+    ) -> Result[Maybe[ToolService], errors.InvalidConfig | errors.ServiceFailed]:
         """Return the tools of a run; fails as the port says."""
         chosen: list[Tool] = []
         hidden: frozenset[str] = frozenset()
@@ -297,11 +290,13 @@ class Toolsets:
         names = set(taken)
         for tool in (*chosen, *added):
             if tool.name in names:
-                return Failure(InvalidConfig("tools", repr(tool.name), "each tool name once"))
+                return Failure(errors.InvalidConfig("tools", repr(tool.name), "each tool name once"))
             if not is_of_type(context.deps, tool.deps_type):
                 has, wants = type(context.deps).__name__, type_name(tool.deps_type)
                 got = f"{tool.name!r}, which takes RunContext[{wants}]"
-                return Failure(InvalidConfig("tools", got, f"tools for the dependencies of the run, a {has}"))
+                return Failure(
+                    errors.InvalidConfig("tools", got, f"tools for the dependencies of the run, a {has}")
+                )
             names.add(tool.name)
         every = (*chosen, *added)
         if not every:
@@ -312,7 +307,7 @@ class Toolsets:
 
 async def _chosen(
     toolset: ToolGroup, context: RunContext[Any]
-) -> Result[tuple[Tool, ...], InvalidConfig | ServiceFailed]:
+) -> Result[tuple[Tool, ...], errors.InvalidConfig | errors.ServiceFailed]:
     source = toolset.source
     if isinstance(source, ContextFunction):
         found = await _made(source, context)
@@ -329,7 +324,7 @@ async def _chosen(
 
 async def _refused(
     toolset: ToolGroup, context: RunContext[Any], tools: ToolService
-) -> Result[frozenset[str], ServiceFailed]:
+) -> Result[frozenset[str], errors.ServiceFailed]:
     """Return the names of the tools of MCP servers that the run does not have."""
     theirs = _of_servers(tools, toolset.servers)
     if toolset.filter is None or not theirs:
@@ -341,7 +336,7 @@ async def _refused(
 
 async def _made(
     function: ContextFunction, context: RunContext[Any]
-) -> Result[tuple[Tool, ...], InvalidConfig | ServiceFailed]:
+) -> Result[tuple[Tool, ...], errors.InvalidConfig | errors.ServiceFailed]:
     try:
         found = await function.call(context)
         if isinstance(found, str) or not isinstance(found, Sequence):
@@ -364,7 +359,7 @@ def _checked(tool: Tool) -> Tool:
 
 async def _filtered(
     definitions: Sequence[ToolDefinition], keeps: ToolFilter, context: RunContext[Any]
-) -> Result[frozenset[str], ServiceFailed]:
+) -> Result[frozenset[str], errors.ServiceFailed]:
     """Return the names of the definitions that a filter keeps."""
     name = getattr(keeps, "__qualname__", type(keeps).__qualname__).rpartition("<locals>.")[2]
     try:
@@ -382,5 +377,5 @@ async def _filtered(
     return Success(frozenset([each.name for each, keep in named if keep]))
 
 
-def _failed(name: str, problem: str) -> ServiceFailed:
-    return ServiceFailed(f"The toolset function {name!r} {problem}.", "toolset", name)
+def _failed(name: str, problem: str) -> errors.ServiceFailed:
+    return errors.ServiceFailed(f"The toolset function {name!r} {problem}.", "toolset", name)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ssl
 from functools import partial
 from pathlib import Path
 
@@ -23,20 +22,12 @@ class WorkspaceContent:
 
     Args:
         workspace: the directory that paths are held inside.
-        tls: which certificates are trusted; ``None`` for those of the public authorities.
         resolve: finds the addresses of a name.
     """
 
-    def __init__(
-        self,
-        workspace: Path,
-        *,
-        tls: ssl.SSLContext | None = None,
-        resolve: Resolver = resolve_by_system,
-    ) -> None:
+    def __init__(self, workspace: Path, *, resolve: Resolver = resolve_by_system) -> None:
         self._workspace = workspace
         self._resolve = resolve
-        self._tls = tls
 
     @effect
     async def load(self, part: Content, limits: ContentConfig) -> Result[bytes, ContentErrors]:
@@ -54,7 +45,7 @@ class WorkspaceContent:
         fetched = None
         with anyio.move_on_after(limits.fetch_s):
             fetched = await fetch(
-                "content", part.url, policy=policy, tls=self._tls, max_bytes=max_bytes, text_only=False
+                "content", part.url, policy=policy, tls=None, max_bytes=max_bytes, text_only=False
             )
         address = shown(part.url)
         if fetched is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import re
 import sys
 import types
 from collections.abc import Callable, Mapping, MutableMapping
@@ -26,6 +25,7 @@ from reactive_agents.adapters.tools.signature import (
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ASK_USER, Risk, ToolDefinition
+from reactive_agents.core.values import lazy_pattern
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.tools.schema import ArgumentSchema
@@ -40,7 +40,7 @@ WasDone: TypeAlias = Callable[[str], Any]
 
 DEFAULT_TIMEOUT_S = 60.0
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
 
 
 @define(eq=False)

@@ -79,7 +79,6 @@ async def fetch(
     Nothing is kept from hop to hop: no connection, no cookie. Proxies of the environment are not used.
 
     Args:
-        tool_name: for the errors.
         tls: which certificates are trusted; ``None`` for those of the public authorities.
         max_bytes: that are read, 1 or more.
         text_only: whether an answer that is no text is a failure.

@@ -29,15 +29,9 @@ from returns.io import IOResult
 from returns.primitives.container import BaseContainer
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.tools.call_checks import (
-    arguments_of_run,
-    convert_arguments,
-    malformed_arguments,
-    seek_approval,
-)
-from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool, WasDone
+from reactive_agents.adapters.tools import call_checks
+from reactive_agents.adapters.tools.decorator import DEFAULT_TIMEOUT_S, Tool
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
-from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.core.content import CONTENT_TYPES, Content, text_and_parts
 from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, ToolTimedOut
 from reactive_agents.core.json import Json
@@ -45,6 +39,7 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.core.usage import RunUsage
+from reactive_agents.core.values import Value
 from reactive_agents.effects import TIMEOUTS, Timeout, attempt, effect, is_cancelled, within
 from reactive_agents.ports import Approver, Clock
 
@@ -253,8 +248,8 @@ async def take_thread(patience_s: float | None) -> Thread | None:
 # --- reported spending ----------------------------------------------------------------------------------
 
 
-@frozen
-class ToolReport:
+@frozen(eq=False, repr=False)
+class ToolReport(Value):
     """A value of a tool function with its spending on models.
 
     Attributes:
@@ -271,14 +266,9 @@ class ToolReport:
 
 @frozen(eq=False)
 class _Entry:
-    function: Callable[..., Any]
-    schema: ArgumentSchema
-    context_parameter: str | None
-    run_parameter: str | None
-    deps_type: Any
+    tool: Tool
     definition: ToolDefinition
     on_loop: bool
-    was_done: WasDone | None = None
 
 
 class LocalToolService:
@@ -287,7 +277,6 @@ class LocalToolService:
     Args:
         tools: in the order in which the model sees them, each name once.
         workspace: the directory that file tools are held inside.
-        clock: measures durations and deadlines.
         default_timeout_s: seconds for a call of a tool without a timeout, above 0.
         answer_timeout_s: seconds that a call of an external tool without a timeout waits, above 0.
         protected: resolved paths of files that file tools do not write.
@@ -321,16 +310,7 @@ class LocalToolService:
             if tool.timeout_s is None and definition.timeout_s != default_s:
                 definition = attrs.evolve(definition, timeout_s=default_s)
             on_loop = inspect.iscoroutinefunction(tool.function)
-            self._entries[tool.name] = _Entry(
-                tool.function,
-                tool.schema,
-                tool.context_parameter,
-                tool.run_parameter,
-                tool.deps_type,
-                definition,
-                on_loop,
-                tool.was_done,
-            )
+            self._entries[tool.name] = _Entry(tool, definition, on_loop)
         self._definitions = tuple(entry.definition for entry in self._entries.values())
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
@@ -352,20 +332,22 @@ class LocalToolService:
         if entry is None:
             return Failure(ToolNotFound(call.name, tuple(self._entries)))
         if call.malformed:
-            return Failure(malformed_arguments(call.name, call.malformed))
-        if entry.run_parameter is not None and scope.run_context is None:
+            return Failure(call_checks.malformed_arguments(call.name, call.malformed))
+        if entry.tool.run_parameter is not None and scope.run_context is None:
             return Failure(ToolFailed(call.name, "it takes a RunContext, which only an agent's runs have."))
         needs_approval = entry.definition.requires_approval or scope.needs_approval
         if needs_approval:  # no one else holds the arguments that are approved, and then run
             call = attrs.evolve(call, arguments=deepcopy(call.arguments))
-        converted = convert_arguments(call.name, entry.schema, call.arguments)
+        converted = call_checks.convert_arguments(call.name, entry.tool.schema, call.arguments)
         if not isinstance(converted, Success):
             return Failure(converted.failure())
         if needs_approval:
             asked = call
             if not entry.definition.external:  # what is approved is what runs
-                asked = attrs.evolve(call, arguments=arguments_of_run(entry.schema, converted.unwrap()))
-            approval = await seek_approval(
+                asked = attrs.evolve(
+                    call, arguments=call_checks.arguments_of_run(entry.tool.schema, converted.unwrap())
+                )
+            approval = await call_checks.seek_approval(
                 approver, asked, entry.definition, scope, patience_s=self._remaining_s(scope)
             )
             if not isinstance(approval, Success):
@@ -381,10 +363,10 @@ class LocalToolService:
             key: the idempotency key of the call.
         """
         entry = self._entries.get(name)
-        if entry is None or entry.was_done is None:
+        if entry is None or entry.tool.was_done is None:
             return None
         try:
-            found = entry.was_done(key)
+            found = entry.tool.was_done(key)
             if inspect.isawaitable(found):
                 found = await found
         except Exception:  # noqa: BLE001 - a probe is arbitrary user code, and the call stays in doubt
@@ -396,10 +378,10 @@ class LocalToolService:
         self, entry: _Entry, call: ToolCall, scope: ToolScope, arguments: dict[str, Any]
     ) -> Result[ToolResult, ToolErrors]:
         known: RunContext[Any] | None = None
-        if entry.run_parameter is not None and scope.run_context is not None:
+        if entry.tool.run_parameter is not None and scope.run_context is not None:
             known = attrs.evolve(scope.run_context(), idempotency_key=scope.call_key, report=scope.report)
-            if not is_of_type(known.deps, entry.deps_type):
-                has, wants = type(known.deps).__name__, type_name(entry.deps_type)
+            if not is_of_type(known.deps, entry.tool.deps_type):
+                has, wants = type(known.deps).__name__, type_name(entry.tool.deps_type)
                 detail = f"it takes RunContext[{wants}], and the dependencies of the run are a {has}."
                 return Failure(ToolFailed(call.name, detail))
         thread = None
@@ -411,14 +393,14 @@ class LocalToolService:
         timeout_s = entry.definition.timeout_s
         if scope.deadline is not None:
             timeout_s = min(timeout_s, scope.deadline - started)
-        parameter = entry.context_parameter
+        parameter = entry.tool.context_parameter
         if parameter is not None:
             arguments[parameter] = self._context(scope, started + timeout_s)
-        if entry.run_parameter is not None:
-            arguments[entry.run_parameter] = known
+        if entry.tool.run_parameter is not None:
+            arguments[entry.tool.run_parameter] = known
         try:
             outcome, usage = await run_function(
-                call.name, entry.function, arguments, thread=thread, timeout_s=timeout_s
+                call.name, entry.tool.function, arguments, thread=thread, timeout_s=timeout_s
             )
         finally:
             if thread is not None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import types
 import typing
 from collections.abc import Callable, Mapping, MutableMapping
@@ -14,6 +13,7 @@ from attrs import field, frozen
 
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tools import ToolContext
+from reactive_agents.core.values import Value, lazy_pattern
 
 
 class ToolDefinitionError(TypeError):
@@ -135,7 +135,7 @@ def resolve_signature(signature: ToolSignature) -> ResolvedSignature:
     )
 
 
-_OF_A_RUN = re.compile(r"(\w+\.)*RunContext\[")
+_OF_A_RUN = lazy_pattern(r"(\w+\.)*RunContext\[")
 _UNRESOLVED = (NameError, AttributeError, SyntaxError, TypeError)
 
 
@@ -220,8 +220,8 @@ def _name(function: Callable[..., Any]) -> str:
 # --- docstrings -----------------------------------------------------------------------------------------
 
 
-@frozen
-class Documentation:
+@frozen(eq=False, repr=False)
+class Documentation(Value):
     """A docstring, taken apart.
 
     Attributes:

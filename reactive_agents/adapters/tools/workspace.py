@@ -28,6 +28,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import WorkspaceViolation
 from reactive_agents.core.texts import escaped
+from reactive_agents.core.values import Value
 
 _DEVICES = frozenset(
     {"con", "prn", "aux", "nul", *(f"{port}{number}" for port in ("com", "lpt") for number in range(1, 10))}
@@ -48,7 +49,6 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
     """The absolute path without symlinks that ``path`` means; it need not exist.
 
     Args:
-        workspace: an existing directory.
         path: relative to the workspace, or absolute and inside it.
 
     Fails with ``WorkspaceViolation`` when it leads out of the workspace (by ``..``, by a symlink or from the
@@ -240,8 +240,8 @@ def _requirements() -> frozenset[str]:
     return frozenset(names)
 
 
-@frozen
-class _Folder:
+@frozen(eq=False, repr=False)
+class _Folder(Value):
     """An open directory. ``descriptor``: ``None`` where names are whole paths instead."""
 
     path: Path

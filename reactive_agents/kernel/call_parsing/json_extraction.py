@@ -10,6 +10,7 @@ from typing import cast
 from attrs import define, frozen
 
 from reactive_agents.core.json import Json
+from reactive_agents.core.values import Value, lazy_pattern
 
 REPAIRABLE_CHARS = 64 * 1024
 """How much broken JSON of one text is looked at: repairing is far slower than reading."""
@@ -18,23 +19,23 @@ _MAX_DEPTH = 100
 _MAX_BROKEN_DEPTH = 32  # the time of json_repair grows with the square of the depth
 _STRICT = json.JSONDecoder()
 _LENIENT = json.JSONDecoder(strict=False)  # takes line breaks inside of strings
-_OUTSIDE = re.compile(r"//[^\n]*|[\"'(){}\[\]]")
+_OUTSIDE = lazy_pattern(r"//[^\n]*|[\"'(){}\[\]]")
 _REST_OF_STRING = {
     '"': re.compile(r'[^"\\]*+(?:\\.[^"\\]*+)*+"', re.S),
     "'": re.compile(r"[^'\\]*+(?:\\.[^'\\]*+)*+'", re.S),
 }
-_COMPLETE_END = re.compile(r"(?:[}\])\"']|\b(?:true|false|null|True|False|None))[\s,;]*$")
-_COMMENT = re.compile(r"(?:(?<=[\s,{}\[\]])|^)(?://|#)[^\n]*|/\*.*?\*/", re.S)
-_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)", re.S)
-_WORD = re.compile(r"\w+")
+_COMPLETE_END = lazy_pattern(r"(?:[}\])\"']|\b(?:true|false|null|True|False|None))[\s,;]*$")
+_COMMENT = lazy_pattern(r"(?:(?<=[\s,{}\[\]])|^)(?://|#)[^\n]*|/\*.*?\*/", re.S)
+_ESCAPE = lazy_pattern(r"\\(?:u[0-9a-fA-F]{4}|.)", re.S)
+_WORD = lazy_pattern(r"\w+")
 _MANY_WORDS = 20
-_SIGN = re.compile(r"[^\w\s]")
+_SIGN = lazy_pattern(r"[^\w\s]")
 _WORK = 2**24
 _MOST_FAILURES = 500
 
 
-@frozen
-class Decoded:
+@frozen(eq=False, repr=False)
+class Decoded(Value):
     """A JSON value found in a text. ``end``: the position behind it."""
 
     value: Json
@@ -42,8 +43,8 @@ class Decoded:
     repaired: bool = False
 
 
-@frozen
-class BracketSpan:
+@frozen(eq=False, repr=False)
+class BracketSpan(Value):
     """How far a bracket reaches.
 
     Attributes:

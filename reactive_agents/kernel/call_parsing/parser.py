@@ -320,13 +320,8 @@ _CALL_TAG = re.compile(r"tool|func|call|invoke", re.I)
 _WITHOUT_END = frozenset({"br", "hr", "img", "input", "li", "link", "meta", "p", "think", "thinking"})
 _QUOTING = (
     *(("<!--", "-->"), ("/*", "*/"), ("<![CDATA[", "]]>"), ("=begin", "=end"), ("#+begin", "#+end")),
-    *(
-        ("[quote", "[/quote]"),
-        ("[code", "[/code]"),
-        ("{{{", "}}}"),
-        ("{% raw", "{% endraw"),
-        (r"\begin{", r"\end{"),
-    ),
+    *(("[quote", "[/quote]"), ("[code", "[/code]"), (r"\begin{", r"\end{")),
+    *(("{{{", "}}}"), ("{% raw", "{% endraw")),
     *(("「", "」"), ("『", "』"), ("《", "》"), ("〈", "〉"), ("〝", "〞")),
 )
 """Signs behind which all is a comment or a quotation, with the signs that end it."""

@@ -15,6 +15,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import FINAL_ANSWER, RESERVED_NAMES, ToolDefinition
+from reactive_agents.core.values import Value
 from reactive_agents.kernel.call_parsing.argument_schema import fits_exactly
 
 if TYPE_CHECKING:
@@ -25,8 +26,8 @@ _MUCH_SHOWN = 20_000
 """Characters."""
 
 
-@frozen
-class Authorship:
+@frozen(eq=False, repr=False)
+class Authorship(Value):
     """The facts by which a call in a text counts as made by the model.
 
     Attributes:
@@ -42,8 +43,8 @@ class Authorship:
     guarded: bool = False
 
 
-@frozen
-class WrittenCalls:
+@frozen(eq=False, repr=False)
+class WrittenCalls(Value):
     """The calls of a text.
 
     Attributes:

@@ -385,11 +385,8 @@ def _occurs(wanted: _Wanted, text: str) -> bool:
     keys = [_places(key, letters) for key in wanted.keys]
     gaps, known = _gaps(text), _Letters(letters)
     for start in _places(wanted.name, letters):
-        end, low, high = (
-            start + len(wanted.name),
-            start - wanted.reach,
-            start + len(wanted.name) + wanted.reach,
-        )
+        end = start + len(wanted.name)
+        low, high = start - wanted.reach, end + wanted.reach
         if not _is_called(letters, gaps, start, end, alone=wanted.alone):
             continue
         if all(_has_between(each, low, high) for each in places):

@@ -16,15 +16,16 @@ from attrs import frozen
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER, RECALL, ToolDefinition
+from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of
 from reactive_agents.kernel.call_parsing.json_extraction import JsonReader, bracket_span
 from reactive_agents.kernel.call_parsing.tool_names import squash, words
 from reactive_agents.kernel.toolset import SameTools
 
-_FIRST_KEY = re.compile(r"\{\s*[\"']?(?P<key>[\w-]{1,64})[\"']?\s*:")
-_EMPTY_OBJECT = re.compile(r"[\s:=>*_`\"']{0,8}(?:```\w*\s*)?\{\s*\}")
-_LITERAL = re.compile(r"[\"'\d={\[,]|\A\s*\w{3,}\s*\Z")
-_CLOSED = re.compile(r"[^<>]{0,40}>")
+_FIRST_KEY = lazy_pattern(r"\{\s*[\"']?(?P<key>[\w-]{1,64})[\"']?\s*:")
+_EMPTY_OBJECT = lazy_pattern(r"[\s:=>*_`\"']{0,8}(?:```\w*\s*)?\{\s*\}")
+_LITERAL = lazy_pattern(r"[\"'\d={\[,]|\A\s*\w{3,}\s*\Z")
+_CLOSED = lazy_pattern(r"[^<>]{0,40}>")
 _VALUE = r"(?:\"[^\"\n]*\"|'[^'\n]*'|[^\s,;&<>]+)"
 _NEAR, _LISTED = 60, 2_000
 _LONGEST_TAG = 20_000
@@ -32,8 +33,8 @@ _MOST_SIGNS = 500
 _MOST_WORDS = 3
 
 
-@frozen
-class SpelledCall:
+@frozen(eq=False, repr=False)
+class SpelledCall(Value):
     """A part of a text that looks like a call.
 
     Attributes:
@@ -51,16 +52,16 @@ class SpelledCall:
     end: int
 
 
-@frozen
-class _Tool:
+@frozen(eq=False, repr=False)
+class _Tool(Value):
     name: str
     parameters: frozenset[str]
     required: frozenset[str]
     pair: re.Pattern[str] | None
 
 
-@frozen
-class _Tools:
+@frozen(eq=False, repr=False)
+class _Tools(Value):
     """Offered tools, ready to be looked for: by their names without separators."""
 
     by_name: Mapping[str, _Tool]
@@ -218,20 +219,20 @@ def _pairs(text: str, start: int, tool: _Tool) -> int | None:
 # --- answers --------------------------------------------------------------------------------------------
 
 
-_ANSWER_SIGN = re.compile(r"final[-_]answer", re.IGNORECASE)
-_ANSWER_OBJECT = re.compile(r"\s*(?:```\w*\s*)?\{\s*\"(?:answer|could_not)\"")
-_ANSWER_HEAD = re.compile(
+_ANSWER_SIGN = lazy_pattern(r"final[-_]answer", re.IGNORECASE)
+_ANSWER_OBJECT = lazy_pattern(r"\s*(?:```\w*\s*)?\{\s*\"(?:answer|could_not)\"")
+_ANSWER_HEAD = lazy_pattern(
     r"^[ \t#*_`>]*(?:\S{1,20}[ \t]+){0,3}[*_`]*(?P<tag><?)(?:functions?\.)?final[-_]answer"
     r"(?P<behind>[ \t]*[*_`]*[ \t]*(?:[:=>(\n]|(?:\w{1,9}[ \t]+){0,2}(?=\{))|[*_`]*[ \t]*\Z)",
     re.IGNORECASE | re.MULTILINE,
 )
-_LABEL = re.compile(
+_LABEL = lazy_pattern(
     r"(?:[\s:=*]|`(?!``))*(?:(?:arguments|args|parameters|input|action input)[ \t*]*:[ \t]*)?", re.IGNORECASE
 )
-_FENCED = re.compile(r"```\w*\s*(?P<inner>.*?)\s*(?:```\s*)?\Z", re.DOTALL)
-_END_TAG = re.compile(r"</final[-_]answer\s*>\s*\Z|\)[\s;.]*\Z", re.IGNORECASE)
-_ANSWER_TAG = re.compile(r"\A\s*<answer>(?P<inner>.*?)(?:</answer>)?\s*\Z", re.DOTALL | re.IGNORECASE)
-_ANSWER_PAIR = re.compile(r"\A[\s\"']*answer[\"']?\s*[=:]\s*", re.IGNORECASE)
+_FENCED = lazy_pattern(r"```\w*\s*(?P<inner>.*?)\s*(?:```\s*)?\Z", re.DOTALL)
+_END_TAG = lazy_pattern(r"</final[-_]answer\s*>\s*\Z|\)[\s;.]*\Z", re.IGNORECASE)
+_ANSWER_TAG = lazy_pattern(r"\A\s*<answer>(?P<inner>.*?)(?:</answer>)?\s*\Z", re.DOTALL | re.IGNORECASE)
+_ANSWER_PAIR = lazy_pattern(r"\A[\s\"']*answer[\"']?\s*[=:]\s*", re.IGNORECASE)
 
 
 def spelled_answer(text: str, *, whole: bool) -> JsonObject | None:

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from difflib import SequenceMatcher
 
 from attrs import frozen
 
-_PREFIX = re.compile(r"^(?:functions?|tools?|default_api)[./:]", re.I)
-_NUMBER = re.compile(r":\d{1,6}$")
-_SEPARATORS = re.compile(r"[\s_-]+")
-_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+from reactive_agents.core.values import Value, lazy_pattern
+
+_PREFIX = lazy_pattern(r"^(?:functions?|tools?|default_api)[./:]", re.I)
+_NUMBER = lazy_pattern(r":\d{1,6}$")
+_SEPARATORS = lazy_pattern(r"[\s_-]+")
+_WORD_START = lazy_pattern(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 _LONGEST_NAME = 128
 
 
-@frozen
-class NameIndex:
+@frozen(eq=False, repr=False)
+class NameIndex(Value):
     """The registered names, ready to be looked up by what a model wrote.
 
     Attributes:
@@ -161,6 +162,8 @@ def _is_slip(word: str, meant: str) -> bool:
 
 
 def _ratio(one: str, other: str) -> float:
+    from difflib import SequenceMatcher  # for names that are not found
+
     return SequenceMatcher(None, one, other).ratio()
 
 

@@ -23,7 +23,7 @@ from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.models import ModelRequest
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.kernel.context import CompactionMaterial, KernelContext
 from reactive_agents.kernel.context_window import token_estimate
 from reactive_agents.kernel.context_window.summary import (
@@ -73,8 +73,8 @@ Ready: TypeAlias = tuple[KernelState, ModelRequest, token_estimate.TokenEstimate
 """What is sent: the state that has its transcript, the request, its estimate, and the transcript's bytes."""
 
 
-@frozen
-class Filling:
+@frozen(eq=False, repr=False)
+class Filling(Value):
     """How much of its window the next request takes at most.
 
     Attributes:

@@ -15,6 +15,7 @@ from attrs import evolve, frozen
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
+from reactive_agents.core.values import Value
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.toolset import RECALL
 
@@ -32,8 +33,8 @@ _TRIED = (4.0, 2.0, 1.0, 0.25)
 """Characters to a unit of cost, tried in this order: more of a text is kept when its tokens are counted."""
 
 
-@frozen
-class Compacted:
+@frozen(eq=False, repr=False)
+class Compacted(Value):
     """A smaller transcript.
 
     Attributes:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -14,12 +13,13 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.json import Json
+from reactive_agents.core.values import Value, lazy_pattern
 
 _SHARE = 5
 _SHORT = 40
 _PASSAGE = 400
 """Characters of a line that are looked at together."""
-_WORD = re.compile(r"[^\W_]{4,}")
+_WORD = lazy_pattern(r"[^\W_]{4,}")
 
 
 def cut_before(text: str, length: int) -> int:
@@ -68,8 +68,8 @@ _PROBED = 50
 _PLAIN_ITEMS = 10
 
 
-@frozen
-class _Detail:
+@frozen(eq=False, repr=False)
+class _Detail(Value):
     """How much of each value is shown."""
 
     characters: int
@@ -282,14 +282,14 @@ LARGEST_GROWTH = 1_000
 _ESCAPED = 6  # characters that one character may become as JSON text
 _TAKES_EXPRESSIONS = frozenset({"map", "max_by", "min_by", "sort_by"})
 _GIVES_ARGUMENTS = frozenset({"map", "merge", "not_null", "to_array", "to_string"})
-_FUNCTION = re.compile(
+_FUNCTION = lazy_pattern(
     "abs|avg|ceil|contains|ends_with|floor|join|keys|length|map|max|max_by|merge|min|min_by|not_null|reverse|"
     "sort|sort_by|starts_with|sum|to_array|to_number|to_string|type|values"
 )
 
 
-@frozen
-class Query:
+@frozen(eq=False, repr=False)
+class Query(Value):
     """A checked expression.
 
     ``growth``: maximum size of the result by that of the input.

@@ -20,12 +20,7 @@ from reactive_agents.core.errors import ArgumentProblem, InvalidToolArguments
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.kernel.context_window.previews import (
-    LARGEST_OUTLINED,
-    compile_query,
-    json_value,
-    run_query,
-)
+from reactive_agents.kernel.context_window import previews
 from reactive_agents.kernel.context_window.tool_results import result_budget, result_text
 from reactive_agents.kernel.toolset import RECALL, RECALL_TOOL
 
@@ -377,18 +372,18 @@ def _located(wanted: RecallArguments, scratchpad: Mapping[str, str]) -> Result[_
     if wanted.query is None and (wanted.path or wanted.items) and _is_too_large(text):
         return Failure(
             f"The result {wanted.key} has {len(text)} characters: paths and items are there for results of "
-            f"up to {LARGEST_OUTLINED}. Use search or start."
+            f"up to {previews.LARGEST_OUTLINED}. Use search or start."
         )
     if wanted.path is None and wanted.query is None:
-        data = json_value(text) if wanted.items or wanted.search else None
+        data = previews.json_value(text) if wanted.items or wanted.search else None
         return Success(_Place(data if isinstance(data, list | dict) else text, wanted.key, ""))
     if wanted.query is not None:
-        query = compile_query(wanted.query).bind(lambda compiled: run_query(compiled, text))
+        query = previews.compile_query(wanted.query).bind(lambda compiled: previews.run_query(compiled, text))
         return query.map(lambda found: _Place(found, "what the query found", None)).alt(
             lambda problem: f"The query was not answered: {problem}. Use search to look for words."
         )
     path = wanted.path or ""
-    whole = json_value(text)
+    whole = previews.json_value(text)
     if not isinstance(whole, list | dict):
         return Failure(f"The result {wanted.key} is no JSON that has paths: use search or start.")
     return value_at(whole, path).map(lambda found: _Place(found, "this part", path))
@@ -396,12 +391,12 @@ def _located(wanted: RecallArguments, scratchpad: Mapping[str, str]) -> Result[_
 
 def _is_json(text: str) -> bool:
     """Return whether a text is JSON with parts, or too long to be looked at as such."""
-    return _is_too_large(text) or isinstance(json_value(text), list | dict)
+    return _is_too_large(text) or isinstance(previews.json_value(text), list | dict)
 
 
 def _is_too_large(text: str) -> bool:
     """Whether a text, which may be JSON, is too long to be looked at as such."""
-    return len(text) > LARGEST_OUTLINED and text.lstrip()[:1] in ("{", "[")
+    return len(text) > previews.LARGEST_OUTLINED and text.lstrip()[:1] in ("{", "[")
 
 
 def _read(place: _Place, wanted: RecallArguments, room: int, hits: int) -> Result[str, str]:

@@ -15,7 +15,7 @@ from reactive_agents.core.content import Content
 from reactive_agents.core.messages import AssistantMessage, Message, SystemMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.core.usage import Usage
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 
 FRAME = 8
 """Tokens at most that set off a message, a call or a tool from what is around it."""
@@ -30,8 +30,8 @@ _FEWEST_PER_TOKEN = 2
 _LEAST_COUNT = 1_024
 
 
-@frozen(slots=False)
-class TokenEstimate:
+@frozen(slots=False, eq=False, repr=False)
+class TokenEstimate(Value):
     """The known size of a transcript; each figure is 0 while unknown.
 
     Attributes:
@@ -208,8 +208,8 @@ def answered(
 # --- What was taken out of a transcript ---
 
 
-@frozen(slots=False)
-class Transcript:
+@frozen(slots=False, eq=False, repr=False)
+class Transcript(Value):
     """Figures of a run's transcript beside its messages.
 
     Attributes:

@@ -11,14 +11,15 @@ from returns.result import Failure, Result
 from reactive_agents.core.config import ContextProfile, ResultCompressionConfig
 from reactive_agents.core.json import Json
 from reactive_agents.core.tools import ToolResult
+from reactive_agents.core.values import Value
 from reactive_agents.kernel.context_window.previews import compile_query, preview, run_query
 from reactive_agents.kernel.toolset import RECALL
 
 _SHOWN_EXPRESSION = 40
 
 
-@frozen
-class ResultView:
+@frozen(eq=False, repr=False)
+class ResultView(Value):
     """The stored and shown forms of a result.
 
     Attributes:

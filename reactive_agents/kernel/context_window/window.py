@@ -11,19 +11,14 @@ from attrs import asdict, evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.config import (
-    CONTEXT_PROFILES,
-    NO_PROFILE_OVERRIDES,
-    ContextProfile,
-    ContextProfileOverrides,
-    ContextTier,
-)
+from reactive_agents.core import config
 from reactive_agents.core.content import parts_in
 from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message, ToolMessage
 from reactive_agents.core.model_settings import UNSET, Unset
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.context import KernelContext
 from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, fixed_size, message_size
@@ -33,9 +28,9 @@ from reactive_agents.ports import TokenCounter
 _LOCAL_RUNNERS = frozenset({"ollama", "ollama_chat", "lm_studio", "llamafile"})
 _LOCAL_WORDS = frozenset({"nano", "tiny", "micro"})
 _MID_WORDS = frozenset({"mini", "haiku", "flash", "lite", "small", "instant", "fast"})
-_SIZE = re.compile(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
+_SIZE = lazy_pattern(r"(?<![a-z0-9.])(?:(\d{1,3})x)?(\d{1,4}(?:\.\d{1,3})?)b(?![a-z0-9])")
 _LARGEST_LOCAL, _LEAST_LARGE = 15.0, 65.0  # billions of parameters
-_FAMILIES: tuple[tuple[str, ContextTier], ...] = (
+_FAMILIES: tuple[tuple[str, config.ContextTier], ...] = (
     (r"(?:phi|smollm|tinyllama|ministral|gemma)", "local"),
     (r"claude-(?:instant|[123](?![0-9]))", "large"),
     (r"claude-(?:\w+-)*(?:sonnet|opus)", "frontier"),
@@ -52,32 +47,34 @@ _FAMILIES: tuple[tuple[str, ContextTier], ...] = (
 
 
 @cache
-def profile_for(model: str) -> ContextProfile:
+def profile_for(model: str) -> config.ContextProfile:
     """Return the profile of a model by its name; ``mid`` for an unknown name.
 
     Args:
         model: as ``provider/model`` or without the provider. A model on the user's own machine is
             ``local``; then words for small models decide, then the number of parameters, then the family.
     """
-    return CONTEXT_PROFILES[_tier_of(model.lower())]
+    return config.CONTEXT_PROFILES[_tier_of(model.lower())]
 
 
 def merge_profile(
-    baseline: ContextProfile, overrides: ContextProfileOverrides, max_tokens: int | Unset | None = UNSET
-) -> ContextProfile:
+    baseline: config.ContextProfile,
+    overrides: config.ContextProfileOverrides,
+    max_tokens: int | Unset | None = UNSET,
+) -> config.ContextProfile:
     """Return the baseline, or the profile of the override's tier, with overrides.
 
     Args:
         max_tokens: the user's upper bound of an answer, before that of the profile.
     """
-    if overrides != NO_PROFILE_OVERRIDES:
-        base = baseline if overrides.tier is None else CONTEXT_PROFILES[overrides.tier]
+    if overrides != config.NO_PROFILE_OVERRIDES:
+        base = baseline if overrides.tier is None else config.CONTEXT_PROFILES[overrides.tier]
         given = {name: value for name, value in asdict(overrides).items() if value is not None}
         baseline = evolve(base, **given)
     return baseline if max_tokens is UNSET else evolve(baseline, max_answer_tokens=max_tokens)
 
 
-def _tier_of(name: str) -> ContextTier:
+def _tier_of(name: str) -> config.ContextTier:
     runner, _, _ = name.partition("/")
     words = set(re.split(r"[^a-z0-9.]+", name))
     if runner in _LOCAL_RUNNERS or words & _LOCAL_WORDS:
@@ -102,8 +99,8 @@ _MOST_PER_TOKEN = 8
 """Characters a token at the most, over a whole prompt: what has more can be refused without being counted."""
 
 
-@frozen
-class Window:
+@frozen(eq=False, repr=False)
+class Window(Value):
     """The model's window, in tokens.
 
     Attributes:
@@ -125,8 +122,8 @@ def nothing_counted(request: ModelRequest) -> int | None:
 
 
 def model_window(
-    overrides: ContextProfileOverrides,
-    profile: ContextProfile,
+    overrides: config.ContextProfileOverrides,
+    profile: config.ContextProfile,
     counter: Maybe[TokenCounter],
     model: str | None,
 ) -> Window:
@@ -178,8 +175,8 @@ def usual_window(context: KernelContext, estimate: TokenEstimate) -> int:
     return max(1, budget_of(window, reserved) * 8 // 7)
 
 
-@frozen
-class FittedRequest:
+@frozen(eq=False, repr=False)
+class FittedRequest(Value):
     """A request that fits.
 
     Attributes:
@@ -194,8 +191,8 @@ class FittedRequest:
     tokens: int = 0
 
 
-@frozen
-class RequestFrame:
+@frozen(eq=False, repr=False)
+class RequestFrame(Value):
     """Where the transcript is in a request, and what is known of the rest.
 
     Attributes:

@@ -5,27 +5,3 @@ it can be read, tested and left out alone, and a custom one has the same rank. T
 names its policy, which is what ``terminated_by`` and the guidance of a turn report. ``decision`` has the
 order, and the rules that keep a policy from holding up a run.
 """
-
-from __future__ import annotations
-
-from reactive_agents.kernel.policies.limits import budget, diminishing_returns, loop_detection
-from reactive_agents.kernel.policies.requirements import (
-    abstention,
-    out_of_reach,
-    progress,
-    refusal,
-    required_tools,
-    synthesis,
-)
-
-__all__ = [
-    "abstention",
-    "budget",
-    "diminishing_returns",
-    "loop_detection",
-    "out_of_reach",
-    "progress",
-    "refusal",
-    "required_tools",
-    "synthesis",
-]

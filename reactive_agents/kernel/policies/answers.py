@@ -20,16 +20,8 @@ from reactive_agents.core.errors import OutputValidatorFailed
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel import answer_check
+from reactive_agents.kernel import answer_check, answer_form
 from reactive_agents.kernel.announcements import denies
-from reactive_agents.kernel.answer_form import (
-    OUTPUT_TYPE,
-    OUTPUT_VALIDATOR,
-    RETRIES,
-    AnswerForm,
-    accepted_text,
-    reason_without_form,
-)
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -43,11 +35,10 @@ from reactive_agents.kernel.context import (
     applies_where,
 )
 from reactive_agents.kernel.context_window.previews import json_value
-from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.embedded_calls import calls_of_answer
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
-from reactive_agents.kernel.policies.limits import turns_left
+from reactive_agents.kernel.policies.limits import results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import in_time, last_words, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
@@ -135,7 +126,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(
             WRITTEN_CALL, "partial", text if is_nameless else None, f"{reason} Missing: a final answer."
         )
-    tools = ", ".join(_names(state, context))
+    tools = ", ".join(definition.name for definition in offered)
     unknown = f"There is no tool {name!r}. " if name and not context.toolset.permits(name) else ""
     advice = f"{unknown}The tools are: {tools}."
     advice += context.worded(" Make the call with the tool call, if you mean it.", " Make the call.")
@@ -157,9 +148,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     asks for counts as an announcement, or as unclear where it has evidence.
     """
     text = _text_proposed(state, context)
-    if not text:
-        return None
-    if _fits_form(text, context):
+    if not text or _fits_form(text, context):
         return None
     seen, tools = _seen(state, context), _described(state, context)
     failed = _last_failure(state)
@@ -193,7 +182,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return Stop(TEXT_ANSWER, "partial", text, f"{reason} Missing: a final answer.")
     if not lacks_figure and answer_check.is_told_at_length(text, seen):
         return None
-    has_results = turns_left(state, context) and is_left and bool(tool_results(state.scratchpad))
+    has_results = turns_left(state, context) and is_left and bool(results_of(state))
     tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
@@ -207,9 +196,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     answer that is delivered without anything found after that is partial where no call of the run has worked.
     """
     proposal = state.proposal
-    if proposal is None or not proposal.text.strip():
-        return None
-    if not _can_ask(context):
+    if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
     last = _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
@@ -223,7 +210,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
         return None
-    if _was_told(state, FAILED_CALL):
+    if state.ledger.told.get(FAILED_CALL):
         explained = proposal.could_not or answer_check.explains(
             proposal.text, context.input.asked, [last.content]
         )
@@ -362,9 +349,7 @@ def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
         if step.type == "observation" and step.metadata is not None and not _was_run(step)
     }
     made = [call.content for call in calls if call.metadata is None or call.metadata.call_id not in not_run]
-    return open_items(
-        context.input.to_do, asked, "\n".join((*made, *tool_results(state.scratchpad).values()))
-    )
+    return open_items(context.input.to_do, asked, "\n".join((*made, *results_of(state))))
 
 
 def _was_run(step: ReasoningStep) -> bool:
@@ -481,10 +466,6 @@ def _described(state: KernelState, context: KernelContext) -> Mapping[str, str]:
     return {**described, RECALL: ""} if state.transcript.shown_in_part else described
 
 
-def _names(state: KernelState, context: KernelContext) -> tuple[str, ...]:
-    return tuple(definition.name for definition in _offered(state, context))
-
-
 def _text_proposed(state: KernelState, context: KernelContext) -> str:
     """Return the text of a turn without a call.
 
@@ -507,16 +488,12 @@ def _texts_in_a_row(state: KernelState) -> int:
     return count
 
 
-def _was_told(state: KernelState, policy: str) -> bool:
-    return state.ledger.told.get(policy, 0) > 0
-
-
 def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
     told = [message.content for message in context.prefix if message.content != ours]
-    found, worked, calls = [*tool_results(state.scratchpad).values()], list[str](), dict[str | None, str]()
+    found, worked, calls = [*results_of(state)], list[str](), dict[str | None, str]()
     for step in state.steps:
         about = step.metadata
         if about is None:
@@ -560,7 +537,7 @@ async def held_to_form(
     form = context.input.answer_form
     if form is None or stop.outcome != "completed" or not stop.output:
         return stop
-    accepted = await in_time(accepted_text(stop.output, form), seconds_left(context))
+    accepted = await in_time(answer_form.accepted_text(stop.output, form), seconds_left(context))
     if accepted is None:
         reason = "The time limit of the run was reached. Missing: the validation of the answer."
         return Stop("deadline", "partial", stop.output, reason)
@@ -578,30 +555,34 @@ async def held_to_form(
 
 
 def _objection(
-    problem: str, form: AnswerForm, proposal: Proposal, state: KernelState, context: KernelContext
+    problem: str, form: answer_form.AnswerForm, proposal: Proposal, state: KernelState, context: KernelContext
 ) -> Redirect | Stop | None:
     """Return the verdict on an answer without the fields; ``None`` to leave it."""
     if not turns_left(state, context):
         return None
-    by_tool, asked = proposal.call_id is not None, state.ledger.told.get(OUTPUT_TYPE, 0)
-    if asked < (RETRIES if by_tool else 1):
+    by_tool, asked = proposal.call_id is not None, state.ledger.told.get(answer_form.OUTPUT_TYPE, 0)
+    if asked < (answer_form.RETRIES if by_tool else 1):
         again = "again " if by_tool else ""
-        return Redirect(OUTPUT_TYPE, f"{problem} Call {FINAL_ANSWER} {again}with the fields of the answer.")
+        return Redirect(
+            answer_form.OUTPUT_TYPE, f"{problem} Call {FINAL_ANSWER} {again}with the fields of the answer."
+        )
     if not by_tool:
         return None
-    return Stop(OUTPUT_TYPE, "partial", proposal.text, reason_without_form(form.name, problem))
+    return Stop(
+        answer_form.OUTPUT_TYPE, "partial", proposal.text, answer_form.reason_without_form(form.name, problem)
+    )
 
 
 def _rejection(
-    problem: str, stop: Stop, form: AnswerForm, state: KernelState, context: KernelContext
+    problem: str, stop: Stop, form: answer_form.AnswerForm, state: KernelState, context: KernelContext
 ) -> Redirect | Stop:
     """Return the verdict on an answer that a validator does not accept."""
     if not turns_left(state, context):
         return stop  # it is corrected after the run
-    if state.ledger.told.get(OUTPUT_VALIDATOR, 0) >= RETRIES:
-        reason = reason_without_form(form.name, problem, rejected=True)
-        return Stop(OUTPUT_VALIDATOR, "partial", stop.output, reason)
+    if state.ledger.told.get(answer_form.OUTPUT_VALIDATOR, 0) >= answer_form.RETRIES:
+        reason = answer_form.reason_without_form(form.name, problem, rejected=True)
+        return Stop(answer_form.OUTPUT_VALIDATOR, "partial", stop.output, reason)
     deliver = (
         f"Call {FINAL_ANSWER} again" if context.toolset.permits(FINAL_ANSWER) else "Give the answer again"
     )
-    return Redirect(OUTPUT_VALIDATOR, f"{problem} {deliver}, corrected and whole.")
+    return Redirect(answer_form.OUTPUT_VALIDATOR, f"{problem} {deliver}, corrected and whole.")

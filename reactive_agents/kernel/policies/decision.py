@@ -33,19 +33,7 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.embedded_calls import results_of_written_calls
 from reactive_agents.kernel.open_requirements import describe_missing, requirements_of
-from reactive_agents.kernel.policies import (
-    abstention,
-    answers,
-    budget,
-    diminishing_returns,
-    loop_detection,
-    out_of_reach,
-    progress,
-    refusal,
-    required_tools,
-    synthesis,
-)
-from reactive_agents.kernel.policies.limits import budget_reached_by_kernel, turns_left
+from reactive_agents.kernel.policies import answers, limits, requirements
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
 
@@ -162,12 +150,12 @@ def _ended_by_steps(state: KernelState, context: KernelContext, kernel_steps: in
 
 def _admitted(redirect: Redirect, state: KernelState, context: KernelContext) -> Verdict | None:
     proposal = state.proposal
-    if turns_left(state, context):
+    if limits.turns_left(state, context):
         given = any(piece.policy == redirect.policy for piece in state.guidance)
         return None if given and proposal is None else redirect
     if proposal is None or not proposal.text.strip():
         return None
-    spent = budget_reached_by_kernel(state, context)
+    spent = limits.budget_reached_by_kernel(state, context)
     reason = spent or _limit_reached(context)
     missing = f"Missing: an answer that {redirect.policy} accepts: {redirect.guidance}"
     return Stop("budget" if spent else "iteration_limit", "partial", proposal.text, f"{reason} {missing}")
@@ -247,23 +235,23 @@ def iteration_limit(state: KernelState, context: KernelContext) -> Verdict | Non
 
 STANDARD_POLICIES: tuple[Policy, ...] = (
     no_tool_service,
-    budget,
-    loop_detection,
+    limits.budget,
+    limits.loop_detection,
     answers.cut_off,
-    required_tools,
+    requirements.required_tools,
     empty_reply,
     answers.output_type,
     answers.written_call,
     answers.failed_call,
     answers.left_out,
-    refusal,
+    requirements.refusal,
     answers.text_answer,
-    abstention,
+    requirements.abstention,
     answers.unsupported,
-    out_of_reach,
-    diminishing_returns,
-    synthesis,
-    progress,
+    requirements.out_of_reach,
+    limits.diminishing_returns,
+    requirements.synthesis,
+    requirements.progress,
     final_answer,
     iteration_limit,
 )

@@ -13,6 +13,7 @@ from reactive_agents.kernel.context import (
     applies_where,
     between_turns,
 )
+from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.open_requirements import (
     describe_missing,
     describe_open,
@@ -102,6 +103,11 @@ def budget(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     missing = describe_missing(requirements_of(state, context), "a final answer")
     return Stop("budget", "partial", last_words(state), f"{spent} {missing}")
+
+
+def results_of(state: KernelState) -> tuple[str, ...]:
+    """Return the full results of the run's calls."""
+    return tuple(tool_results(state.scratchpad).values())
 
 
 def turns_left(state: KernelState, context: KernelContext) -> bool:

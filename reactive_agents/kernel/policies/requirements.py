@@ -8,20 +8,11 @@ to be made once more.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
+from reactive_agents.core.values import lazy_pattern
+from reactive_agents.kernel import answer_check
 from reactive_agents.kernel.announcements import denies
-from reactive_agents.kernel.answer_check import (
-    Seen,
-    asks_back,
-    denies_in_part,
-    ends_with_evidence,
-    explains,
-    has_no_tool,
-    is_refusal,
-    tells_failure,
-)
 from reactive_agents.kernel.context import (
     KernelContext,
     Redirect,
@@ -31,7 +22,6 @@ from reactive_agents.kernel.context import (
     applies_where,
     between_turns,
 )
-from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
     describe_all,
@@ -42,14 +32,14 @@ from reactive_agents.kernel.open_requirements import (
     requirements_of,
     still_to_gather,
 )
-from reactive_agents.kernel.policies.limits import IDLE_TURNS, turns_left
+from reactive_agents.kernel.policies.limits import IDLE_TURNS, results_of, turns_left
 from reactive_agents.kernel.state import KernelState, Proposal
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.toolset import FINAL_ANSWER
 
 ABSTENTION = "abstention"
 REFUSAL = "refusal"
-_PART = re.compile(r"[,;.!?]\s*")
+_PART = lazy_pattern(r"[,;.!?]\s*")
 _SHOWN_OF_ERROR = 300
 _PLACEHOLDER_WORDS = 2
 """Words of a part of a reason that says nothing, such as "not applicable"."""
@@ -90,16 +80,18 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     if context.max_iterations < 2 or not context.toolset.permits(FINAL_ANSWER):
         return None
-    if not denies_in_part(proposal.text):
+    if not answer_check.denies_in_part(proposal.text):
         return None
     if not state.ledger.counted.attempts:
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
-        if has_no_tool(proposal.text, context.input.to_do, {each.name: each.description for each in offered}):
+        if answer_check.has_no_tool(
+            proposal.text, context.input.to_do, {each.name: each.description for each in offered}
+        ):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
-    found = (*tool_results(state.scratchpad).values(), *_errors_of(state))
-    if not is_refusal(proposal.text, Seen(context.input.asked, found)):
+    found = (*results_of(state), *_errors_of(state))
+    if not answer_check.is_refusal(proposal.text, answer_check.Seen(context.input.asked, found)):
         return None
-    says_why = any(tells_failure(proposal.text, error) for error in _errors_of(state))
+    says_why = any(answer_check.tells_failure(proposal.text, error) for error in _errors_of(state))
     if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
         advice = "If the task cannot be done, say why with could_not; otherwise call the tools."
         return Redirect(REFUSAL, f"That is no answer. {advice}")
@@ -115,8 +107,8 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     parts = [part for part in _PART.split(proposal.could_not) if len(part.split()) > _PLACEHOLDER_WORDS]
     if not proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return bool(proposal.could_not)
-    results = tuple(tool_results(state.scratchpad).values())
-    return not ends_with_evidence(proposal.text, Seen(context.input.asked, results))
+    seen = answer_check.Seen(context.input.asked, results_of(state))
+    return not answer_check.ends_with_evidence(proposal.text, seen)
 
 
 def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRequirements) -> str:
@@ -131,7 +123,7 @@ def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRe
         return ""
     errors = _errors_of(state, names)
     task = "\n".join(message.content for message in context.prefix)
-    if not errors or not explains(state.proposal.text, task, errors):
+    if not errors or not answer_check.explains(state.proposal.text, task, errors):
         return ""
     return describe_abstention(" ".join(errors[-1].split())[:_SHOWN_OF_ERROR], _needed(names))
 
@@ -204,7 +196,9 @@ def required_tools(state: KernelState, context: KernelContext) -> Verdict | None
     if proposal is not None and proposal.text.strip():
         now = requirements_of(state, context)
         why = explained_by_failure(state, context, now)
-        is_final = any(tells_failure(proposal.text, error) for error in _errors_of(state, _names_of(now)))
+        is_final = any(
+            answer_check.tells_failure(proposal.text, error) for error in _errors_of(state, _names_of(now))
+        )
         if why and (now.lost or is_final or state.ledger.told.get(REQUIRED_TOOLS)):
             return Stop(ABSTENTION, "abstained", proposal.text, why)
         if _is_insisted(state, now):
@@ -272,7 +266,7 @@ def _is_insisted(state: KernelState, now: OpenRequirements) -> bool:
     """Return whether an answer stands against requirements that were derived."""
     if not _are_derived(now):
         return False
-    if state.ledger.idle_turns and state.proposal is not None and asks_back(state.proposal.text):
+    if state.ledger.idle_turns and state.proposal is not None and answer_check.asks_back(state.proposal.text):
         return True  # it needs to know something, and asks for that again
     done = sum(done for _, done in now.open)
     return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
@@ -291,10 +285,9 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
         return False
     if not denies(state.proposal.text):
         return False
-    text, results = state.proposal.text, tuple(tool_results(state.scratchpad).values())
-    told = any(tells_failure(text, error) for error in _errors_of(state))
-    seen = Seen(context.input.asked, results)
-    return told or any(ends_with_evidence(each, seen) for each in _PART.split(text))
+    text, seen = state.proposal.text, answer_check.Seen(context.input.asked, results_of(state))
+    told = any(answer_check.tells_failure(text, error) for error in _errors_of(state))
+    return told or any(answer_check.ends_with_evidence(each, seen) for each in _PART.split(text))
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:

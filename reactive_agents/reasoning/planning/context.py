@@ -16,12 +16,7 @@ from reactive_agents.kernel.answer_check import Seen, ends_with_evidence, judge_
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import toolset_for
-from reactive_agents.reasoning.passes import (
-    Progress,
-    evidence_of_run,
-    open_requirements_of_run,
-    requirements_left,
-)
+from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.strategy import StrategyInput, StrategyServices, kernel_input, profile_of
 
 NAME = "plan-execute-reflect"
@@ -62,23 +57,23 @@ def planning_context(strategy_input: StrategyInput, services: StrategyServices) 
     return PlanningContext(planned, services, toolset.offered, needs)
 
 
-def needs_left(progress: Progress, context: PlanningContext) -> ToolNeeds:
+def needs_left(progress: passes.Progress, context: PlanningContext) -> ToolNeeds:
     """Return the needs that a plan can still see to, with the calls to be made."""
-    now = open_requirements_of_run(progress, context.input, context.services)
-    return requirements_left(context.input.needs, now)
+    now = passes.open_requirements_of_run(progress, context.input, context.services)
+    return passes.requirements_left(context.input.needs, now)
 
 
-def calls_under(progress: Progress, prefixes: tuple[str, ...]) -> tuple[ReasoningStep, ...]:
+def calls_under(progress: passes.Progress, prefixes: tuple[str, ...]) -> tuple[ReasoningStep, ...]:
     """Return all calls, and the results whose keys begin so."""
     return tuple(step for step in progress.steps if step.type == "action" or _key(step).startswith(prefixes))
 
 
-def evidence_in(steps: tuple[ReasoningStep, ...], progress: Progress, context: PlanningContext) -> str:
+def evidence_in(steps: tuple[ReasoningStep, ...], progress: passes.Progress, context: PlanningContext) -> str:
     """Return calls with their results, as far as the profile admits."""
-    return evidence_of_run(evolve(progress, steps=steps), context.input, context.services)
+    return passes.evidence_of_run(evolve(progress, steps=steps), context.input, context.services)
 
 
-def evidence_of_composites(plan: Plan, progress: Progress, context: PlanningContext) -> str:
+def evidence_of_composites(plan: Plan, progress: passes.Progress, context: PlanningContext) -> str:
     """Return what the tools of composite steps gave, also of those that were replaced.
 
     The results of ``tool_call`` steps are those of their steps.
@@ -100,7 +95,7 @@ def _key(step: ReasoningStep) -> str:
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+|\n")
 
 
-def is_answer(text: str, progress: Progress, context: PlanningContext) -> bool:
+def is_answer(text: str, progress: passes.Progress, context: PlanningContext) -> bool:
     """Return whether the text of a step that a judge named can be sent as the answer.
 
     It plainly is one, or else some sentence of it bears evidence of what was found, and it announces nothing.
@@ -115,7 +110,7 @@ def is_answer(text: str, progress: Progress, context: PlanningContext) -> bool:
     return judgement == "answer" and not unsupported_figures(text, seen)
 
 
-def problem_of(step: PlanStep, progress: Progress, context: PlanningContext) -> str:
+def problem_of(step: PlanStep, progress: passes.Progress, context: PlanningContext) -> str:
     """Return why the text of an analysis is no result of it; empty when it is one.
 
     Figures that nothing supports are questioned once, as in a reactive run: they may be estimates.
@@ -130,7 +125,7 @@ def problem_of(step: PlanStep, progress: Progress, context: PlanningContext) -> 
     return f"Nothing that was found supports: {', '.join(figures)}." if figures else ""
 
 
-def _seen(progress: Progress, context: PlanningContext) -> Seen:
+def _seen(progress: passes.Progress, context: PlanningContext) -> Seen:
     given = context.input
     told = "\n".join(message.content for message in stable_prefix(kernel_input(given)))
     earlier = given.earlier.stored if given.earlier is not None else {}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import assert_never
 
 from attrs import evolve, frozen
@@ -125,7 +126,7 @@ def _prepare(
     Args:
         found: what its tools gave in earlier attempts.
     """
-    steps, label, key = journal.plan.steps, f"{NAME}:{step.id}", f"{step.id}."
+    steps, made = journal.plan.steps, partial(Pass, f"{NAME}:{step.id}", f"{step.id}.", delivers=False)
     if step.type == "tool_call":
         filled = interpolate(step.tool_args, step, steps)
         if isinstance(filled, Failure):
@@ -133,18 +134,15 @@ def _prepare(
         arguments = filled.unwrap()
         call_id = context.services.kernel.ids.new()
         call = repaired_call(step, arguments if isinstance(arguments, dict) else {}, context.tools, call_id)
+        kernel = given_call_kernel(call)
         return Success(
-            Pass(
-                label,
-                key,
+            made(
                 step.instruction,
                 1,
-                instructions="",
                 needs=NO_NEEDS,
-                kernel=given_call_kernel(call),
+                kernel=kernel,
                 kernel_type="given-call",
                 answers_by_tool=False,
-                delivers=False,
             )
         )
     shown = interpolate(step.instruction, step, steps, lambda text, of: fence(f"result-of-{of}", text))
@@ -155,9 +153,7 @@ def _prepare(
     match step.type:
         case "analysis":
             return Success(
-                Pass(
-                    label,
-                    key,
+                made(
                     task,
                     1,
                     instructions=ANALYSIS_INSTRUCTIONS,
@@ -166,27 +162,21 @@ def _prepare(
                     kernel="one-shot",
                     answers_by_tool=False,
                     leads=leads,
-                    delivers=False,
                 )
             )
         case "composite":
             required = _required_calls(step, progress, journal, context)
             turns = 1 + sum(share for _, _, share in required)
+            calls = tuple(ToolRequirement(name, done + share) for name, done, share in required)
             return Success(
-                Pass(
-                    label,
-                    key,
+                made(
                     task,
                     max(context.config.step_kernel_max_iterations, turns),
                     instructions=COMPOSITE_INSTRUCTIONS,
                     part=step.instruction,
                     allowed_tools=frozenset(step.tool_hints) or None,
-                    needs=evolve(
-                        context.input.needs,
-                        required=tuple(ToolRequirement(name, done + share) for name, done, share in required),
-                    ),
+                    needs=evolve(context.input.needs, required=calls),
                     leads=leads,
-                    delivers=False,
                 )
             )
     assert_never(step.type)

@@ -15,13 +15,7 @@ from reactive_agents.core.plans import Plan
 from reactive_agents.core.results import StepMetadata
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.open_requirements import describe_unmet
-from reactive_agents.reasoning.passes import (
-    Limit,
-    Progress,
-    limit_reached,
-    note_step,
-    open_requirements_of_run,
-)
+from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.planning.context import (
     NAME,
     PlanningContext,
@@ -34,7 +28,8 @@ from reactive_agents.reasoning.planning.planner import augment, replan, with_req
 from reactive_agents.reasoning.planning.prompts import change_content, reflect_instructions, shown_results
 from reactive_agents.reasoning.planning.schemas import Reflection
 from reactive_agents.reasoning.strategy import profile_of
-from reactive_agents.reasoning.structured_output import Question, ask_structured, shape_of
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import shape_of
 
 REFLECTION_TOKENS: dict[Depth, int] = {"shallow": 1_500, "deep": 2_500}
 """Tokens that one reflection may have."""
@@ -43,7 +38,7 @@ _EXAMPLE = Reflection(missing=("the height of Mount Kazbek",), verdict="UNSATISF
 
 
 async def reflect(
-    plan: Plan, progress: Progress, context: PlanningContext
+    plan: Plan, progress: passes.Progress, context: PlanningContext
 ) -> Result[Reflection, StructuredOutputError]:
     """Ask the model whether the results reach the goal.
 
@@ -74,7 +69,7 @@ def reflection_in_words(reflection: Reflection) -> str:
 
 
 async def refine(
-    reflection: Reflection, progress: Progress, journal: PlanJournal, context: PlanningContext
+    reflection: Reflection, progress: passes.Progress, journal: PlanJournal, context: PlanningContext
 ) -> Result[None, StructuredOutputError]:
     """Change the plan so that the missing parts get done; completed steps stay.
 
@@ -132,8 +127,8 @@ class PlanEnd:
 
 
 async def reach_goal(
-    progress: Progress, journal: PlanJournal, context: PlanningContext
-) -> Result[tuple[Progress, PlanEnd], ReasoningErrors]:
+    progress: passes.Progress, journal: PlanJournal, context: PlanningContext
+) -> Result[tuple[passes.Progress, PlanEnd], ReasoningErrors]:
     """Execute and reflect, and refine the plan as often as the configuration allows."""
     refinements = 0
     while True:
@@ -142,7 +137,7 @@ async def reach_goal(
             return executed
         done = executed.unwrap()
         progress = done.progress
-        limit = done.limit or limit_reached(context.input, context.services)
+        limit = done.limit or passes.limit_reached(context.input, context.services)
         if limit is not None:
             return Success((progress, _ended_by(limit, journal.plan)))
         judged = await reflect(journal.plan, progress, context)
@@ -160,7 +155,7 @@ async def reach_goal(
             why = f"The plan was refined {_times(refinements)} without reaching its goal. {missing}"
             end = PlanEnd("refinement_limit", why, reflection=reflection, error=done.error)
             return Success((progress, end))
-        limit = limit_reached(context.input, context.services)
+        limit = passes.limit_reached(context.input, context.services)
         if limit is not None:
             return Success((progress, _ended_by(limit, journal.plan, reflection)))
         version = journal.plan.version
@@ -175,8 +170,8 @@ async def reach_goal(
 # --- what is said ---------------------------------------------------------------------------------------
 
 
-def _noted(progress: Progress, reflection: Reflection, context: PlanningContext) -> Progress:
-    return note_step(
+def _noted(progress: passes.Progress, reflection: Reflection, context: PlanningContext) -> passes.Progress:
+    return passes.note_step(
         progress,
         "reflection",
         reflection_in_words(reflection),
@@ -187,7 +182,7 @@ def _noted(progress: Progress, reflection: Reflection, context: PlanningContext)
     )
 
 
-def _ended_by(limit: Limit, plan: Plan, reflection: Reflection | None = None) -> PlanEnd:
+def _ended_by(limit: passes.Limit, plan: Plan, reflection: Reflection | None = None) -> PlanEnd:
     left = [step.id for step in plan.steps if step.status in ("pending", "failed", "skipped")]
     missing = f"the steps {', '.join(left)}" if left else "a check of the results and the final answer"
     why = f"{limit.reason} Missing: {missing}."
@@ -196,7 +191,7 @@ def _ended_by(limit: Limit, plan: Plan, reflection: Reflection | None = None) ->
 
 def _or_limit(end: PlanEnd, plan: Plan, context: PlanningContext) -> PlanEnd:
     """Return the end, or the limit of the run that caused it."""
-    limit = limit_reached(context.input, context.services)
+    limit = passes.limit_reached(context.input, context.services)
     return end if limit is None else _ended_by(limit, plan, end.reflection)
 
 
@@ -205,8 +200,8 @@ def _reached(plan: Plan) -> str:
     return f"{done} of {len(plan.steps)} steps of the plan were completed, and the results reach its goal."
 
 
-def _lack(progress: Progress, context: PlanningContext) -> str:
-    now = open_requirements_of_run(progress, context.input, context.services)
+def _lack(progress: passes.Progress, context: PlanningContext) -> str:
+    now = passes.open_requirements_of_run(progress, context.input, context.services)
     return describe_unmet(now)
 
 

@@ -21,7 +21,6 @@ from reactive_agents.core.events import (
 from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import Effect
-from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.ledger import NO_CALLS
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import PlanStore
@@ -58,56 +57,42 @@ class PlanJournal:
 
     async def begin(self, *, resumed: bool) -> None:
         """Publish and store the plan."""
-        plan, events = self.plan, self._events
-        if events is not None:
-            events.publish(
-                PlanCreated,
-                plan_id=plan.id,
-                goal=plan.goal,
-                mode=plan.mode,
-                steps=plan.steps,
-                resumed=resumed,
-            )
+        plan = self.plan
+        self.services.kernel.publish(
+            PlanCreated, plan_id=plan.id, goal=plan.goal, mode=plan.mode, steps=plan.steps, resumed=resumed
+        )
         await self._save()
 
     async def change_step(self, step: PlanStep) -> None:
         """Replace the step with the same id."""
         steps = tuple(step if each.id == step.id else each for each in self.plan.steps)
         self.plan = evolve(self.plan, steps=steps, updated_at=self.services.kernel.clock.now())
-        events = self._events
-        if events is not None:
-            events.publish(
-                PlanStepChanged,
-                plan_id=self.plan.id,
-                step_id=step.id,
-                title=step.title,
-                status=step.status,
-                error=step.error or "",
-                retries=step.retries,
-            )
+        self.services.kernel.publish(
+            PlanStepChanged,
+            plan_id=self.plan.id,
+            step_id=step.id,
+            title=step.title,
+            status=step.status,
+            error=step.error or "",
+            retries=step.retries,
+        )
         if self.store is not None:
             await self._keep("plan store.update_step", self.store.update_step, self.plan.id, step)
 
     async def revise(self, plan: Plan, change: PlanChange) -> None:
         """Replace the plan by one with other steps."""
         self.plan = plan
-        events = self._events
-        if events is not None:
-            pending = tuple(step for step in plan.steps if step.status == "pending")
-            events.publish(PlanRevised, plan_id=plan.id, version=plan.version, change=change, steps=pending)
+        pending = tuple(step for step in plan.steps if step.status == "pending")
+        self.services.kernel.publish(
+            PlanRevised, plan_id=plan.id, version=plan.version, change=change, steps=pending
+        )
         await self._save()
 
     async def end(self, status: PlanStatus) -> None:
         """Publish and store the last status of the plan."""
         self.plan = evolve(self.plan, status=status, updated_at=self.services.kernel.clock.now())
-        events = self._events
-        if events is not None:
-            events.publish(PlanEnded, plan_id=self.plan.id, status=status)
+        self.services.kernel.publish(PlanEnded, plan_id=self.plan.id, status=status)
         await self._save()
-
-    @property
-    def _events(self) -> RunEvents | None:
-        return self.services.kernel.events.value_or(None)
 
     async def _save(self) -> None:
         spent = self.services.meter.usage.since(self.measure.spent)
@@ -125,12 +110,10 @@ class PlanJournal:
         if not isinstance(kept, Failure):
             return
         self.store = None
-        events = self._events
-        if events is not None:
-            error = kept.failure()
-            if isinstance(error, ServiceFailed):
-                error = MemoryUnavailable(error.message, error.operation)
-            events.publish(PlanStoreFailed, plan_id=self.plan.id, error=error)
+        error = kept.failure()
+        if isinstance(error, ServiceFailed):
+            error = MemoryUnavailable(error.message, error.operation)
+        self.services.kernel.publish(PlanStoreFailed, plan_id=self.plan.id, error=error)
 
 
 # --- Changes of a plan while it runs. Pure, and none of them touches a step that is completed ---

@@ -20,25 +20,21 @@ from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.effects import attempt
-from reactive_agents.kernel.call_parsing import repair_call, signature
-from reactive_agents.kernel.call_parsing.argument_schema import properties_of, required_of, types_of
+from reactive_agents.kernel.call_parsing.argument_schema import (
+    properties_of,
+    required_of,
+    signature,
+    types_of,
+)
+from reactive_agents.kernel.call_parsing.repair import repair_call
 from reactive_agents.kernel.call_parsing.tool_names import find_tool
 from reactive_agents.reasoning.passes import Progress
 from reactive_agents.reasoning.planning import prompts, schemas
 from reactive_agents.reasoning.planning.context import PlanningContext, evidence_of_composites, needs_left
 from reactive_agents.reasoning.planning.plan_journal import apply_augment, apply_patch, replace_remaining
-from reactive_agents.reasoning.planning.schemas import (
-    LLMPlanOutput,
-    LLMPlanStep,
-    example_plan,
-    example_step,
-    hydrate_plan,
-    malformed_reference,
-    next_number,
-    references_in,
-)
 from reactive_agents.reasoning.strategy import profile_of
-from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read_by
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import Shape, shape_read_by
 
 T = TypeVar("T")
 
@@ -48,8 +44,8 @@ async def make_plan(progress: Progress, context: PlanningContext) -> Result[Plan
     given, kernel = context.input, context.services.kernel
     plan_id, now, mode = PlanId(kernel.ids.new()), kernel.clock.now(), context.config.plan_mode
 
-    def hydrated(output: LLMPlanOutput) -> Plan:
-        return hydrate_plan(
+    def hydrated(output: schemas.LLMPlanOutput) -> Plan:
+        return schemas.hydrate_plan(
             output,
             plan_id=plan_id,
             task_id=given.task_id,
@@ -75,14 +71,14 @@ async def patch_step(
     now = context.services.kernel.clock.now()
 
     def read(data: Json) -> Result[Plan, DecodeError]:
-        return decode(data, LLMPlanStep).bind(patched)
+        return decode(data, schemas.LLMPlanStep).bind(patched)
 
-    def patched(step: LLMPlanStep) -> Result[Plan, DecodeError]:
+    def patched(step: schemas.LLMPlanStep) -> Result[Plan, DecodeError]:
         known = with_known_names(step, [tool.name for tool in context.tools])
         changed = apply_patch(plan, failed.id, known, now)
         return _checked(changed, {failed.id: "$"}, "LLMPlanStep", context)
 
-    shape = _shape(LLMPlanStep, read, example_step(context.tools), context)
+    shape = _shape(schemas.LLMPlanStep, read, schemas.example_step(context.tools), context)
     completed = next((step.id for step in plan.steps if step.status == "completed"), "")
     instructions = prompts.patch_instructions(failed.id, _rules(completed, context))
     return await _ask_change(shape, instructions, "patch-plan", plan, progress, context)
@@ -92,7 +88,7 @@ async def replan(
     plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...] = ()
 ) -> Result[Plan, StructuredOutputError]:
     """Ask for new steps in place of all that are not completed."""
-    now, first = context.services.kernel.clock.now(), next_number(plan.steps)
+    now, first = context.services.kernel.clock.now(), schemas.next_number(plan.steps)
     shape = _of_steps(lambda output: replace_remaining(plan, output, now), context, first=first)
     rules = _rules(f"s{first}", context, plan.mode)
     instructions = prompts.replan_instructions(f"s{first}", rules)
@@ -103,7 +99,7 @@ async def augment(
     plan: Plan, progress: Progress, context: PlanningContext, missing: tuple[str, ...]
 ) -> Result[Plan, StructuredOutputError]:
     """Ask for supplementary steps for what is missing."""
-    now, first = context.services.kernel.clock.now(), next_number(plan.steps)
+    now, first = context.services.kernel.clock.now(), schemas.next_number(plan.steps)
     shape = _of_steps(lambda output: apply_augment(plan, output, now), context, first=first)
     rules = _rules(f"s{first}", context, plan.mode)
     instructions = prompts.augment_instructions(f"s{first}", rules)
@@ -135,9 +131,9 @@ def _rules(reference: str, context: PlanningContext, mode: PlanMode | None = Non
 
 
 def _shape(
-    kind: type[LLMPlanOutput] | type[LLMPlanStep],
+    kind: type[schemas.LLMPlanOutput] | type[schemas.LLMPlanStep],
     read: Callable[[Json], Result[Plan, DecodeError]],
-    example: LLMPlanOutput | LLMPlanStep,
+    example: schemas.LLMPlanOutput | schemas.LLMPlanStep,
     context: PlanningContext,
 ) -> Shape[Plan]:
     """Return the shape of steps, without fields for tools where there are none."""
@@ -160,7 +156,7 @@ def _without_tools(schema: JsonObject) -> JsonObject:
 
 
 def _of_steps(
-    change: Callable[[LLMPlanOutput], Plan], context: PlanningContext, *, first: int
+    change: Callable[[schemas.LLMPlanOutput], Plan], context: PlanningContext, *, first: int
 ) -> Shape[Plan]:
     """Return the shape of several steps, read into the plan that they lead to.
 
@@ -171,16 +167,16 @@ def _of_steps(
     names = [tool.name for tool in context.tools]
 
     def read(data: Json) -> Result[Plan, DecodeError]:
-        return decode(data, LLMPlanOutput).bind(changed)
+        return decode(data, schemas.LLMPlanOutput).bind(changed)
 
-    def changed(output: LLMPlanOutput) -> Result[Plan, DecodeError]:
+    def changed(output: schemas.LLMPlanOutput) -> Result[Plan, DecodeError]:
         steps = tuple(with_known_names(step, names) for step in output.steps)
-        plan = change(LLMPlanOutput(steps))
+        plan = change(schemas.LLMPlanOutput(steps))
         own = plan.steps[-len(steps) :]
         written = {step.id: f"$.steps[{index}]" for index, step in enumerate(own)}
         return _checked(plan, written, "LLMPlanOutput", context)
 
-    return _shape(LLMPlanOutput, read, example_plan(context.tools, first), context)
+    return _shape(schemas.LLMPlanOutput, read, schemas.example_plan(context.tools, first), context)
 
 
 def _checked(
@@ -210,7 +206,7 @@ def repaired_call(
     return evolve(repaired.call, repairs=repaired.repairs)
 
 
-def with_known_names(step: LLMPlanStep, names: Sequence[str]) -> LLMPlanStep:
+def with_known_names(step: schemas.LLMPlanStep, names: Sequence[str]) -> schemas.LLMPlanStep:
     """Return the step with its tools under their exact names, where these are certain."""
     hints = tuple(dict.fromkeys(_known(name, names) for name in step.tool_hints))
     tool_name = None if step.tool_name is None else _known(step.tool_name, names)
@@ -296,7 +292,7 @@ def _of_tools(step: PlanStep, definitions: Sequence[ToolDefinition]) -> Iterator
 
 def _of_order(step: PlanStep, plan: Plan) -> Iterator[tuple[str, str]]:
     steps = {each.id: each for each in plan.steps}
-    wrong = malformed_reference([step.instruction, step.tool_args])
+    wrong = schemas.malformed_reference([step.instruction, step.tool_args])
     if wrong is not None:
         yield "", f"{wrong!r} is no reference of the form {{{{from_step:s1}}}}"
     for needed in step.depends_on:
@@ -426,7 +422,7 @@ def _with_user(steps: tuple[PlanStep, ...], added: Sequence[PlanStep]) -> tuple[
     """Return the steps with the first that uses results referring to the added ones."""
     results = "\n".join(f"{{{{from_step:{step.id}}}}}" for step in added)
     for position, step in enumerate(steps):
-        if step.type != "tool_call" or references_in(step.tool_args):
+        if step.type != "tool_call" or schemas.references_in(step.tool_args):
             return (*steps[:position], _using(step, results), *steps[position + 1 :])
     return steps
 

@@ -13,8 +13,7 @@ from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import signature
-from reactive_agents.kernel.call_parsing.argument_schema import properties_of
+from reactive_agents.kernel.call_parsing.argument_schema import properties_of, signature
 from reactive_agents.kernel.context_window.previews import passages, preview
 from reactive_agents.kernel.context_window.tool_results import result_budget
 from reactive_agents.kernel.prompt import fence

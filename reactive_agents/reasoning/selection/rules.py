@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core.results import ReasoningStrategy, SelectionContext
+from reactive_agents.core.values import Value
 
 TaskKind: TypeAlias = Literal["question", "writing", "multi-step", "open-ended"]
 
@@ -36,8 +37,8 @@ _KIND_OF_TYPE: Mapping[str, TaskKind] = {
 }
 
 
-@frozen
-class _Sign:
+@frozen(eq=False, repr=False)
+class _Sign(Value):
     """A sign of a kind of task. ``weight``: what it adds to its kind, once."""
 
     kind: TaskKind
@@ -59,7 +60,6 @@ def _sign(kind: TaskKind, weight: float, *words: str, begins: bool = False) -> _
 
 
 _VERB = (
-    ""
     "(?:add|analy[sz]e|announce|assemble|assign|build|calculate|categori[sz]e|check|choose|clean|close|collect|"
     "compare|compile|compute|convert|create|define|deploy|design|determine|draft|email|extract|fill|fix|"
     "generate|group|identify|implement|interview|isolate|join|list|make|merge|migrate|patch|plot|produce|"
@@ -89,36 +89,28 @@ _SIGNS: Sequence[_Sign] = (
         begins=True,
     ),
     # a text whose quality matters
-    _sign(
-        "writing",
-        2.0,
-        "write|draft|compose|formulate|prepare",
-        begins=True,
-    ),
+    _sign("writing", 2.0, "write|draft|compose|formulate|prepare", begins=True),
     _sign(
         "writing",
         3.0,
         "rewrite|rephrase|proofread|polish|improve|edit|revise|refine|review this|critique|correct|"
-        "double-check|"
-        "copy-?edit|reword|make this|summari[sz]e this",
+        "double-check|copy-?edit|reword|make this|summari[sz]e this",
         begins=True,
     ),
     _sign(
         "writing",
         1.5,
         "reports?|letters?|essays?|papers?|articles?|documentation|emails?|e-mails?|memos?|speech|"
-        "statements?|"
-        "abstract|summary|biography|clauses?|contract|terms|notices?|descriptions?|manuals?|tutorials?|"
-        "obituary|editorial|proposals?|minutes|opinion|paragraphs?|reviews?|blog post|newsletter|"
+        "statements?|abstract|summary|biography|clauses?|contract|terms|notices?|descriptions?|manuals?|"
+        "tutorials?|obituary|editorial|proposals?|minutes|opinion|paragraphs?|reviews?|blog post|newsletter|"
         "press release|apology|reply|advertisement|white paper|thesis|chapter|manuscript|explanation",
     ),
     _sign(
         "writing",
         1.5,
         r"polished|precise(?:ly)?|careful(?:ly)?|accurate(?:ly)?|error-free|high-quality|concise|"
-        r"professional|"
-        r"thorough(?:ly)?|unambiguous|clarity|clear(?:ly)?|wording|worded|readability|grammar|tone|nuance|"
-        r"mistakes|edge cases?|correctly|formal|persuasive|well-written|flawless|flow|style",
+        r"professional|thorough(?:ly)?|unambiguous|clarity|clear(?:ly)?|wording|worded|readability|grammar|"
+        r"tone|nuance|mistakes|edge cases?|correctly|formal|persuasive|well-written|flawless|flow|style",
     ),
     _sign("writing", 1.0, "function|regular expression|class|query|test suite|proof|this pull request"),
     # work in which one step builds on another
@@ -127,21 +119,15 @@ _SIGNS: Sequence[_Sign] = (
         2.5,
         "plan|migrate|research|organi[sz]e|analy[sz]e|build|investigate|implement|upgrade|evaluate|prepare|"
         "audit|debug|develop|set up|launch|refactor|port|compile|coordinate|benchmark|download|"
-        "reorgani[sz]e|"
-        "gather|collect|compare|design and|work through|look into|step by step|create a \\w+ ?plan|produce|"
-        "make a \\w+ ?plan|do a due diligence|first|automate|restructure|modernize|integrate|draw up|"
-        "carry out|conduct|take the",
+        "reorgani[sz]e|gather|collect|compare|design and|work through|look into|step by step|"
+        "create a \\w+ ?plan|produce|make a \\w+ ?plan|do a due diligence|first|automate|restructure|"
+        "modernize|integrate|draw up|carry out|conduct|take the",
         begins=True,
     ),
     _sign(
         "multi-step",
         2.0,
-        r"(?:and|,)\s+then",
-        "finally",
-        "after that",
-        "afterwards",
-        "subsequently",
-        "step[- ]by[- ]step",
+        r"(?:and|,)\s+then|finally|after that|afterwards|subsequently|step[- ]by[- ]step",
     ),
     _sign("multi-step", 1.5, r"first\b.{0,200}\bthen"),
     _sign("multi-step", 2.5, rf"{_VERB}{_NEXT}{_VERB}"),
@@ -149,11 +135,7 @@ _SIGNS: Sequence[_Sign] = (
     _sign(
         "multi-step", 1.0, "root cause|milestones|dependencies|roadmap|architecture|pipeline|budget|itinerary"
     ),
-    _Sign(
-        "multi-step",
-        3.0,
-        r"(?m)^\s{0,8}(?:\d{1,2}[.)]|[-*•])\s.*\n\s{0,8}(?:\d{1,2}[.)]|[-*•])\s",
-    ),
+    _Sign("multi-step", 3.0, r"(?m)^\s{0,8}(?:\d{1,2}[.)]|[-*•])\s.*\n\s{0,8}(?:\d{1,2}[.)]|[-*•])\s"),
     # many answers are possible, and the best has to be looked for
     _sign(
         "open-ended",
@@ -175,8 +157,8 @@ _SIGNS: Sequence[_Sign] = (
         "open-ended",
         2.0,
         "ideas?|creative|brainstorm|alternatives?|unconventional|original|outside the box|imaginative|"
-        "novel uses|"
-        "fantasy|fictional|imaginary|possible (?:ways|solutions|explanations|futures?|reasons)|"
+        "novel uses|fantasy|fictional|imaginary|"
+        "possible (?:ways|solutions|explanations|futures?|reasons)|"
         "(?:different|various|several|new) (?:ways|approaches|concepts|angles)|"
         "perspectives|slogans?|hypotheses|concepts for|pros and cons|options for",
     ),
@@ -249,8 +231,8 @@ _REASONS: Mapping[TaskKind, str] = {
 }
 
 
-@frozen
-class Selection:
+@frozen(eq=False, repr=False)
+class Selection(Value):
     """A strategy that was chosen.
 
     Attributes:

@@ -29,7 +29,8 @@ from reactive_agents.reasoning.selection.history import choose_by_history
 from reactive_agents.reasoning.selection.measured import Measurement, hold_to_gain, packaged_measurements
 from reactive_agents.reasoning.selection.rules import PLAN, REACTIVE, REFLEXION, TREE, Selection
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices, profile_of
-from reactive_agents.reasoning.structured_output import Question, Shape, ask_structured, shape_read_by
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import Shape, shape_read_by
 
 _HALF_URGENT_S = 30.0
 NO_HURRY = 0.5

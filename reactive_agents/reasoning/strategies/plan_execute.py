@@ -152,9 +152,7 @@ async def _hand_over(
     services, strategy = context.services, NAME if end.reached else reactive.REACTIVE
     if not end.reached:
         end = evolve(end, why=f"{end.why.rstrip('.')}. The strategy {reactive.REACTIVE} took over.")
-        events = services.kernel.events.value_or(None)
-        if events is not None:
-            events.publish(StrategySelected, strategy=strategy, reason=end.why)
+        services.kernel.publish(StrategySelected, strategy=strategy, reason=end.why)
     asked = answer_pass(plan, end, progress, context)
     ran = await attempt(passes.run_pass(asked, progress, strategy, context.input, services))
     if isinstance(ran, Failure):

@@ -12,9 +12,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json, JsonObject
-from reactive_agents.kernel.call_parsing import parse_calls
 from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, required_of
 from reactive_agents.kernel.call_parsing.json_extraction import Decoded, JsonReader, decode
+from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.repair import coerce
 from reactive_agents.reasoning.structured_output.schema import WRAPPED, Shape, has_fields
 
@@ -68,7 +68,7 @@ def read_answer(text: str, shape: Shape[T]) -> Result[ReadAnswer[T], DecodeError
                 continue
             fitted = candidate.value
             if shape.is_fitted:
-                fitted = fitted_to_schema(fitted, shape.schema, shape.schema)
+                fitted = fitted_to_schema(fitted, shape.schema)
             is_unknown = isinstance(fitted, dict) and not fitted and bool(candidate.value)
             read = _only_unknown(shape) if is_unknown else shape.read(fitted)
             if isinstance(read, Failure):
@@ -113,7 +113,7 @@ def unwrapped(text: str, shape: Shape[T]) -> Decoded | None:
     )
     if found is None or not isinstance(found.value, dict) or found.value.keys() != {WRAPPED}:
         return None
-    value = fitted_to_schema(found.value[WRAPPED], shape.schema, shape.schema)
+    value = fitted_to_schema(found.value[WRAPPED], shape.schema)
     return evolve(found, value=value) if isinstance(shape.read(value), Success) else None
 
 
@@ -124,9 +124,9 @@ def _is_json(text: str) -> bool:
     return found is not None and found.end == len(whole)
 
 
-def fitted_to_schema(value: Json, schema: Json, root: JsonObject, *, depth: int = 0) -> Json:
+def fitted_to_schema(value: Json, schema: JsonObject) -> Json:
     """Return the value in the types of the schema, without loss and unknown fields."""
-    return _pruned(coerce(value, schema, root), schema, root, depth)
+    return _pruned(coerce(value, schema, schema), schema, schema, 0)
 
 
 def _sources(text: str, shape: Shape[T]) -> tuple[Iterator[Decoded], ...]:

@@ -103,7 +103,7 @@ def _text_of_fields(shape: Shape[Any], arguments: JsonObject) -> str:
     if not has_fields(shape.schema):
         lone = fields.keys() == {WRAPPED}
         return _text_of(fields[WRAPPED], shape) if lone else json.dumps(fields, ensure_ascii=False)
-    fitted = fitted_to_schema(fields, shape.schema, shape.schema)
+    fitted = fitted_to_schema(fields, shape.schema)
     fits = isinstance(shape.read(fitted), Success) and bool(fitted or not fields)
     ((name, inner),) = fields.items() if len(fields) == 1 else (("", None),)
     as_given = fits and name in properties_of(shape.schema)
@@ -230,7 +230,7 @@ def _as_text(shape: Shape[Any]) -> Shape[str]:
             missing = FieldProblem(f"$.{WRAPPED}", "required field missing")
             return Failure(DecodeError(shape.name, (missing,)))
         if wrapped:  # fitted here: as the object around it, one without that field would lose all it has
-            data = fitted_to_schema(data, shape.schema, shape.schema)
+            data = fitted_to_schema(data, shape.schema)
         return shape.read(data).map(lambda _: _text_of(data, shape))
 
     schema = _in_object(shape.schema) if wrapped else shape.schema

@@ -140,9 +140,7 @@ async def ask_structured(
             failed = StructuredOutputError(question.purpose, problem.message, attempts, problem.problems)
             return Failure(failed)
         corrected = UserMessage(correction(problem, cut_off=response.finish_reason == "length"))
-        events = services.kernel.events.value_or(None)
-        if events is not None:
-            events.publish(GuidanceGiven, question.purpose, corrected.content)
+        services.kernel.publish(GuidanceGiven, question.purpose, corrected.content)
         said = (AssistantMessage(response.content),) if response.content.strip() else ()
         request = evolve(first, messages=(*first.messages, *said, corrected))
 

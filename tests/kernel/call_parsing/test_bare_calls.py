@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.core.json import JsonObject
-from reactive_agents.kernel.call_parsing import parse_calls
+from reactive_agents.kernel.call_parsing.parser import parse_calls
 
 KNOWN = ["clock", "web-search"]
 

@@ -6,7 +6,7 @@ import pytest
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import explain_schema, signature
+from reactive_agents.kernel.call_parsing.argument_schema import explain_schema, signature
 
 READ: JsonObject = {
     "type": "object",

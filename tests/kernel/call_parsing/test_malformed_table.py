@@ -8,7 +8,8 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import parse_calls, repair_call
+from reactive_agents.kernel.call_parsing.parser import parse_calls
+from reactive_agents.kernel.call_parsing.repair import repair_call
 
 KNOWN = ("web-search", "file-read", "file_write", "clock", "calculator")
 Q: JsonObject = {"query": "rain"}

@@ -13,8 +13,8 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing import parse_calls, repair_call
-from reactive_agents.kernel.call_parsing.repair import coerce
+from reactive_agents.kernel.call_parsing.parser import parse_calls
+from reactive_agents.kernel.call_parsing.repair import coerce, repair_call
 
 ROOT = Path(__file__).parents[3]
 SEARCH = ToolDefinition(
@@ -65,7 +65,7 @@ def test_each_healing_is_told_in_a_sentence() -> None:
 def test_the_library_for_repairs_is_loaded_when_something_is_broken() -> None:
     script = (
         "import sys\n"
-        "from reactive_agents.kernel.call_parsing import parse_calls\n"
+        "from reactive_agents.kernel.call_parsing.parser import parse_calls\n"
         "parse_calls('{\"name\": \"clock\"}', ['clock'])\n"
         "before = 'json_repair' in sys.modules\n"
         "parse_calls('{\"name\": \"clock\",}', ['clock'])\n"

@@ -6,8 +6,9 @@ from typing import get_args
 
 import pytest
 
-from reactive_agents.kernel.call_parsing import CallForm, format_call, parse_calls
-from reactive_agents.kernel.call_parsing.parser import makes_call
+from reactive_agents.kernel.call_parsing.call_format import format_call
+from reactive_agents.kernel.call_parsing.json_calls import CallForm
+from reactive_agents.kernel.call_parsing.parser import makes_call, parse_calls
 
 KNOWN = ("clock", "web-search")
 TAGGED = '<tool_call>\n{"name": "clock", "arguments": {"zone": "a"}}\n</tool_call>'

@@ -9,8 +9,7 @@ import pytest
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.kernel import Stop
-from reactive_agents.kernel.policies import budget
-from reactive_agents.kernel.policies.limits import turns_left
+from reactive_agents.kernel.policies.limits import budget, turns_left
 from tests.support.moments import around, moment
 
 BOTH = around(tokens=100, cost_usd=0.5)

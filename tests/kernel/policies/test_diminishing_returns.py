@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reactive_agents.kernel import Redirect
-from reactive_agents.kernel.policies import diminishing_returns
+from reactive_agents.kernel.policies.limits import diminishing_returns
 from tests.support.moments import around, moment
 
 

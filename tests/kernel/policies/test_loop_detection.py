@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reactive_agents.kernel import Redirect, Stop
-from reactive_agents.kernel.policies import loop_detection
-from reactive_agents.kernel.policies.limits import NOTHING_NEW, REPEATED_CALLS
+from reactive_agents.kernel.policies.limits import NOTHING_NEW, REPEATED_CALLS, loop_detection
 from tests.support.moments import around, moment
 
 

@@ -10,8 +10,15 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep, StepMetadata
 from reactive_agents.kernel import Proposal, Redirect, Stop
 from reactive_agents.kernel.open_requirements import requirements_of
-from reactive_agents.kernel.policies import abstention, out_of_reach, progress, required_tools, synthesis
-from reactive_agents.kernel.policies.requirements import PATIENCE, explained_by_failure
+from reactive_agents.kernel.policies.requirements import (
+    PATIENCE,
+    abstention,
+    explained_by_failure,
+    out_of_reach,
+    progress,
+    required_tools,
+    synthesis,
+)
 from reactive_agents.testing.core import START
 from tests.support.moments import around, moment
 

@@ -18,7 +18,9 @@ from reactive_agents.core.events import ModelCallCompleted
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.effects import attempt
 from reactive_agents.kernel import MeteredLLM, RunEvents
-from reactive_agents.reasoning.structured_output import Question, ask_structured, read_answer, shape_of
+from reactive_agents.reasoning.structured_output.answer_parser import read_answer
+from reactive_agents.reasoning.structured_output.question import Question, ask_structured
+from reactive_agents.reasoning.structured_output.schema import shape_of
 from reactive_agents.testing import fail, say
 from tests.support.kernels import RUN, TASK, KernelBench, kernel_bench
 from tests.support.strategies import strategy_input, strategy_services

@@ -19,14 +19,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from attrs import frozen
 
-from reactive_agents.adapters.governance.guardrails import injection_words
+from reactive_agents.adapters.governance.guardrails import disguised_texts, injection_words
 from reactive_agents.adapters.governance.guardrails.checks import Check
-from reactive_agents.adapters.governance.guardrails.disguised_texts import (
-    Disguised,
-    encoded_texts,
-    hidden_texts,
-    spelt_texts,
-)
 from reactive_agents.core.governance import GuardrailAction, GuardrailFinding
 from reactive_agents.core.texts import Folded, count_invisible, fold
 
@@ -132,19 +126,21 @@ def _injections(text: str) -> Iterator[tuple[int, int, float, str]]:
     plain = fold(text)
     for said in _combined(_said(plain.text)):
         yield *plain.span(said.start, said.end), said.score, said.name
-    for disguised in spelt_texts(plain.text):
+    for disguised in disguised_texts.spelt_texts(plain.text):
         yield from _unmasked(disguised, plain)
     if count_invisible(text) >= 8 and len(plain.text) < 0.98 * len(text):
         yield 0, len(text), 0.4, "invisible characters"
-    for disguised in encoded_texts(text):
+    for disguised in disguised_texts.encoded_texts(text):
         yield from _unmasked(disguised, None)
-    for disguised in hidden_texts(text):
+    for disguised in disguised_texts.hidden_texts(text):
         strongest = max((each.score for each in _combined(_said(fold(disguised.text).text))), default=0.0)
         if strongest >= LEAST_SCORE:
             yield disguised.start, disguised.end, min(1.0, strongest + 0.25), disguised.how
 
 
-def _unmasked(disguised: Disguised, plain: Folded | None) -> Iterator[tuple[int, int, float, str]]:
+def _unmasked(
+    disguised: disguised_texts.Disguised, plain: Folded | None
+) -> Iterator[tuple[int, int, float, str]]:
     read = fold(disguised.text).text
     found = [each for each in _combined(_said(read)) if each.score >= LEAST_SCORE + 0.05]
     if disguised.how == "spaced letters" and injection_words.CLOSED_UP.search(re.sub(r"\W", "", read)):

@@ -135,7 +135,6 @@ def personal_data(
 
     Args:
         kinds: the kinds of data to find.
-        action: the reaction to a finding.
     """
 
     def check(text: str) -> list[GuardrailFinding]:

@@ -12,7 +12,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import partial
 from math import isfinite
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import attrs
@@ -20,9 +20,9 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.background_loop import BackgroundLoop
 from reactive_agents.adapters.tools.json_value import as_text, to_json_value
+from reactive_agents.adapters.tools.mcp import stdio
 from reactive_agents.adapters.tools.mcp.listed_tools import ListingFilter
 from reactive_agents.adapters.tools.mcp.server import McpServer, place, redact, shown
-from reactive_agents.adapters.tools.mcp.stdio import LARGEST_MESSAGE, ServerOutput, stdio_streams
 from reactive_agents.core.content import Audio, Content, Document, Image, kind_of, media_type_of
 from reactive_agents.core.errors import ServiceFailed, ToolFailed, ToolTimedOut
 from reactive_agents.core.json import Json
@@ -31,8 +31,6 @@ from reactive_agents.core.run_context import ProgressReport
 from reactive_agents.effects import attempt, effect
 
 if TYPE_CHECKING:
-    from types import TracebackType
-
     from mcp import Client
     from mcp.client._transport import ReadStream, TransportStreams
     from mcp.shared.message import SessionMessage
@@ -65,7 +63,7 @@ class Session:
         client: there while calls can be made.
     """
 
-    output: ServerOutput = attrs.field(factory=ServerOutput)
+    output: stdio.ServerOutput = attrs.field(factory=stdio.ServerOutput)
     ending: anyio.Event = attrs.field(factory=anyio.Event)
     settled: anyio.Event = attrs.field(factory=anyio.Event)
     ended: anyio.Event = attrs.field(factory=anyio.Event)
@@ -196,7 +194,7 @@ async def list_tools(server: McpServer, client: Client) -> tuple[Tool, ...]:
     for _ in range(_MOST_PAGES):  # a listing without an end must not keep the agent from starting
         page = await client.list_tools(cursor=cursor)
         size += sum(len(tool.model_dump_json(by_alias=True)) for tool in page.tools)
-        if size > LARGEST_MESSAGE:
+        if size > stdio.LARGEST_MESSAGE:
             _log.warning(
                 "The MCP server %r lists more than 8 MB of tools; the rest is left out.", server.name
             )
@@ -242,7 +240,7 @@ _SILENCE_S = 300.0
 
 @asynccontextmanager
 async def connected_client(
-    server: McpServer, output: ServerOutput, on_end: Callable[[], None]
+    server: McpServer, output: stdio.ServerOutput, on_end: Callable[[], None]
 ) -> AsyncIterator[Client]:
     """A client that has agreed on a protocol version with the server.
 
@@ -258,7 +256,9 @@ async def connected_client(
     from mcp import Client
 
     streams = (
-        stdio_streams(server, output, on_end) if server.url is None else _http_streams(server, server.url)
+        stdio.stdio_streams(server, output, on_end)
+        if server.url is None
+        else _http_streams(server, server.url)
     )
     async with Client(_filtered(server, streams), cache=None) as client:
         yield client
@@ -272,7 +272,7 @@ async def _filtered(
         yield _FilteredStream(from_server, ListingFilter(server), server.name), to_server
 
 
-class _FilteredStream:
+class _FilteredStream(stdio.MessageStream):
     """The messages of a server, with tools left out that would fail a whole listing.
 
     What a server asks of its client (the model, the user, folders) is refused by the library, since no such
@@ -280,38 +280,15 @@ class _FilteredStream:
     """
 
     def __init__(
-        self, stream: ReadStream[SessionMessage | Exception], filter: ListingFilter, name: str
+        self, source: ReadStream[SessionMessage | Exception], filter: ListingFilter, name: str
     ) -> None:
-        self._stream = stream
+        super().__init__(source)
         self._filter = filter
         self._name = name
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)  # such as last_context, where the transport has it
-
     async def receive(self) -> SessionMessage | Exception:
-        return self._changed(await self._stream.receive())
-
-    async def aclose(self) -> None:
-        await self._stream.aclose()
-
-    def __aiter__(self) -> Self:
-        return self
-
-    async def __anext__(self) -> SessionMessage | Exception:
-        return self._changed(await self._stream.__anext__())
-
-    async def __aenter__(self) -> Self:
-        await self._stream.__aenter__()
-        return self
-
-    async def __aexit__(
-        self,
-        exc_type: type[BaseException] | None,
-        exc_val: BaseException | None,
-        exc_tb: TracebackType | None,
-    ) -> bool | None:
-        return await self._stream.__aexit__(exc_type, exc_val, exc_tb)
+        """Return the next message, changed."""
+        return self._changed(await super().receive())
 
     def _changed(self, message: SessionMessage | Exception) -> SessionMessage | Exception:
         if not isinstance(message, Exception):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
@@ -14,12 +13,13 @@ from attrs import Attribute, field, frozen
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.redaction import SHORTEST_SECRET, Redactor
 from reactive_agents.core.secret_patterns import is_secret_name
+from reactive_agents.core.values import Value, lazy_pattern
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
 
-_NAME = re.compile(r"[A-Za-z0-9_-]{1,32}")
-_TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
-_URL = re.compile(r"https?://[^/?#\s]+\S*")
+_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,32}")
+_TOOL_NAME = lazy_pattern(r"[A-Za-z0-9_-]{1,64}")
+_URL = lazy_pattern(r"https?://[^/?#\s]+\S*")
 
 
 def _check_name(_: Any, attribute: Attribute[str], value: str) -> None:
@@ -83,8 +83,8 @@ def _is_address(url: str) -> bool:
         return False
 
 
-@frozen
-class McpServer:
+@frozen(eq=False, repr=False)
+class McpServer(Value):
     """An MCP server: a program to start, or an HTTP address.
 
     Attributes:

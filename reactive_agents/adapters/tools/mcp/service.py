@@ -37,14 +37,7 @@ from reactive_agents.adapters.tools.mcp.listed_tools import (
     define_tools,
 )
 from reactive_agents.adapters.tools.mcp.server import McpServer
-from reactive_agents.core.errors import (
-    InvalidToolArguments,
-    ServiceFailed,
-    ToolErrors,
-    ToolFailed,
-    ToolNotFound,
-    ToolTimedOut,
-)
+from reactive_agents.core import errors
 from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
@@ -91,9 +84,9 @@ class _Fleet:
         self._known_tools = known_tools
         self._connections: tuple[Connection, ...] = ()
         self._opening: anyio.Lock | None = None  # made on the background loop, whose it is
-        self._opened: Result[None, ServiceFailed] | None = None
+        self._opened: Result[None, errors.ServiceFailed] | None = None
 
-    async def open(self) -> Result[None, ServiceFailed]:
+    async def open(self) -> Result[None, errors.ServiceFailed]:
         """Start or reach all servers and list their tools, once; on the background loop."""
         if self._opening is None:
             self._opening = anyio.Lock()
@@ -119,11 +112,11 @@ class _Fleet:
                 for connection in self._connections:
                     group.start_soon(connection.close)
 
-    async def _open(self) -> Result[None, ServiceFailed]:
+    async def _open(self) -> Result[None, errors.ServiceFailed]:
         started = await gather([connection.open() for connection in self._connections])
         problems = [one.failure().message for one in started if isinstance(one, Failure)]
         if problems:
-            return Failure(ServiceFailed("\n".join(problems), "mcp", "open"))
+            return Failure(errors.ServiceFailed("\n".join(problems), "mcp", "open"))
         await self._define([one.unwrap().tools for one in started])
         return Success(None)
 
@@ -193,7 +186,6 @@ class McpTools:
 
     Args:
         servers: in the order in which the model sees their tools, each name once.
-        clock: measures durations and deadlines.
         taken: names that other tools of the agent have; a tool of a server gives way to them.
         inspect: looks at the texts of a tool's definition; one with a finding is left out.
         known_tools: the file with the definitions that were approved, for servers that name none; a tool
@@ -225,7 +217,7 @@ class McpTools:
         self._users: list[anyio.lowlevel.EventLoopToken] = []
         self._fleet: _Fleet | None = None
 
-    async def open(self) -> Result[None, ServiceFailed]:
+    async def open(self) -> Result[None, errors.ServiceFailed]:
         """Start or reach all servers and list their tools; harmless when they are open.
 
         The servers outlive the event loop that opened them. Fails with ``ServiceFailed`` when a server does
@@ -237,7 +229,7 @@ class McpTools:
         try:
             opened = await fleet.loop.run(fleet.open)
         except LoopStopped:
-            return Failure(ServiceFailed("The MCP servers were closed meanwhile.", "mcp", "open"))
+            return Failure(errors.ServiceFailed("The MCP servers were closed meanwhile.", "mcp", "open"))
         except BaseException:  # cancelled: other event loops may still be opening them
             await self.aclose()
             raise
@@ -276,7 +268,7 @@ class McpTools:
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
-    ) -> Result[ToolResult, ToolErrors]:
+    ) -> Result[ToolResult, errors.ToolErrors]:
         """Run one call and return its full result; fails as the port says.
 
         Checked in this order: the name, the form of the arguments, their JSON Schema, approval, time. A tool
@@ -287,7 +279,7 @@ class McpTools:
         entries = {} if fleet is None else fleet.entries
         entry = entries.get(call.name)
         if fleet is None or entry is None:
-            return Failure(ToolNotFound(call.name, tuple(entries)))
+            return Failure(errors.ToolNotFound(call.name, tuple(entries)))
         if call.malformed:
             return Failure(malformed_arguments(call.name, call.malformed))
         definition = entry.definition
@@ -308,24 +300,26 @@ class McpTools:
                 await fleet.loop.run(fleet.approve, entry)
             return await fleet.loop.run(self._run, entry, call, scope)
         except LoopStopped:
-            return Failure(ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed"))
+            return Failure(errors.ToolFailed(call.name, f"the server {entry.tool.server.name!r} was closed"))
 
-    async def _checked(self, tool: ListedTool, call: ToolCall) -> Result[None, InvalidToolArguments]:
+    async def _checked(self, tool: ListedTool, call: ToolCall) -> Result[None, errors.InvalidToolArguments]:
         if tool.check.checks(call.arguments) <= CHECKS_ON_LOOP:
             return tool.check(call.name, call.arguments)
         return await anyio.to_thread.run_sync(tool.check, call.name, call.arguments)
 
-    async def _run(self, entry: _Entry, call: ToolCall, scope: ToolScope) -> Result[ToolResult, ToolErrors]:
+    async def _run(
+        self, entry: _Entry, call: ToolCall, scope: ToolScope
+    ) -> Result[ToolResult, errors.ToolErrors]:
         session = None
         with anyio.move_on_after(self._remaining_s(scope)):
             session = await attempt(entry.connection.session())
         if isinstance(session, Failure):
-            return Failure(ToolFailed(call.name, session.failure().message))
+            return Failure(errors.ToolFailed(call.name, session.failure().message))
         begun, timeout_s = self._clock.monotonic(), entry.tool.definition.timeout_s
         if scope.deadline is not None:
             timeout_s = min(timeout_s, scope.deadline - begun)
         if session is None or timeout_s <= 0:
-            return Failure(ToolTimedOut(call.name, 0.0))
+            return Failure(errors.ToolTimedOut(call.name, 0.0))
         called = await call_tool(
             entry.connection,
             session.unwrap(),
@@ -452,7 +446,7 @@ class KnownTools:
         self._file = SqliteFile(path, KNOWN_TOOLS, _failed)
 
     @effect
-    async def changes(self, tools: Sequence[SeenTool]) -> Result[tuple[str, ...], ServiceFailed]:
+    async def changes(self, tools: Sequence[SeenTool]) -> Result[tuple[str, ...], errors.ServiceFailed]:
         """Return the change of each tool as text; empty for none.
 
         It is compared with the definition that was seen first, or approved last. The tools of a server
@@ -476,7 +470,7 @@ class KnownTools:
         return await self._file.write("compare", work)
 
     @effect
-    async def approve(self, tool: SeenTool) -> Result[None, ServiceFailed]:
+    async def approve(self, tool: SeenTool) -> Result[None, errors.ServiceFailed]:
         """Store the definition of a tool in place of the earlier one."""
 
         def work(connection: sqlite3.Connection) -> None:
@@ -510,5 +504,5 @@ def _storable(text: str) -> str:
     return text.encode(errors="backslashreplace").decode()
 
 
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, _SERVICE, operation)
+def _failed(message: str, operation: str) -> errors.ServiceFailed:
+    return errors.ServiceFailed(message, _SERVICE, operation)

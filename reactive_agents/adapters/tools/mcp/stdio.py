@@ -12,7 +12,8 @@ import re
 import subprocess
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager, suppress
-from typing import TYPE_CHECKING, Any
+from types import TracebackType
+from typing import TYPE_CHECKING, Any, Self
 
 import anyio
 from anyio.abc import AsyncResource, Process
@@ -24,6 +25,7 @@ from reactive_agents.adapters.tools.process_tree import ProcessTree, start_proce
 if TYPE_CHECKING:
     from anyio.streams.memory import MemoryObjectReceiveStream, MemoryObjectSendStream
     from mcp.client._transport import TransportStreams
+    from mcp.shared._stream_protocols import ReadStream
     from mcp.shared.message import SessionMessage
     from mcp.types import JSONRPCMessage
 
@@ -41,6 +43,46 @@ _PATIENCE_S = 2.0
 _POLL_S = 0.01
 _LAST_WAIT_S = 0.5
 _GONE = (anyio.EndOfStream, anyio.BrokenResourceError, anyio.ClosedResourceError, OSError)
+
+
+class MessageStream:
+    """The messages of another stream, as :meth:`receive` changes them."""
+
+    def __init__(self, source: ReadStream[SessionMessage | Exception]) -> None:
+        self._source = source
+
+    @property
+    def last_context(self) -> Any:
+        """The context of the latest message, where the transport has it."""
+        return getattr(self._source, "last_context", None)
+
+    async def receive(self) -> SessionMessage | Exception:
+        """Return the next message."""
+        return await self._source.receive()
+
+    async def aclose(self) -> None:
+        """Take no more messages."""
+        await self._source.aclose()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage | Exception:
+        try:
+            return await self.receive()
+        except anyio.EndOfStream:
+            raise StopAsyncIteration from None
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self,
+        exc_type: type[BaseException] | None,
+        exc_val: BaseException | None,
+        exc_tb: TracebackType | None,
+    ) -> None:
+        await self.aclose()
 
 
 class ServerOutput:
