@@ -137,8 +137,12 @@ class PostgresDatabase(Generic[_E]):
         """
         return await self.write(operation, work, of=of)
 
-    async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do the work as one transaction, without waiting for the server's disk."""
+    async def write_soon(
+        self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
+    ) -> Result[_T, _E]:
+        """Do the work as one transaction; wait for the disk if it is ``durable``."""
+        if durable:
+            return await self.write(operation, work, of=of)
         return await self._run(
             operation, work, self._mode, self._limit(of), lock=self._lock_of(of), first=_SOON
         )

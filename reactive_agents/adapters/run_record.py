@@ -7,10 +7,10 @@ one by now: a process that stood still for too long cannot write what a second o
 is held by a lease, which a thread renews as long as the process lives. The lease of a process of this machine
 that is gone is void at once, that of another machine when it has run out.
 
-What comes before a side effect is on the disk when the write ends. Everything else outlives the process, and
-reaches the disk with the next of those. An answer is written with the next entry, which is mostly the intent
-of the call that it asks for, and at the latest when its run waits for something; so are the entries of calls
-made at the same time while another one is written.
+What comes before a side effect is on the disk when the write ends, in a file with all that other runs wrote
+meanwhile. Everything else outlives the process, and reaches the disk with the next of those. An answer is
+written with the next entry, which is mostly the intent of the call that it asks for, and at the latest when
+its run waits for something; so are the entries of calls made at the same time while another one is written.
 """
 
 from __future__ import annotations
@@ -367,7 +367,7 @@ class SqliteRunRecord:
             begun = evolve(known, definition=definition, attempt=attempt, status="open")
             return RunClaim(begun, "taken" if known.attempt else "new", holder)
 
-        claimed = await self._file.write("claim", work, of=run.run_id)
+        claimed = await self._file.write_soon("claim", work, of=run.run_id, durable=True)
         if isinstance(claimed, Success) and claimed.unwrap().holder:
             self._leases.hold(holder, _Held(run.run_id, on_order, self._file.losses))
         return claimed
@@ -515,15 +515,12 @@ class SqliteRunRecord:
         Args:
             again: some of them may be there.
         """
-        if again:
-            work = partial(_append_again, holder=holder, entries=entries)
-            return await self._file.write("append", work, of=run_id)
-        if self._is_on_server:
+        if self._is_on_server and not again:
             called = _on_server(holder, entries)
             row = await self._file.returning("append", *called, of=run_id, soon=not durable)
             return row.map(lambda found: None if found is None else found[0])
-        write = self._file.write if durable else self._file.write_soon
-        return await write("append", partial(_append, holder=holder, entries=entries), of=run_id)
+        work = partial(_append_again if again else _append, holder=holder, entries=entries)
+        return await self._file.write_soon("append", work, of=run_id, durable=durable or again)
 
     async def _settled(self, run_id: RunId, held: _Held) -> Result[RunOrder | None, RecordErrors]:
         """Wait for the entries on their way; the next write adds those that are missing."""
@@ -557,7 +554,8 @@ class SqliteRunRecord:
                 _append(file, holder, waiting)
                 return _release(file, holder, now, "status = ?, result = ?, wanted = '',", status, sealed)
 
-            ended = _lease(run_id, await self._file.write("end", work, of=run_id)).map(_nothing)
+            written = await self._file.write_soon("end", work, of=run_id, durable=True)
+            ended = _lease(run_id, written).map(_nothing)
             if isinstance(ended, Success):
                 held.waiting.clear()
             return ended
@@ -568,7 +566,8 @@ class SqliteRunRecord:
         await attempt(self.settle(run_id, holder))
         self._leases.let_go(holder)
         work = partial(_release, holder=holder, now=self._now())
-        return _lease(run_id, await self._file.write("release", work, of=run_id)).map(_nothing)
+        released = await self._file.write_soon("release", work, of=run_id, durable=True)
+        return _lease(run_id, released).map(_nothing)
 
     def abandon(self, holder: str) -> None:
         """Renew the lease no more, where nothing can be awaited."""
@@ -986,13 +985,11 @@ def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: in
     return RunEntry(key, kind, sqlite.moment_of(at_us), seal.open(body), number)
 
 
-_APPEND = (
-    "INSERT INTO run_entries (run, number, key, kind, at_us, body) SELECT runs.id,"
-    " 1 + coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries),"
-    " ?, ?, ?, ? FROM runs WHERE holder = ? AND holder <> ''"
-    " RETURNING (SELECT wanted FROM runs WHERE id = run)"
+_HELD = (
+    "SELECT id, wanted, coalesce((SELECT max(number) FROM run_entries WHERE run = runs.id), origin_entries)"
+    " FROM runs WHERE holder = ? AND holder <> ''"
 )
-"""Adds an entry to the run that is held, and returns the order to it; no row where it is not held."""
+"""Finds the run that is held, the order to it, and the number of its latest entry."""
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
@@ -1010,26 +1007,24 @@ def _values(entry: RunEntry) -> tuple[object, ...]:
 
 
 def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add entries to the run that is held."""
-    order: RunOrder | None = None
-    for entry in entries:
-        row = file.execute(_APPEND, (*_values(entry), holder)).fetchone()
-        if row is None:
-            return None
-        (order,) = row
-    return order
+    """Add entries to the run that is held; return the order to it, or ``None``."""
+    held = file.execute(_HELD, (holder,)).fetchone()
+    if held is None:
+        return None
+    run, order, latest = held
+    rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
+    file.executemany(
+        "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
+    )
+    return order  # type: ignore[no-any-return]
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
-    """Add the entries that are not there, to the run that is held."""
-    held = file.execute("SELECT id, wanted FROM runs WHERE holder = ? AND holder <> ''", (holder,)).fetchone()
-    if held is None:
-        return None
-    for entry in entries:
-        there = file.execute("SELECT 1 FROM run_entries WHERE run = ? AND key = ?", (held[0], entry.key))
-        if there.fetchone() is None:
-            file.execute(_APPEND, (*_values(entry), holder))
-    return held[1]  # type: ignore[no-any-return]
+    """Add the entries that are not there."""
+    there = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
+    given = {each.key: each for each in entries}
+    missing = [given[key] for key in given if file.execute(there, (holder, key)).fetchone() is None]
+    return _append(file, holder=holder, entries=missing)
 
 
 def _release(

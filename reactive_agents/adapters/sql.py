@@ -101,8 +101,14 @@ class Database(Protocol[_E_co]):
         """
         ...
 
-    async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E_co]:
-        """Do the work as one transaction, without waiting for the disk."""
+    async def write_soon(
+        self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
+    ) -> Result[_T, _E_co]:
+        """Do short work as one transaction, perhaps on the calling thread.
+
+        Args:
+            durable: wait until it is on the disk. After a failure it may have been done.
+        """
         ...
 
     async def rows(

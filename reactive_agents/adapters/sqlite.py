@@ -7,7 +7,8 @@ Why it is one module: a file outlives the program that wrote it, so every store 
 * An older file is brought forward in one transaction, by the first connection that may write.
 * One file may hold several stores: ``agent.db`` can be the memory, the cost file and the audit log at once.
 * A missing file is made for its owner alone; the directories above it are made with the usual rights.
-* Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported.
+* Journal mode WAL, and ``synchronous=FULL``: a commit is on the disk when it is reported. Only ``write_soon``
+  commits with ``NORMAL``, and brings the log to the disk by itself where it has to.
 * Waiting for a lock that another process holds happens on the event loop, so that it can be cancelled; a
   transaction that has begun is not.
 * Each failure is a value, and a warning in the log ``reactive_agents``.
@@ -21,8 +22,7 @@ import sqlite3
 import threading
 import weakref
 from collections import deque
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -33,7 +33,7 @@ from typing import Any, Generic, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
-from attrs import define, frozen
+from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import is_postgres, shown_place
@@ -82,6 +82,9 @@ _LEGACY_TABLES: dict[str, str] = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDLE_S = 5.0
 _PAUSE_S = 0.005
+_MOST_IN_LOG = 300
+"""Commits without a wait for the disk, after which the log is written back into the file by a thread."""
+_DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 _REPLACEABLE = (sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_CANTOPEN)
@@ -140,6 +143,9 @@ class UnusableFile(sqlite3.DatabaseError):
 @frozen
 class _Locked:
     error: sqlite3.OperationalError
+
+
+_NOT_OPEN, _IN_USE = (_Locked(sqlite3.OperationalError(said)) for said in ("not open", "in use"))
 
 
 @define(eq=False)
@@ -212,6 +218,8 @@ class SqliteFile(Generic[_E]):
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
+        self._log = ""
+        self._in_log = 0
         self._works = _Works()
         self._process = os.getpid()
         self._inherited: list[object] = []
@@ -224,7 +232,7 @@ class SqliteFile(Generic[_E]):
             operation: names the work in the log.
             work: called in a worker thread.
         """
-        return await self._run(operation, work, "BEGIN")
+        return await self._run(operation, work, waits=None)
 
     @property
     def place(self) -> str:
@@ -237,21 +245,56 @@ class SqliteFile(Generic[_E]):
         It has the write lock from its start, so that what it reads is still true when it writes. Arguments as
         of :meth:`read`; a file has one writer at a time, whichever part ``of`` the store it writes.
         """
-        return await self._run(operation, work, "BEGIN IMMEDIATE")
+        return await self._run(operation, work, waits=True)
 
-    async def write_soon(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do the work as one transaction, without waiting for the disk.
+    async def write_soon(
+        self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
+    ) -> Result[_T, _E]:
+        """Do short work as one transaction, mostly on the calling thread.
 
-        It outlives the process, but perhaps not a loss of power. The next :meth:`write` brings it to the
-        disk as well. It is done on the calling thread, since it takes
-        less time than to reach another one, unless the file is in use.
+        That takes less time than to reach another one; where the file is in use, its turn is waited for. It
+        outlives the process, but perhaps not a loss of power; the next :meth:`write` brings it to the disk
+        as well.
+
+        Args:
+            durable: it is on the disk when this ends, brought there by a thread together with what others
+                have written by then. After a failure it may have been done.
         """
         self._leave_to_parent()
+        if durable:
+            await anyio.lowlevel.checkpoint_if_cancelled()
         try:
-            outcome = self._at_once(work)
+            while (outcome := self._at_once(work)) is _IN_USE:
+                await self._works.run(self._wait_turn)
+            if isinstance(outcome, _Locked):
+                done = await self._run(operation, work, waits=False)
+            else:
+                done = Success(outcome)
+            if (durable or self._in_log >= _MOST_IN_LOG) and isinstance(done, Success):
+                await self._works.run(self._flush)
         except FAILURES as error:
             return Failure(self._failed(operation, error))
-        return Success(outcome) if not isinstance(outcome, _Locked) else await self.write(operation, work)
+        return done
+
+    def _wait_turn(self) -> None:
+        """Do nothing, after what was asked for before."""
+
+    def _flush(self) -> None:
+        """Bring what was committed until now to the disk, while others may write."""
+        if self._in_process:
+            return
+        log = os.open(self._log, os.O_RDWR)
+        try:
+            _DATA_TO_DISK(log)
+        except OSError:
+            self._close()  # as after a failed write: what is there is read again
+            raise
+        finally:
+            os.close(log)
+        if self._in_log >= _MOST_IN_LOG:
+            with self._one_at_a_time:
+                self._in_log = 0
+                self._connected().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do work that deletes, as by :meth:`write`, and empty the log of the file.
@@ -283,14 +326,15 @@ class SqliteFile(Generic[_E]):
             return not busy
 
     def _at_once(self, work: Work[_T]) -> _T | _Locked:
-        in_use = _Locked(sqlite3.OperationalError("in use"))
-        if self._connection is None or not self._one_at_a_time.acquire(blocking=False):
-            return in_use
+        if self._connection is None:
+            return _NOT_OPEN
+        if not self._one_at_a_time.acquire(blocking=False):
+            return _IN_USE
         try:
-            return _in_transaction(self._waiting_for_disk(False), work, "BEGIN IMMEDIATE")
+            return self._done(work, waits=False)
         except sqlite3.DatabaseError as error:
             if isinstance(error, sqlite3.OperationalError) and primary_code(error) in _LOCKED:
-                return in_use
+                return _Locked(error)
             self._drop_if_replaceable(error)
             raise
         finally:
@@ -348,13 +392,14 @@ class SqliteFile(Generic[_E]):
         with anyio.CancelScope(shield=True):
             await self._works.run(self._close)
 
-    async def _run(self, operation: str, work: Work[_T], begin: str) -> Result[_T, _E]:
+    async def _run(self, operation: str, work: Work[_T], *, waits: bool | None) -> Result[_T, _E]:
         self._leave_to_parent()
+        await anyio.lowlevel.checkpoint_if_cancelled()
         patience_s = self._patience_s * (_PATIENCE_AFTER_TIMEOUT if self._wait.timed_out else 1.0)
         deadline = anyio.current_time() + patience_s
         while True:
             try:
-                outcome = await self._works.run(partial(self._once, work, begin))
+                outcome = await self._works.run(partial(self._once, work, waits))
             except FAILURES as error:
                 return Failure(self._failed(operation, error))
             if not isinstance(outcome, _Locked):
@@ -370,10 +415,10 @@ class SqliteFile(Generic[_E]):
         _log.warning("%s (%s: %s: %s)", sentence, operation, type(error).__name__, error)
         return self._error(sentence, operation)
 
-    def _once(self, work: Work[_T], begin: str) -> _T | _Locked:
+    def _once(self, work: Work[_T], waits: bool | None) -> _T | _Locked:
         with self._one_at_a_time:
             try:
-                return _in_transaction(self._waiting_for_disk(True), work, begin)
+                return self._done(work, waits=waits)
             except sqlite3.OperationalError as error:
                 if primary_code(error) in _LOCKED:
                     return _Locked(error)
@@ -383,12 +428,20 @@ class SqliteFile(Generic[_E]):
                 self._drop_if_replaceable(error)
                 raise
 
+    def _done(self, work: Work[_T], *, waits: bool | None) -> _T:
+        """Do the work as one transaction; ``waits`` is ``None`` to read."""
+        if waits is None:
+            return _in_transaction(self._connected(), work, "BEGIN")
+        done = _in_transaction(self._waiting_for_disk(waits), work, "BEGIN IMMEDIATE")
+        self._in_log = 0 if waits else self._in_log + 1
+        return done
+
     def _connected(self) -> sqlite3.Connection:
         if self._connection is not None and self._identity() != self._opened:
             self._drop()  # the file was deleted or replaced: what is written to the old one would be lost
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
-            self._opened = self._identity()
+            self._opened, self._log = self._identity(), f"{_path_of(self._connection)}-wal"
         return self._connection
 
     def _waiting_for_disk(self, waits: bool) -> sqlite3.Connection:
@@ -524,36 +577,53 @@ class _Threads:
 _THREADS = _Threads()
 
 
+@define(eq=False)
+class _Asked:
+    """A work, what it returned, and how to tell who waits for it, by event loop."""
+
+    work: Callable[[], Any]
+    returned: Any = None
+    raised: BaseException | None = None
+    waiting: dict[Callable[[Callable[[], object]], object], list[Callable[[], object]]] = field(factory=dict)
+
+    def do(self) -> None:
+        """Do the work, and tell those of each event loop at once."""
+        try:
+            self.returned = self.work()
+        except BaseException as error:  # noqa: BLE001 - raised where it was asked for
+            self.raised = error
+        for schedule, tell in self.waiting.items():
+            with suppress(RuntimeError):  # the loop has ended
+                schedule(partial(_call_all, tell))
+
+
 class _Works:
     """The works on a file, which a thread does one after the other."""
 
     def __init__(self) -> None:
-        self._asked: deque[Callable[[], None]] = deque()
+        self._asked: deque[_Asked] = deque()
         self._is_under_way = False
         self._changing = threading.Lock()
 
     async def run(self, work: Callable[[], _T]) -> _T:
-        """Return what the work returns; it ends before a cancellation is noticed."""
-        await anyio.lowlevel.checkpoint_if_cancelled()
+        """Return what the work returns, which ends before a cancellation is noticed.
+
+        A function that was asked for last and has not begun is called once for all who ask for it.
+        """
         schedule, ended = schedule_on_this_loop(), anyio.Event()
-        done: Future[_T] = Future()
-
-        def do() -> None:
-            try:
-                done.set_result(work())
-            except BaseException as error:  # noqa: BLE001 - raised where it was asked for
-                done.set_exception(error)
-            with suppress(RuntimeError):  # the loop has ended
-                schedule(ended.set)
-
         with self._changing:
-            self._asked.append(do)
+            if not self._asked or self._asked[-1].work != work:
+                self._asked.append(_Asked(work))
+            asked = self._asked[-1]
+            asked.waiting.setdefault(schedule, []).append(ended.set)
             is_first, self._is_under_way = not self._is_under_way, True
         if is_first:
             _THREADS.start(self._do_all)
         with anyio.CancelScope(shield=True):
             await ended.wait()
-        return done.result()
+        if asked.raised is not None:
+            raise asked.raised
+        return asked.returned  # type: ignore[no-any-return]
 
     def _do_all(self) -> None:
         while True:
@@ -561,8 +631,13 @@ class _Works:
                 if not self._asked:
                     self._is_under_way = False
                     return
-                do = self._asked.popleft()
-            do()
+                asked = self._asked.popleft()
+            asked.do()
+
+
+def _call_all(functions: Iterable[Callable[[], object]]) -> None:
+    for function in functions:
+        function()
 
 
 def microseconds(moment: datetime) -> int:

@@ -517,8 +517,13 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
     """
     is_data = kind is None and type(value) is dict  # of which only what is no JSON yet is encoded
     data = value if is_data else encode(value, kind)
-    text = json.dumps(data, ensure_ascii=False, allow_nan=False, indent=indent, default=encode)
+    text = _writer(indent).encode(data)
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+@cache
+def _writer(indent: int | None) -> json.JSONEncoder:
+    return json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=indent, default=encode)
 
 
 def encode_document(value: object, version: int) -> JsonObject:

@@ -252,14 +252,15 @@ class RunJournal:
         branch, now = BRANCH.get(), self._clock.now()
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # for the run, time does not go back
-        entry = RunEntry(key, kind, now, text)
+        entry, begun = RunEntry(key, kind, now, text), self._begun_writes
         written = self.record.append(self.run_id, self.holder, entry, durable=durable, later=later)
         order = _recorded(self.run_id, await attempt(written))
         self._entries[key] = entry
         self._arrive(entry.at)
         if order is None:
             self._begun_writes += 1
-        else:
+        else:  # what had been begun was written with it
+            self._settled_writes = max(begun, self._settled_writes)
             self.follow(order)
 
     async def settle(self) -> None:
@@ -408,7 +409,7 @@ class RunJournal:
         elif not made.needs_approval:
             await intend()
         caller = CALLER.get()
-        own = None if caller is None else evolve(caller, sub_runs=[], recorded={})
+        own = None if caller is None else replaced(caller, sub_runs=[], recorded={})
         token, above = BRANCH.set(branch.fork(key)), CALLER.set(own)
         try:
             return await made.execute(replaced(made.scope, call_key=self.call_key(key)), approver)

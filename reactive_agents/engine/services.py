@@ -258,7 +258,7 @@ class ClosingProgress:
     recorded: int = 0
 
 
-@frozen(eq=False, repr=False)
+@frozen(slots=False, eq=False, repr=False)
 class Caller(Value):
     """The run under way, for the runs that its tools begin.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import subprocess
 import sys
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.lowlevel
 import pytest
 import trio.testing
 from returns.result import Failure, Result, Success
@@ -226,6 +228,110 @@ async def test_a_commit_outlives_a_loss_of_power(tmp_path: Path) -> None:
     )
     await file.aclose()
     assert found == Success([2, "wal", 1])  # 2 is FULL
+
+
+async def test_what_many_wrote_is_brought_to_the_disk_together(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    await file.check()
+    begun, may_end = threading.Event(), threading.Event()
+    logs: list[int] = []
+
+    def slow_disk(log: int) -> None:
+        logs.append(os.fstat(log).st_size)
+        begun.set()
+        may_end.wait()
+
+    monkeypatch.setattr(sqlite, "_DATA_TO_DISK", slow_disk)
+    written: list[str] = []
+
+    async def note(text: str) -> None:
+        def work(connection: Any) -> None:
+            connection.execute("INSERT INTO notes VALUES (?)", (text,))
+            written.append(text)
+
+        assert await file.write_soon("note", work, durable=True) == Success(None)
+        assert may_end.is_set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(note, "first")
+        await until(begun.is_set)
+        for number in range(20):
+            group.start_soon(note, str(number))
+        await until(lambda: len(written) == 21)
+        may_end.set()
+    assert len(logs) == 2
+    assert logs[1] > logs[0]
+    await file.aclose()
+
+
+async def test_a_short_write_is_done_on_the_calling_thread_when_the_file_is_not_in_use(
+    tmp_path: Path,
+) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    begun, may_end = threading.Event(), threading.Event()
+    threads: list[int] = []
+
+    def long_work(connection: Any) -> None:
+        begun.set()
+        may_end.wait()
+
+    def work(connection: Any) -> None:
+        threads.append(threading.get_ident())
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(file.write, "long", long_work)
+        await until(begun.is_set)
+        for _ in range(3):
+            group.start_soon(file.write_soon, "note", work)
+        await anyio.lowlevel.checkpoint()
+        assert threads == []
+        may_end.set()
+    assert threads == [threading.get_ident()] * 3
+    await file.aclose()
+
+
+async def test_what_the_disk_refuses_is_a_failure_of_all_who_wait_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    await file.check()
+
+    def broken_disk(log: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    def work(connection: Any) -> None:
+        connection.execute("INSERT INTO notes VALUES ('a')")
+
+    results: list[Any] = []
+
+    async def note() -> None:
+        results.append(await file.write_soon("note", work, durable=True))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(sqlite, "_DATA_TO_DISK", broken_disk)
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(note)
+    assert [type(each.failure()) for each in results] == [MemoryUnavailable] * 3
+    assert await file.write_soon("note", work, durable=True) == Success(None)
+    await file.aclose()
+
+
+async def test_a_file_that_is_written_without_waiting_is_written_back_from_its_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_MOST_IN_LOG", 5)
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable)
+    for _ in range(50):
+        await file.write_soon(
+            "note", lambda each: each.execute("INSERT INTO notes VALUES ('Zebra')").rowcount
+        )
+    assert bytes_of(path).count(b"Zebra") >= 40
+    assert len(bytes_of(tmp_path / "notes.db-wal")) < 10 * 4120
+    await file.aclose()
 
 
 async def test_what_is_erased_leaves_the_log_as_soon_as_nobody_reads_it(

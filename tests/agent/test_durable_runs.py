@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
 import subprocess
 import sys
+import threading
 from collections import Counter
 from contextlib import closing, suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -20,6 +22,7 @@ from dependency_injector.providers import Object
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
+from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunInterrupted, RunRefused
@@ -141,32 +144,41 @@ async def test_an_idempotent_call_is_made_again_with_the_same_key(tmp_path: Path
 
 @pytest.mark.parametrize("idempotent", [False, True])
 async def test_what_is_recorded_before_a_call_that_must_not_be_repeated_is_on_the_disk(
-    tmp_path: Path, idempotent: bool
+    tmp_path: Path, idempotent: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    paying = agent(
-        tmp_path / "r.db",
-        Bank(),
-        ScriptedLLM(call("pay", number=1), answer("Paid.")),
-        options={"idempotent": idempotent},
-    )
-    database = paying.container.memory.record().unwrap()._file  # type: ignore[attr-defined]
-    statements: list[str] = []
+    happened: list[str] = []
+
+    def to_disk(log: int) -> None:
+        os.fsync(log)
+        happened.append("disk")
+
+    def pay(number: int) -> str:
+        """Make a payment."""
+        happened.append("call")
+        return f"paid {number}"
+
+    monkeypatch.setattr(sqlite, "_DATA_TO_DISK", to_disk)
+    model = ScriptedLLM(call("pay", number=1), answer("Paid."))
+    described = ReactiveAgents.create().with_llm(model).with_reasoning()
+    paying = described.with_tools(tool(idempotent=idempotent)(pay)).with_durability(tmp_path / "r.db").build()
+    database: Any = cast(SqliteRunRecord, paying.container.memory.record().unwrap())._file
 
     def traced(connect: Any = database._connect) -> sqlite3.Connection:
         connection: sqlite3.Connection = connect()
-        connection.set_trace_callback(statements.append)
+        connection.set_trace_callback(seen)
         return connection
+
+    def seen(statement: str) -> None:
+        happened.extend(each for each in ("model", "intent", "result") if f"'{each}'" in statement)
+        happened.extend(["commit"] * (statement == "COMMIT"))
 
     database._connect = traced
     await paying.run("Pay.", run_id="order-1")
-    level, waited = "FULL", dict[str, bool]()
-    for statement in statements:
-        if statement.startswith("PRAGMA synchronous = "):
-            level = statement.rpartition(" ")[2]
-        for kind in ("model", "intent", "result"):
-            if f"'{kind}'" in statement:
-                waited[kind] = level == "FULL"
-    assert waited == {"model": True, "intent": not idempotent, "result": False}  # the last answer, at the end
+    begun, ended = happened.index("model"), len(happened) - happened[::-1].index("model") - 1
+    waited = [] if idempotent else ["disk"]
+    assert happened[begun:ended] == ["model", "intent", "commit", *waited, "call", "result", "commit"]
+    assert happened[ended:] == ["model", "commit", "disk"]  # the last answer, at the end
+    await paying.aclose()
 
 
 @pytest.mark.parametrize(
@@ -606,7 +618,10 @@ async def test_nothing_outside_is_called_before_what_came_before_is_recorded(
 
 
 async def test_a_task_that_is_cut_off_while_it_writes_leaves_each_entry_once(
-    tmp_path: Path, anyio_backend_name: str, caplog: pytest.LogCaptureFixture
+    tmp_path: Path,
+    anyio_backend_name: str,
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A task of asyncio is cancelled at once, whatever shields it; the thread goes on."""
     if anyio_backend_name != "asyncio":
@@ -623,12 +638,19 @@ async def test_a_task_that_is_cut_off_while_it_writes_leaves_each_entry_once(
         await add("m1", "model", later=True)
         await add("t1", "intent", durable=True)
 
-    with record._file._one_at_a_time:  # type: ignore[attr-defined]
-        cut_off = asyncio.create_task(append())
-        await anyio.sleep(0.05)
-        cut_off.cancel()
-        with suppress(asyncio.CancelledError):
-            await cut_off
+    begun, may_end = threading.Event(), threading.Event()
+
+    def slow_disk(log: int) -> None:
+        begun.set()
+        may_end.wait()
+
+    monkeypatch.setattr(sqlite, "_DATA_TO_DISK", slow_disk)
+    cut_off = asyncio.create_task(append())
+    await until(begun.is_set)
+    cut_off.cancel()
+    with suppress(asyncio.CancelledError):
+        await cut_off
+    may_end.set()
     await attempt(record.release(run_id, holder))
     found = (await attempt(record.entries(run_id))).unwrap()
     assert [each.key for each in found] == ["m1", "t1"]

