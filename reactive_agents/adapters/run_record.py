@@ -1024,7 +1024,7 @@ def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry
     there = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     given = {each.key: each for each in entries}
     missing = [given[key] for key in given if file.execute(there, (holder, key)).fetchone() is None]
-    return _append(file, holder, missing)
+    return _append(file, holder=holder, entries=missing)
 
 
 def _release(
