@@ -269,8 +269,10 @@ class SqliteFile(Generic[_E]):
             if isinstance(outcome, _Locked):
                 done = await self._run(operation, work, waits=False)
             else:
+                self._wait.timed_out = False
                 done = Success(outcome)
-            if (durable or self._in_log >= _MOST_IN_LOG) and isinstance(done, Success):
+            has_log = isinstance(done, Success) and not self._in_process
+            if has_log and (durable or self._in_log >= _MOST_IN_LOG):
                 await self._works.run(self._flush)
         except FAILURES as error:
             return Failure(self._failed(operation, error))
@@ -281,20 +283,23 @@ class SqliteFile(Generic[_E]):
 
     def _flush(self) -> None:
         """Bring what was committed until now to the disk, while others may write."""
-        if self._in_process:
-            return
-        log = os.open(self._log, os.O_RDWR)
+        was_open = self._connection is not None
         try:
-            _DATA_TO_DISK(log)
-        except OSError:
-            self._close()  # as after a failed write: what is there is read again
-            raise
-        finally:
-            os.close(log)
+            log = os.open(self._log, os.O_RDWR)
+            try:
+                _DATA_TO_DISK(log)
+            finally:
+                os.close(log)
+        except OSError as error:
+            if was_open or not isinstance(error, FileNotFoundError):
+                self._close()  # as after a failed write: what is there is read again
+                raise
+            return  # it was closed since, which has written the log back into the file
         if self._in_log >= _MOST_IN_LOG:
             with self._one_at_a_time:
                 self._in_log = 0
-                self._connected().execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+                if self._connection is not None:
+                    self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do work that deletes, as by :meth:`write`, and empty the log of the file.
@@ -441,7 +446,7 @@ class SqliteFile(Generic[_E]):
             self._drop()  # the file was deleted or replaced: what is written to the old one would be lost
         if self._connection is None:
             self._connection, self._waits = self._connect(), True
-            self._opened, self._log = self._identity(), f"{_path_of(self._connection)}-wal"
+            self._opened, self._log = self._identity(), f"{os.path.realpath(self.path)}-wal"
         return self._connection
 
     def _waiting_for_disk(self, waits: bool) -> sqlite3.Connection:

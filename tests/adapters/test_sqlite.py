@@ -319,6 +319,68 @@ async def test_what_the_disk_refuses_is_a_failure_of_all_who_wait_for_it(
     await file.aclose()
 
 
+def add_a_note(connection: Any) -> None:
+    connection.execute("INSERT INTO notes VALUES ('a')")
+
+
+async def test_what_was_written_is_on_the_disk_also_when_the_file_is_closed_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable)
+    results: list[Any] = []
+
+    async def note() -> None:
+        results.append(await file.write_soon("note", add_a_note, durable=True))
+
+    for _ in range(5):
+        async with anyio.create_task_group() as group:
+            group.start_soon(note)
+            group.start_soon(file.aclose)
+    await file.aclose()
+    assert results == [Success(None)] * 5
+    assert look_into(path, NOTES, lambda each: each.execute("SELECT count(*) FROM notes").fetchone()) == (
+        Success((5,))
+    )
+
+
+async def test_a_log_that_was_deleted_fails_one_write_and_loses_none(tmp_path: Path) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable)
+    assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    (tmp_path / "notes.db-wal").unlink()
+    assert isinstance(await file.write_soon("note", add_a_note, durable=True), Failure)
+    assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    await file.aclose()
+    assert look_into(path, NOTES, lambda each: each.execute("SELECT count(*) FROM notes").fetchone()) == (
+        Success((3,))
+    )
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems refuse such names")
+async def test_the_name_of_a_file_need_not_be_text(tmp_path: Path) -> None:
+    file = SqliteFile(tmp_path / os.fsdecode(b"\xff.db"), NOTES, MemoryUnavailable)
+    assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    await file.aclose()
+
+
+async def test_a_database_in_the_process_is_written_on_the_calling_thread(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sqlite, "_MOST_IN_LOG", 5)
+    file = SqliteFile(sqlite.IN_PROCESS, NOTES, MemoryUnavailable)
+    await file.check()
+    works: list[Callable[[], None]] = []
+    start = sqlite._THREADS.start
+
+    def started(work: Callable[[], None]) -> None:
+        works.append(work)
+        start(work)
+
+    monkeypatch.setattr(sqlite._THREADS, "start", started)
+    for _ in range(20):
+        assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    assert works == []
+
+
 async def test_a_file_that_is_written_without_waiting_is_written_back_from_its_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,6 +479,13 @@ def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: 
         holder.execute("ROLLBACK")
         assert isinstance(await file.write("note", lambda each: None), Success)
         holder.execute("BEGIN IMMEDIATE")
+        for _ in range(2):
+            started = anyio.current_time()
+            await file.write("note", lambda each: None)
+            waits.append(round((anyio.current_time() - started) / 0.1))
+        holder.execute("ROLLBACK")
+        assert isinstance(await file.write_soon("note", lambda each: None), Success)
+        holder.execute("BEGIN IMMEDIATE")
         started = anyio.current_time()
         await file.write("note", lambda each: None)
         waits.append(round((anyio.current_time() - started) / 0.1))
@@ -427,7 +496,7 @@ def test_a_file_that_stays_locked_holds_up_one_operation_and_not_each(tmp_path: 
     # on a clock that leaps from deadline to deadline
     clock = trio.testing.MockClock(autojump_threshold=0)
     anyio.run(main, backend="trio", backend_options={"clock": clock})
-    assert waits == [1, 0, 0, 0, 1]  # in whole patiences
+    assert waits == [1, 0, 0, 0, 1, 0, 1]  # in whole patiences
 
 
 def test_a_path_may_begin_with_the_users_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
