@@ -292,14 +292,19 @@ class SqliteFile(Generic[_E]):
                 os.close(log)
         except OSError as error:
             if was_open or not isinstance(error, FileNotFoundError):
+                self._write_back()  # the system may take what it has lost for written
                 self._close()  # as after a failed write: what is there is read again
                 raise
             return  # it was closed since, which has written the log back into the file
         if self._in_log >= _MOST_IN_LOG:
-            with self._one_at_a_time:
-                self._in_log = 0
-                if self._connection is not None:
-                    self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+            self._write_back()
+
+    def _write_back(self) -> None:
+        """Write the log back into the file; where that fails, all is in the log still."""
+        with self._one_at_a_time, suppress(sqlite3.Error):
+            self._in_log = 0
+            if self._connection is not None:
+                self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
         """Do work that deletes, as by :meth:`write`, and empty the log of the file.

@@ -10,6 +10,7 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,48 @@ async def test_what_the_disk_refuses_is_a_failure_of_all_who_wait_for_it(
     assert [type(each.failure()) for each in results] == [MemoryUnavailable] * 3
     assert await file.write_soon("note", work, durable=True) == Success(None)
     await file.aclose()
+
+
+async def test_what_the_disk_refused_is_written_back_although_others_use_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "notes.db"
+    file, other = (SqliteFile(path, NOTES, MemoryUnavailable) for _ in range(2))
+    await file.check()
+    await other.check()
+
+    def broken_disk(log: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sqlite, "_DATA_TO_DISK", broken_disk)
+    written = await file.write_soon(
+        "note", lambda each: each.execute("INSERT INTO notes VALUES ('Zebra')").rowcount, durable=True
+    )
+    assert isinstance(written, Failure)
+    assert b"Zebra" in bytes_of(path)
+    await file.aclose()
+    await other.aclose()
+
+
+async def test_what_is_on_the_disk_is_no_failure_where_the_log_cannot_be_written_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    refused: list[str] = []
+
+    class Refusing(sqlite3.Connection):
+        def execute(self, statement: str, *values: Any) -> sqlite3.Cursor:
+            if "wal_checkpoint" in statement:
+                refused.append(statement)
+                raise sqlite3.OperationalError("disk I/O error")
+            return super().execute(statement, *values)
+
+    monkeypatch.setattr(sqlite, "_MOST_IN_LOG", 5)
+    monkeypatch.setattr(sqlite3, "connect", partial(sqlite3.connect, factory=Refusing))
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    for _ in range(20):
+        assert await file.write_soon("note", add_a_note, durable=True) == Success(None)
+    await file.aclose()
+    assert len(refused) == 4
 
 
 def add_a_note(connection: Any) -> None:
