@@ -283,7 +283,6 @@ class SqliteFile(Generic[_E]):
 
     def _flush(self) -> None:
         """Bring what was committed until now to the disk, while others may write."""
-        was_open = self._connection is not None
         try:
             log = os.open(self._log, os.O_RDWR)
             try:
@@ -291,11 +290,12 @@ class SqliteFile(Generic[_E]):
             finally:
                 os.close(log)
         except OSError as error:
-            if was_open or not isinstance(error, FileNotFoundError):
-                self._write_back()  # the system may take what it has lost for written
-                self._close()  # as after a failed write: what is there is read again
-                raise
-            return  # it was closed since, which has written the log back into the file
+            is_closed = self._connection is None and self._identity() == self._opened
+            if is_closed and isinstance(error, FileNotFoundError):
+                return  # the log was written back into the file as that was closed
+            self._write_back()  # the system may take what it has lost for written
+            self._close()  # as after a failed write: what is there is read again
+            raise
         if self._in_log >= _MOST_IN_LOG:
             self._write_back()
 

@@ -385,6 +385,28 @@ async def test_what_was_written_is_on_the_disk_also_when_the_file_is_closed_mean
     )
 
 
+async def test_what_was_written_to_a_file_that_is_closed_and_deleted_meanwhile_is_a_failure(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "notes.db"
+    file = SqliteFile(path, NOTES, MemoryUnavailable)
+    close = file._close
+    results: list[Any] = []
+
+    def close_and_delete() -> None:
+        close()
+        path.unlink(missing_ok=True)
+
+    async def note() -> None:
+        results.append(await file.write_soon("note", add_a_note, durable=True))
+
+    monkeypatch.setattr(file, "_close", close_and_delete)
+    async with anyio.create_task_group() as group:
+        group.start_soon(note)
+        group.start_soon(file.aclose)
+    assert [type(each) for each in results] == [Failure]
+
+
 async def test_a_log_that_was_deleted_fails_one_write_and_loses_none(tmp_path: Path) -> None:
     path = tmp_path / "notes.db"
     file = SqliteFile(path, NOTES, MemoryUnavailable)
