@@ -82,8 +82,9 @@ _LEGACY_TABLES: dict[str, str] = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDLE_S = 5.0
 _PAUSE_S = 0.005
-_MOST_IN_LOG = 300
-"""Commits without a wait for the disk, after which the log is written back into the file by a thread."""
+_MOST_IN_LOG, _MANY_IN_LOG, _LARGE_LOG = 300, 30, 8 << 20
+"""Commits without a wait for the disk, after which the log is written back into the file by a thread: the
+first, or where the log has as many bytes as the third, the second."""
 _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
@@ -272,7 +273,8 @@ class SqliteFile(Generic[_E]):
                 self._wait.timed_out = False
                 done = Success(outcome)
             has_log = isinstance(done, Success) and not self._in_process
-            if has_log and (durable or self._in_log >= _MOST_IN_LOG):
+            is_full = self._in_log >= _MOST_IN_LOG or not self._in_log % _MANY_IN_LOG
+            if has_log and (durable or is_full):
                 await self._works.run(self._flush)
         except FAILURES as error:
             return Failure(self._failed(operation, error))
@@ -287,6 +289,7 @@ class SqliteFile(Generic[_E]):
             log = os.open(self._log, os.O_RDWR)
             try:
                 _DATA_TO_DISK(log)
+                is_large = os.fstat(log).st_size >= _LARGE_LOG
             finally:
                 os.close(log)
         except OSError as error:
@@ -296,7 +299,7 @@ class SqliteFile(Generic[_E]):
             self._write_back()  # the system may take what it has lost for written
             self._close()  # as after a failed write: what is there is read again
             raise
-        if self._in_log >= _MOST_IN_LOG:
+        if self._in_log >= (_MANY_IN_LOG if is_large else _MOST_IN_LOG):
             self._write_back()
 
     def _write_back(self) -> None:
