@@ -82,9 +82,12 @@ _LEGACY_TABLES: dict[str, str] = {
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _IDLE_S = 5.0
 _PAUSE_S = 0.005
-_MOST_IN_LOG, _MANY_IN_LOG, _LARGE_LOG = 300, 30, 8 << 20
-"""Commits without a wait for the disk, after which the log is written back into the file by a thread: the
-first, or where the log has as many bytes as the third, the second."""
+_MOST_IN_LOG = 300
+"""Commits without a wait for the disk, after which the log is written back into the file by a thread."""
+_MANY_IN_LOG = 30
+"""Commits after which the size of the log is looked at, and a large one is written back."""
+_LARGE_LOG = 8 << 20
+"""Bytes of a large log."""
 _DATA_TO_DISK: Callable[[int], object] = getattr(os, "fdatasync", os.fsync)
 _PATIENCE_AFTER_TIMEOUT = 0.05  # a share: a file that stays locked must not hold up each operation
 _LOCKED = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)

@@ -220,7 +220,7 @@ class EngineProvider(Singleton):
         services = [each for _, each in self._by_path()]
         for each in services:  # some may have been made before, as the bus for its first subscriber
             kept = each.provides if isinstance(each, OptionalService) else each
-            if isinstance(kept, Singleton) and kept.inputs is not _NOTHING_MADE:
+            if isinstance(kept, Singleton):
                 self._refuse_late(kept.inputs)
         self.inputs = Inputs.of(services)
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from itertools import accumulate, islice, pairwise
 from typing import Literal, TypeAlias
@@ -492,8 +492,9 @@ def judge_text(text: str, tools: Mapping[str, str], seen: Seen) -> Judgement:
         sign = sign_of(clause, acts, seen.task, results)
     if sign in ("plain", "mood"):
         return "unclear" if sign == "mood" and size_of(text) >= MANY_WORDS else "announcement"
-    background = Background(" ".join((seen.background.text, *tools)))
-    evident = bool(results) and _has_evidence(clause.text, seen, background)
+    evident = bool(results) and _has_evidence(
+        clause.text, seen, Background(" ".join((seen.background.text, *tools)))
+    )
     if not evident:
         sentence = _SENTENCE_END.split(text[: text.rindex(clause.text) + len(clause.text)].strip())[-1]
         if _named(known, sentence, telling_only=False):
@@ -1035,26 +1036,28 @@ def _occurs(figure: str, shown: str) -> bool:
     """Return whether the figure occurs in a text, and not as a part of a longer one."""
     if not figure.isdecimal():
         figure, shown = figure.lower(), shown.lower()
-    start = shown.find(figure)
-    while start >= 0:
-        end = start + len(figure)
-        after = shown[end : end + 2]
+    for before, after in _places(figure, shown):
         goes_on = after[:1] in _WORD_MARKS or (after[:1] in _POINTS and after[1:] in _DIGITS)
-        if not goes_on and shown[start - 1 : start] not in _WORD_MARKS_OR_POINT:
+        if not goes_on and before not in _WORD_MARKS_OR_POINT:
             return True
-        start = shown.find(figure, start + 1)
     return False
 
 
 def _has_word(word: str, text: str) -> bool:
     """Return whether a text has a word of letters, in its case."""
-    start = text.find(word)
+    return any(
+        not any(each.isalnum() or each == "_" for each in before + after[:1])
+        for before, after in _places(word, text)
+    )
+
+
+def _places(part: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield, for each place of a part, the character before it and the two after."""
+    start = text.find(part)
     while start >= 0:
-        around = text[max(start - 1, 0) : start] + text[start + len(word) :][:1]
-        if not any(each.isalnum() or each == "_" for each in around):
-            return True
-        start = text.find(word, start + 1)
-    return False
+        end = start + len(part)
+        yield text[max(start - 1, 0) : start], text[end : end + 2]
+        start = text.find(part, start + 1)
 
 
 def _is_common(figure: str) -> bool:

@@ -214,8 +214,6 @@ async def run_calls(
     Those that the gate lets through run concurrently.
     """
     screened = screen_calls(state, context, calls)
-    if screened == (None,):
-        return (await _run_call(state, context, calls, 0),)
     ran = await gather(
         [_run_beside(state, context, calls, i) for i, answer in enumerate(screened) if answer is None]
     )
