@@ -548,8 +548,7 @@ class SqliteRunRecord:
             recent, waiting = held.recent_entries, tuple(held.waiting)
 
             def work(file: sql.Transaction) -> RunOrder | None:
-                latest = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
-                if recent and file.execute(latest, (holder, recent[-1].key)).fetchone() is None:
+                if recent and file.execute(_ENTRY_HELD, (holder, recent[-1].key)).fetchone() is None:
                     _append_again(file, holder, recent)  # a crash of the server has lost them
                 _append(file, holder, waiting)
                 return _release(file, holder, now, "status = ?, result = ?, wanted = '',", status, sealed)
@@ -990,6 +989,8 @@ _HELD = (
     " FROM runs WHERE holder = ? AND holder <> ''"
 )
 """Finds the run that is held, the order to it, and the number of its latest entry."""
+_ENTRY_HELD = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
+"""Finds an entry of the run that is held."""
 
 
 def _on_server(holder: str, entries: Sequence[RunEntry]) -> tuple[str, ...]:
@@ -1021,9 +1022,8 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
     """Add the entries that are not there."""
-    there = "SELECT 1 FROM runs JOIN run_entries ON run = id WHERE holder = ? AND key = ?"
     given = {each.key: each for each in entries}
-    missing = [given[key] for key in given if file.execute(there, (holder, key)).fetchone() is None]
+    missing = [given[key] for key in given if file.execute(_ENTRY_HELD, (holder, key)).fetchone() is None]
     return _append(file, holder=holder, entries=missing)
 
 
