@@ -95,7 +95,7 @@ class QueueWorker:
                         raise
                     new, failures = 0, failures + 1
                     _log.warning("The queue %s cannot be read: %s", self._queue, error)
-                if until_idle and not new and not self._begun and not await self._has_due():
+                if until_idle and not new and await self._is_idle():
                     return
                 with anyio.move_on_after(min(_POLL_S * 2**failures, _LONGEST_PAUSE_S)):
                     await self._changed.wait()
@@ -149,6 +149,8 @@ class QueueWorker:
         """
         begun = self._begun.get(run_id)
         if begun is None:
+            if self._is_stopping:
+                return False
             known = await attempt(self._record.find(run_id))
             run = known.unwrap() if isinstance(known, Success) else None
             if run is not None and run.status == "queued" and run.order == "pause":
@@ -188,6 +190,10 @@ class QueueWorker:
             chosen = RunFilter(self._engine.settings.agent_id, state, queue=self._queue, limit=1_000)
             found += value_or_raise(await attempt(self._record.runs(chosen)))
         return [run for run in found if run.order != "pause"]
+
+    async def _is_idle(self) -> bool:
+        """Return whether nothing is under way here, or due; another engine may begin a run meanwhile."""
+        return not self._begun and not await self._has_due() and not self._begun
 
     async def _has_due(self) -> bool:
         """Return whether there are runs that limits, or another engine, keep back."""

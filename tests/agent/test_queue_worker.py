@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -12,12 +13,15 @@ import anyio
 import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
-from returns.result import Failure, Success
+from returns.maybe import Some
+from returns.result import Failure, Result, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
-from reactive_agents.core.errors import InvalidConfig, RunRefused
+from reactive_agents.core.errors import InvalidConfig, RecordErrors, RunRefused
 from reactive_agents.core.events import ApprovalRequested, ToolCallInDoubt
-from reactive_agents.core.run_record import latest_time, next_time
+from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.run_record import QueueLimits, RecordedRun, RunFilter, latest_time, next_time
+from reactive_agents.effects import attempt, effect, spawn_on_this_loop
 from reactive_agents.testing import EventRecorder, FakeClock, ScriptedLLM, answer, call
 
 pytestmark = pytest.mark.anyio
@@ -69,6 +73,82 @@ async def test_a_worker_does_not_wait_for_the_runs_of_another_one(tmp_path: Path
         assert (await first.runs.find("r1")).state == "running"
         assert (await first.runs.find("r2")).state == "completed"
         may_end.set()
+
+
+class ByHand:
+    """A queue engine that begins runs when a test says so."""
+
+    def __init__(self, *, at_stop: str = "") -> None:
+        self._at_stop = RunId(at_stop)
+        self.begin: Callable[[RunId], Awaitable[bool]]
+        self.are_done: list[bool] = []
+
+    @effect
+    async def nothing(self, *_: Any) -> Result[None, RecordErrors]:
+        """Do nothing."""
+        return Success(None)
+
+    submit = submit_again = leave = nothing
+
+    @effect
+    async def begun(self, agent_id: AgentId, queue: str) -> Result[tuple[RunId, ...], RecordErrors]:
+        return Success(())
+
+    @effect
+    async def listen(
+        self, agent_id: AgentId, queue: str, limits: QueueLimits, begin: Callable[[RunId], Awaitable[bool]]
+    ) -> Result[None, RecordErrors | InvalidConfig]:
+        self.begin = begin
+        return Success(None)
+
+    @effect
+    async def stop(self) -> Result[None, RecordErrors]:
+        if self._at_stop:
+            self.are_done.append(await self.begin(self._at_stop))
+        return Success(None)
+
+
+async def test_a_worker_is_not_idle_when_a_run_begins_as_it_looks(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun, looked = anyio.Event(), list[RunFilter]()
+
+    async def pay() -> str:
+        """Pay."""
+        begun.set()
+        await anyio.sleep(0.2)  # in which the worker would be gone
+        return "paid"
+
+    await submitter(tmp_path / "r.db", pay).submit("Pay.", run_id="r1")
+    worker = agent(tmp_path / "r.db", ScriptedLLM(call("pay"), answer("Paid.")), pay)
+    queue, record = ByHand(), worker.container.memory.record().unwrap()
+    worker.container.memory.queues.override(Object(Some(queue)))
+    runs = record.runs
+
+    async def begin() -> None:
+        queue.are_done.append(await queue.begin(RunId("r1")))
+
+    @effect
+    async def late(chosen: RunFilter) -> Result[tuple[RecordedRun, ...], RecordErrors]:
+        looked.append(chosen)
+        if len(looked) == 3:  # after those that are in the record alone: whether any is due
+            spawn_on_this_loop(begin)
+            await begun.wait()
+        return await attempt(runs(chosen))
+
+    monkeypatch.setattr(record, "runs", late)
+    await worker.runs.work(until_idle=True)
+    assert ((await worker.runs.find("r1")).state, queue.are_done) == ("completed", [True])
+
+
+async def test_a_worker_that_ends_begins_no_more_runs(tmp_path: Path) -> None:
+    await submitter(tmp_path / "r.db").submit("Greet me.", run_id="r1", delay_s=3_600)
+    worker = agent(tmp_path / "r.db", llm := ScriptedLLM())
+    queue = ByHand(at_stop="r1")
+    worker.container.memory.queues.override(Object(Some(queue)))
+    await worker.runs.work(until_idle=True)
+    assert ((await worker.runs.find("r1")).state, queue.are_done) == ("queued", [False])
+    assert not llm.requests
 
 
 async def test_a_worker_that_is_stopped_finishes_the_step_and_hands_over(tmp_path: Path) -> None:
