@@ -105,10 +105,9 @@ class PersonaInbox:
         if self._group is None:
             raise RuntimeError("PersonaInbox: submit: the inbox is not entered as a context manager.")
         persona = self.persona
-        if domain not in persona.domains:
-            return Failure(UnknownDomain(domain, tuple(persona.domains)))
-        if event.problem is not None:
-            return Failure(event.problem)
+        problem = persona.problem_of(domain, event)
+        if problem is not None:
+            return Failure(problem)
         room, config = persona.room_of(domain, event), self._config
         drop_oldest = config.overflow == "drop_oldest"
         while True:

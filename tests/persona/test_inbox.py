@@ -201,7 +201,7 @@ async def test_what_cannot_be_put_in_is_refused() -> None:
         )
         for content in ("", " \n\u3000"):
             refused = await attempt(inbox.submit("chat", an_event(content)))
-            assert refused.failure() == InvalidEvent("content", "event-1")
+            assert refused.failure() == InvalidEvent("content", "event-1", repr(content))
 
 
 async def test_what_waits_is_a_part_of_the_cognitive_load() -> None:

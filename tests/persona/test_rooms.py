@@ -15,6 +15,7 @@ from returns.future import FutureResult
 from property_tests.test_persona_learning import a_learning
 from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextProfileOverrides
 from reactive_agents.core.errors import InvalidEvent, MemoryUnavailable, RateLimited
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
@@ -287,8 +288,9 @@ async def test_of_a_long_message_a_plan_is_shown_the_beginning_and_the_end() -> 
     for purpose in ("think", "persona-evaluate"):  # once: an evaluation has it among the earlier messages
         assert [each.count(message) for each in shown(llm, purpose)] == [1]
     bench = persona_bench(ScriptedLLM(forever(say("So."))))
+    most = "at most 1,000,000 characters"
     refused = await attempt(bench.persona.process_event("chat", an_event("x" * 1_000_001)))
-    assert refused.failure() == InvalidEvent("content", "event-1", "at most 1,000,000 characters")
+    assert refused.failure() == InvalidEvent("content", "event-1", abbreviated("x" * 99), most)
 
 
 async def test_the_transcript_is_bounded() -> None:
