@@ -278,11 +278,13 @@ class DbosQueue:
         if listener is None:
             return
         until = time.monotonic() + SETTLED_S
-        while self._own().keys() - set(listener.handed_over) and time.monotonic() < until:
-            time.sleep(_PAUSE_S)  # until DBOS has stored how they ended
-        DBOS.destroy()
-        with _launching:
-            _listener = None
+        try:
+            while self._own().keys() - set(listener.handed_over) and time.monotonic() < until:
+                time.sleep(_PAUSE_S)  # until DBOS has stored how they ended
+        finally:
+            DBOS.destroy()
+            with _launching:
+                _listener = None
         for run_id, queue in self._own().items():
             self._connected().resume_workflow(run_id, queue_name=queue)
 

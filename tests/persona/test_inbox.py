@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from attrs import evolve
+from returns.result import Result, Success
 
-from reactive_agents.core.errors import InboxFull, InvalidEvent, UnknownDomain
+from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
+from reactive_agents.core.ids import PersonaId
 from reactive_agents.core.persona_events import (
     PersonaEventDropped,
     PersonaEventReceived,
     PersonaStepStarted,
 )
-from reactive_agents.core.persona_queue import WorkFilter
-from reactive_agents.core.personas import DeliveryPolicy, DomainEvent, InboxConfig, PersonaOutcome
-from reactive_agents.effects import attempt
+from reactive_agents.core.persona_queue import WorkFilter, WorkItem, WorkKind
+from reactive_agents.core.personas import (
+    DeliveryPolicy,
+    DomainEvent,
+    EventSchedule,
+    InboxConfig,
+    PersonaOutcome,
+)
+from reactive_agents.effects import attempt, effect
 from reactive_agents.persona import PersonaInbox
-from reactive_agents.testing import ScriptedLLM, forever, say
+from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, forever, say
 from tests.support.personas import PersonaBench, an_event, persona_bench
-from tests.support.virtual_time import Backend, virtual_time
+from tests.support.virtual_time import Backend, LoopClock, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -145,6 +155,54 @@ async def test_a_channel_in_which_something_is_cancelled_is_tried_again_and_ends
             (await attempt(inbox.submit("chat", an_event(name=f"e{number}", context=context)))).unwrap()
     assert [name for name in posted if name != "e1"] == ["e0", "e0", "e3"]
     assert sorted(taken) == ["completed"] * 4 + ["failed"]
+
+
+class Late(InMemoryPersonaStore):
+    """A store that says late what was claimed: it is held already, and not yet under way."""
+
+    @effect
+    async def claim(
+        self, persona_id: PersonaId, kind: WorkKind, **chosen: Any
+    ) -> Result[WorkItem | None, MemoryErrors]:
+        claimed = await attempt(super().claim(persona_id, kind, **chosen))
+        if kind == "event":
+            await anyio.sleep(2)
+        return claimed
+
+
+@pytest.mark.parametrize("drains", [True, False])
+async def test_what_is_being_claimed_as_the_inbox_ends_is_answered(drains: bool) -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str) -> None:
+        posted.append(event.id)
+
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, reasoning=False, deliver=post, store=Late(clock=LoopClock()))
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    async with PersonaInbox(bench.persona) as inbox:
+        await anyio.sleep(0.1)
+        if drains:
+            inbox.drain()
+    assert posted == ["event-1"]
+
+
+class Unreachable(InMemoryPersonaStore):
+    @effect
+    async def add_schedule(self, *_: object) -> Result[None, MemoryErrors]:
+        await anyio.sleep_forever()
+        return Success(None)
+
+
+async def test_an_inbox_can_be_cancelled_as_it_is_entered() -> None:
+    bench = persona_bench(ScriptedLLM(), reasoning=False, store=Unreachable())
+    daily = (EventSchedule("daily", "0 8 * * *", "Post it."),)
+    bench.persona.domains["chat"] = evolve(bench.persona.domains["chat"], schedules=daily)
+    with anyio.move_on_after(1) as scope:
+        async with PersonaInbox(bench.persona):
+            raise AssertionError("its schedules are not stored")
+    assert scope.cancelled_caught
 
 
 async def test_an_event_at_which_a_process_ended_is_tried_alone() -> None:
