@@ -260,11 +260,14 @@ async def test_a_task_goes_on_here_when_the_process_that_has_its_run_ends(tmp_pa
         await give(here, request("approve", task=asked))  # which shows what waits
         ended.append(await give(here, request("approve", task=asked)))
 
-    async with client_of(server(answer("Paid Ann."))) as here, anyio.create_task_group() as group:
-        async with client_of(server(call("pay", to="Ann"), say("Paid.", delay=3_600))) as elsewhere:
-            asked, _ = await give(elsewhere, request("Pay Ann."))
-            group.start_soon(approve)
-            await until(lambda: PAID)
+    async with (
+        client_of(server(answer("Paid Ann."))) as here,
+        anyio.create_task_group() as group,
+        client_of(server(call("pay", to="Ann"), say("Paid.", delay=3_600))) as elsewhere,
+    ):
+        asked, _ = await give(elsewhere, request("Pay Ann."))
+        group.start_soon(approve)
+        await until(lambda: PAID)
     ((task, _),) = ended
     assert (task.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
 
