@@ -75,13 +75,15 @@ class LeaseRenewal(Generic[_Held]):
 
     def let_go(self, key: str) -> None:
         """Renew a lease no more."""
-        with self._changing:
-            self._held.pop(key, None)
+        if self._process == os.getpid():  # the lock of a parent may be held for ever
+            with self._changing:
+                self._held.pop(key, None)
 
     def let_go_of_all(self) -> None:
         """Stop renewing the leases."""
-        with self._changing:
-            self._held.clear()
+        if self._process == os.getpid():
+            with self._changing:
+                self._held.clear()
 
     def _run(self) -> None:
         ended = threading.Event()

@@ -97,7 +97,7 @@ class PersonaInbox:
         event is dropped, or this one is rejected.
 
         Args:
-            wait: wait until there is place, in place of a rejection.
+            wait: wait until there is place, in place of a rejection; not where it is drained.
 
         Fails with ``UnknownDomain``, ``InvalidEvent``, ``InboxFull``, or ``MemoryUnavailable``.
 
@@ -124,7 +124,7 @@ class PersonaInbox:
             submission = added.unwrap()
             if submission.item is not None:
                 break
-            if not wait:
+            if not wait or self._is_draining:  # no place will be free
                 return Failure(InboxFull(config.capacity, event.id))
             with anyio.move_on_after(_POLL_S):
                 await changed.wait()

@@ -422,7 +422,8 @@ class Persona:
                 return await self._with_plan(now.outcome, now)
             if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
                 if looked:  # it is not one of this process, which would be here by now
-                    return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
+                    ended = _CANCELLED if now.status == "dropped" else _HANDLED
+                    return _declined(event, room, _UNDER_WAY if now.is_open else ended)
                 looked = True
             await anyio.sleep(pause_s)
             pause_s = min(_POLL_S, pause_s * 2)
@@ -430,7 +431,8 @@ class Persona:
     async def _current(self, item: WorkItem) -> WorkItem:
         chosen = WorkFilter(kinds=(item.kind,), **_filter_of(item), limit=1)
         found = await attempt(self.services.store.find_work(chosen))
-        return next(iter(found.value_or(())), item)
+        gone = evolve(item, status="dropped") if isinstance(found, Success) else item  # it was deleted
+        return next(iter(found.value_or(())), gone)
 
     async def _work_for_another(self, item: WorkItem) -> None:
         """Process an event that comes first in the room, for who waits for it."""

@@ -10,7 +10,7 @@ from attrs import evolve
 from returns.result import Result, Success
 
 from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
-from reactive_agents.core.ids import PersonaId
+from reactive_agents.core.ids import EventId, PersonaId
 from reactive_agents.core.persona_events import (
     PersonaEventDropped,
     PersonaEventReceived,
@@ -186,6 +186,42 @@ async def test_what_is_being_claimed_as_the_inbox_ends_is_answered(drains: bool)
         if drains:
             inbox.drain()
     assert posted == ["event-1"]
+
+
+async def test_nothing_waits_for_place_in_an_inbox_that_is_drained() -> None:
+    bench, refused = inbox_bench(delay=1.0, capacity=1, max_contexts=1), list[object]()
+
+    async def submit() -> None:
+        refused.append((await attempt(inbox.submit("chat", an_event(name="e2"), wait=True))).failure())
+
+    with anyio.move_on_after(3_600):
+        async with PersonaInbox(bench.persona) as inbox, anyio.create_task_group() as group:
+            (await attempt(inbox.submit("chat", an_event(name="e0")))).unwrap()
+            await anyio.sleep(0.1)  # it is under way
+            (await attempt(inbox.submit("chat", an_event(name="e1")))).unwrap()
+            group.start_soon(submit)
+            await anyio.sleep(0.1)
+            inbox.drain()
+    assert refused == [InboxFull(1, EventId("e2"))]
+    assert (await attempt(inbox.waiting())).unwrap() == 1
+
+
+async def test_an_event_that_is_deleted_while_it_waits_is_waited_for_no_more() -> None:
+    bench, outcomes = inbox_bench(), list[PersonaOutcome]()
+    first, room = an_event(name="e0", author="Eve"), bench.persona.room_of("chat", an_event())
+    (await attempt(bench.store.add_event(room, first))).unwrap()
+    held = await attempt(bench.store.claim(room.persona_id, "event", domains=("chat",)))
+    assert held.unwrap().event == first  # by another process, which takes its time
+
+    async def wait() -> None:
+        outcomes.append(await bench.process(name="e1"))
+
+    with anyio.move_on_after(3_600):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.sleep(1)
+            assert (await attempt(bench.store.forget(room.persona_id, user="Bob"))).unwrap() == 1
+    assert [(each.status, each.reason) for each in outcomes] == [("declined", "It was cancelled.")]
 
 
 class Unreachable(InMemoryPersonaStore):
