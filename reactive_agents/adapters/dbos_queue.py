@@ -69,7 +69,10 @@ class _Listener:
                 if not done.done():
                     done.set_result(False)
 
-        self._schedule(lambda: spawn_on_this_loop(begin))
+        try:
+            self._schedule(lambda: spawn_on_this_loop(begin))
+        except RuntimeError:  # the worker has ended with its event loop
+            done.set_result(False)
         if not await asyncio.wrap_future(done):
             self.handed_over.append(run_id)
             await asyncio.get_running_loop().create_future()  # cut off with DBOS, so that it has no outcome

@@ -13,6 +13,7 @@ from attrs import evolve
 from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters import dbos_queue
 from reactive_agents.adapters.dbos_queue import DbosQueue
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import InvalidConfig
@@ -173,3 +174,19 @@ async def test_a_worker_that_cannot_hand_over_leaves_the_process_to_the_next(tmp
                 file.execute("ALTER TABLE workflow_status RENAME TO elsewhere")
         assert isinstance(await attempt(queue.leave()), Success if number else Failure)
         await queue.aclose()
+
+
+def test_a_run_that_comes_for_a_worker_whose_event_loop_has_ended_is_handed_over() -> None:
+    async def begin(run_id: RunId) -> bool:
+        return True
+
+    async def listen() -> dbos_queue._Listener:
+        return dbos_queue._Listener(begin)
+
+    async def give() -> None:
+        with anyio.move_on_after(0.1):  # it has no outcome
+            await listener.run("r1")
+
+    listener = anyio.run(listen)
+    anyio.run(give)
+    assert listener.handed_over == ["r1"]
