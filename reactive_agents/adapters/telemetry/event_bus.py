@@ -229,11 +229,11 @@ class QueuedHandler:
         """Have the event handled soon."""
         with self._changing:
             self._waiting.append(event)
-            if self._at_work:
+            is_at_work, self._at_work = self._at_work, True
+            if is_at_work and len(self._waiting) % MOST_WAITING:
                 return
-            self._at_work = True
         try:
-            self._schedule(self._begin)
+            self._schedule(bool if is_at_work else self._begin)  # or see whether there still is a loop
         except RuntimeError:  # the loop has ended, and the handler with it
             self._leave_work()
 

@@ -13,7 +13,13 @@ import anyio.lowlevel
 import pytest
 
 from reactive_agents import ReactiveAgents
-from reactive_agents.adapters.telemetry.event_bus import SLOW_S, LocalEventBus, PlainHandler, QueuedHandler
+from reactive_agents.adapters.telemetry.event_bus import (
+    MOST_WAITING,
+    SLOW_S,
+    LocalEventBus,
+    PlainHandler,
+    QueuedHandler,
+)
 from reactive_agents.core.events import AgentEvent, ExecutionPhaseEntered, TaskStarted
 from reactive_agents.testing import FakeClock, ScriptedLLM, say
 from reactive_agents.testing.core import START
@@ -166,6 +172,22 @@ def test_no_events_wait_for_a_handler_whose_loop_has_ended() -> None:
         for number in range(3, 6):
             handler(event(number))
         assert not handler._waiting
+
+
+def test_few_events_wait_for_a_handler_whose_loop_ended_before_it_was_called() -> None:
+    async def wait(each: AgentEvent) -> None:
+        """Handle nothing."""
+
+    async def subscribe() -> QueuedHandler:
+        return QueuedHandler(wait)
+
+    loop = asyncio.new_event_loop()
+    handler = loop.run_until_complete(subscribe())
+    handler(event(1))  # between two uses of the loop
+    loop.close()
+    for number in range(2, 1_000):
+        handler(event(number))
+        assert len(handler._waiting) < MOST_WAITING
 
 
 async def test_handlers_that_raise_leave_a_run_as_it_is() -> None:
