@@ -27,7 +27,6 @@ from reactive_agents.reasoning.structured_output.answer_parser import read_answe
 from reactive_agents.reasoning.structured_output.output_type import answer_form, text_of_value
 from tests.support.profiles import examples
 
-
 ATTRS = "Attrs"
 
 
