@@ -174,7 +174,9 @@ async def audit(
     if not services.ports.audit:
         return Success(context)
     status, detail = _outcome(context)
+    services.handle.reached["audit"] = "entered"  # nothing was written, should the run be cancelled meanwhile
     await _after_start(services)
+    services.handle.reached["audit"] = "begun"
     appended = await _append(_entry("run", services, status=status, detail=detail), services)
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))
