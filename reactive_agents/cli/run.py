@@ -170,7 +170,9 @@ def run(
     ] = None,
     run_id: Annotated[
         str | None,
-        output.option("--run-id", metavar="ID", help="The run's id: under it the work is done once."),
+        output.option(
+            "--run-id", metavar="ID", help="The run's id: with --runs the work is done once under it."
+        ),
     ] = None,
     as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
