@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -291,6 +292,40 @@ async def test_a_wrong_schedule_is_refused(tmp_path: Path, cron: str, timezone: 
     with pytest.raises(AgentError) as refused:
         await submitter(tmp_path / "r.db").schedule("s", cron, "Pay.", timezone=timezone)
     assert isinstance(refused.value.error, InvalidConfig)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("priority", "high"),
+        ("priority", 2**70),
+        ("queue", ""),
+        ("queue", None),
+        ("delay_s", -1),
+        ("delay_s", math.nan),
+        ("delay_s", math.inf),
+        ("delay_s", "1"),
+    ],
+)
+async def test_what_no_worker_could_begin_is_not_queued(tmp_path: Path, option: str, value: Any) -> None:
+    options: dict[str, Any] = {option: value}
+    agent = submitter(tmp_path / "r.db")
+    with pytest.raises(AgentError) as refused:
+        await agent.submit("Pay.", **options)
+    assert isinstance(refused.value.error, InvalidConfig)
+    assert refused.value.error.option == option
+    assert await agent.runs.list() == ()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": ""}, {"name": 5}, {"cron": 5}, {"timezone": 5}, {"priority": "high"}, {"queue": " "}]
+)
+async def test_a_schedule_of_wrong_values_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    agent = submitter(tmp_path / "r.db")
+    with pytest.raises(AgentError) as refused:
+        await agent.schedule(**{"name": "s", "cron": "* * * * *", "task": "Pay.", **wrong})
+    assert isinstance(refused.value.error, InvalidConfig)
+    assert await agent.runs.schedules() == ()
 
 
 @pytest.mark.parametrize("limits", [{"concurrency": 0}, {"total": 0}, {"rate": (0, 60)}, {"rate": (1, 0)}])
