@@ -9,8 +9,9 @@ from typing import TypeAlias
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, RuntimeErrors, ServiceFailed
-from reactive_agents.core.events import ExecutionPhaseFailed, GuardrailTriggered
+from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
@@ -55,7 +56,7 @@ async def check_text(
     report = checked.unwrap()
     for finding in report.findings:
         services.events.publish(
-            GuardrailTriggered,
+            events.GuardrailTriggered,
             stage=stage,
             category=finding.category,
             action=finding.action,

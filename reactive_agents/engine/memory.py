@@ -10,13 +10,9 @@ from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
-from reactive_agents.core.events import (
-    ExecutionPhaseFailed,
-    MemoryBootstrapped,
-    MemoryFlushed,
-    MemorySnapshotSaved,
-)
+from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot, owner_of
 from reactive_agents.core.messages import UserMessage
@@ -62,7 +58,9 @@ async def bootstrap(
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
     memory_context = recalled.unwrap()
-    services.events.publish(MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem)
+    services.events.publish(
+        events.MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem
+    )
     return Success(replaced(context, memory_context=memory_context))
 
 
@@ -91,11 +89,13 @@ async def memory_flush(
     report = flushed.unwrap()
     if report.skipped:
         return Success(context)
-    services.events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
+    services.events.publish(
+        events.MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem
+    )
     saved = await call_service("memory.snapshot", memory.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
-    services.events.publish(MemorySnapshotSaved, context.agent_id, context.session_id)
+    services.events.publish(events.MemorySnapshotSaved, context.agent_id, context.session_id)
     return Success(context)
 
 

@@ -14,6 +14,8 @@ HEAVY = (
     *("rich", "sqlite3", "starlette", "typer", "werkzeug", "yaml", "reactive_agents.persona"),
     *("croniter", "cryptography", "dbos", "psycopg", "sqlalchemy"),  # of durable runs, as what follows
     *(
+        "reactive_agents.core.control_events",
+        "reactive_agents.core.service_events",
         "reactive_agents.kernel.call_parsing.parser",
         "reactive_agents.reasoning.structured_output.output_type",
         "reactive_agents.engine.handoffs",
@@ -55,7 +57,7 @@ classes = [
     if isinstance(each, type) and each.__module__ == name and "__attrs_attrs__" in vars(each)
 ]
 written = [each.__qualname__ for each in classes if "__eq__" in vars(each)]
-assert len(classes) > 300
+assert len(classes) > 250
 assert len(written) <= {MOST_EQUALITIES}, written
 """
 
