@@ -40,10 +40,11 @@ from reactive_agents.engine.hooks import wrong_hook
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.lazy_imports import uncollected
 from reactive_agents.ports import LLM
-from reactive_agents.reasoning import ReasoningController, Strategy
+from reactive_agents.reasoning import Strategy
 
 if TYPE_CHECKING:
     from reactive_agents.agent.multi_agent import HandoffLike  # imported by agents that hand over
+    from reactive_agents.reasoning import ReasoningController
 
 _Output = TypeVar("_Output")
 _Given = TypeVar("_Given")
@@ -158,7 +159,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if wrong is not None:
             return self._with_problem(wrong)
         named = name_model(self.config.model, model, api_key, base_url)
-        return self._evolve(model=named if profiles is None else evolve(named, profiles=os.fspath(profiles)))
+        if profiles is not None:
+            named = evolve(named, profiles=os.fspath(profiles))
+        if api_key is None and base_url is None:  # the rest is checked
+            return self._with_config(model=named)
+        return self._evolve(model=named)
 
     def with_model_settings(self, settings: ModelSettings) -> Self:
         """Set parameters of every request to the model, such as the temperature.
@@ -255,6 +260,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions that may change or end it."""
+        from reactive_agents.reasoning import ReasoningController
+
         if not isinstance(controller, ReasoningController):
             return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
         return self._with_components(controller=controller)

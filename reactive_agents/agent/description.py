@@ -23,13 +23,14 @@ from reactive_agents.engine import LifecycleHook
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM, Embedder, EventHandler
-from reactive_agents.reasoning import ReasoningController, Strategy
+from reactive_agents.reasoning import Strategy
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.run_record import RecordKey  # by durable agents
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.agent.multi_agent import HandoffLike  # by agents that hand over
+    from reactive_agents.reasoning import ReasoningController
 
 
 @frozen

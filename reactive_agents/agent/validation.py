@@ -201,7 +201,9 @@ def wrong_value(
         fits: the further condition for a value that is not ``None``.
     """
     try:
-        fitting = not isinstance(decode(encode(value), kind), Failure) and (value is None or fits(value))
+        is_text = kind is str and type(value) is str  # which needs no codec
+        decoded = is_text or not isinstance(decode(encode(value), kind), Failure)
+        fitting = decoded and (value is None or fits(value))
     except (TypeError, ValueError, AttributeError, RecursionError):  # the value is no data
         fitting = False
     return None if fitting else InvalidConfig(option, abbreviated(value), expected)

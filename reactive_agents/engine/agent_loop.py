@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from attrs import evolve, field, frozen
@@ -35,7 +35,9 @@ from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.strategies import reactive
-from reactive_agents.reasoning.structured_output.schema import Shape
+
+if TYPE_CHECKING:
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 
 async def strategy_select(

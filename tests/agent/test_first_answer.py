@@ -10,12 +10,26 @@ from pathlib import Path
 import pytest
 
 HEAVY = (
-    *("dependency_injector.wiring", "fastapi", "litellm", "mcp", "opentelemetry", "pydantic", "regex"),
+    *(
+        "cattrs",
+        "dependency_injector.wiring",
+        "fastapi",
+        "litellm",
+        "mcp",
+        "opentelemetry",
+        "pydantic",
+        "regex",
+    ),
     *("rich", "sqlite3", "starlette", "typer", "werkzeug", "yaml", "reactive_agents.persona"),
     *("croniter", "cryptography", "dbos", "psycopg", "sqlalchemy"),  # of durable runs, as what follows
     *(
         "reactive_agents.core.control_events",
         "reactive_agents.core.service_events",
+        "reactive_agents.core.converter",
+        "reactive_agents.adapters.tools.service",
+        "reactive_agents.adapters.tools.schema",
+        "reactive_agents.reasoning.controller",
+        "reactive_agents.kernel.context_window.summary",
         "reactive_agents.kernel.call_parsing.parser",
         "reactive_agents.reasoning.structured_output.output_type",
         "reactive_agents.engine.handoffs",
