@@ -13,8 +13,8 @@ from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
+from reactive_agents.adapters.tools import mcp
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import tool_references, validation
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
@@ -360,7 +360,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_mcp(
         self,
-        *servers: McpServer,
+        *servers: mcp.McpServer,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
     ) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run.
@@ -370,7 +370,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 has the tool; sync or async.
         """
         for server in servers:
-            if not isinstance(server, McpServer):
+            if not isinstance(server, mcp.McpServer):
                 return self._with_problem(InvalidConfig("mcp_servers", abbreviated(server), "an McpServer"))
         known = self.config.mcp_servers
         names = [server.name for server in (*known, *servers)]

@@ -17,9 +17,8 @@ from typing_extensions import TypedDict
 
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, decode_fields, encode
-from reactive_agents.core.config import CompactionMethod, is_postgres
+from reactive_agents.core.config import CompactionMethod, PlanMode, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.plans import PlanMode
 
 # --- types of options ---------------------------------------------------------------------------------------
 

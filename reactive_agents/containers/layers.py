@@ -20,7 +20,6 @@ from reactive_agents.adapters.llm.providers import provider_of, qualified_model,
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus, redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, Toolsets
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.containers.composition import (
     EMPTY,
     ByPath,
@@ -31,8 +30,7 @@ from reactive_agents.containers.composition import (
     Providers,
     Singleton,
 )
-from reactive_agents.core.config import IN_PROCESS, ModelConfig, RunLogConfig
-from reactive_agents.core.model_profiles import PROFILES_FILE, ModelProfile
+from reactive_agents.core.config import IN_PROCESS, PROFILES_FILE, ModelConfig, RunLogConfig
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction
@@ -48,7 +46,9 @@ if TYPE_CHECKING:
     from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.sqlite import DatabasePath
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
+    from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.adapters.tools.service import LocalToolService
+    from reactive_agents.core.model_profiles import ModelProfile
     from reactive_agents.engine.handoffs import HandoffTarget
     from reactive_agents.reasoning import ReasoningController
     from reactive_agents.reasoning.structured_output.schema import Shape

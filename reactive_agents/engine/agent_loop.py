@@ -11,11 +11,11 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.memory import owner_of
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import RunSettings

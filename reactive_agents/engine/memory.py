@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import anyio
 from attrs import evolve
@@ -11,10 +12,10 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import events
+from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
-from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot, owner_of
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
@@ -23,6 +24,9 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
+
+if TYPE_CHECKING:
+    from reactive_agents.core.memory import SessionSnapshot
 
 OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
 """The user and session whose memories the runs of this context make and are shown."""
@@ -52,6 +56,8 @@ async def bootstrap(
     memory = services.ports.memory.value_or(None)
     if memory is None:
         return Success(context)
+    from reactive_agents.core.memory import MemoryContext  # of agents with memory
+
     recalled = await call_service(
         "memory.bootstrap", memory.bootstrap, MemoryContext, context.agent_id, _owned(context.task)
     )
@@ -75,6 +81,8 @@ async def memory_flush(
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
     if memory is None or context.reasoning is None or stopped_early:
         return Success(context)  # nothing was done, and the input was perhaps not checked
+    from reactive_agents.core.memory import FlushReport
+
     flushed = await call_service(
         "memory.flush",
         memory.flush,
@@ -108,6 +116,8 @@ def _model_to_spare(context: ExecutionContext, services: EngineServices) -> Mete
 
 
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
+    from reactive_agents.core.memory import SessionSnapshot
+
     spending = services.llm.usage
     reasoning = context.reasoning
     return SessionSnapshot(
