@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
@@ -62,9 +62,10 @@ ChosenTools: TypeAlias = Sequence[Tool | Callable[..., Any]]
 ConfigSource: TypeAlias = AgentConfig | Mapping[str, Any] | str | Path
 
 
-@frozen
 class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     """An immutable builder of agents: each ``with_*`` returns a new one."""
+
+    __slots__ = ()  # see ServiceOptions
 
     if not TYPE_CHECKING:
 
