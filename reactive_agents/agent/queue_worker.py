@@ -192,7 +192,7 @@ class QueueWorker:
         return [run for run in found if run.order != "pause"]
 
     async def _is_idle(self) -> bool:
-        """Return whether nothing is under way here, or due; another engine may begin a run meanwhile."""
+        """Return whether nothing is under way or due; a run may begin as this looks."""
         return not self._begun and not await self._has_due() and not self._begun
 
     async def _has_due(self) -> bool:

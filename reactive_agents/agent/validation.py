@@ -200,9 +200,12 @@ def wrong_value(
         fits: the further condition for a value that is not ``None``.
     """
     try:
-        is_text = kind is str and type(value) is str  # which needs no codec
-        decoded = is_text or not isinstance(decode(encode(value), kind), Failure)
-        fitting = decoded and (value is None or fits(value))
+        if kind is str and type(value) is str:  # which needs no codec
+            fitting = True
+        else:
+            is_kind = kind is not str or isinstance(value, str)  # bytes and paths are encoded as texts
+            fitting = is_kind and not isinstance(decode(encode(value), kind), Failure)
+        fitting = fitting and (value is None or fits(value))
     except (TypeError, ValueError, AttributeError, RecursionError):  # the value is no data
         fitting = False
     return None if fitting else InvalidConfig(option, abbreviated(value), expected)

@@ -25,6 +25,7 @@ from reactive_agents import (
     RuntimeContainer,
     create_runtime,
 )
+from reactive_agents.containers.composition import OptionalService, Singleton
 from reactive_agents.core.errors import GuardrailViolationError
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.ports import Clock
@@ -131,6 +132,23 @@ def test_providers_are_overridden_traversed_and_listed_in_the_usual_ways() -> No
     llm = runtime.models.llm()
     runtime.reset_singletons()
     assert runtime.models.llm() is not llm
+
+
+def test_a_service_is_made_of_what_the_providers_among_its_arguments_provide() -> None:
+    made, kept = providers.Factory(list), providers.DelegatedFactory(list)
+
+    def service(*args: object, **kwargs: object) -> tuple[object, ...]:
+        return (*args, kwargs)
+
+    singleton = Singleton(service, made, kept, 1, by_name=made, handed_on=made.provider)
+    assert singleton(2, more=3) == ([], kept, 1, 2, {"by_name": [], "handed_on": made, "more": 3})
+    assert singleton() is singleton()
+    assert list(OptionalService(made, singleton).related) == [made, singleton]
+    assert list(singleton.traverse()).count(made) == 1
+    assert repr(singleton).startswith(f"<{Singleton.__module__}.Singleton({service!r}) at ")
+    other = Singleton(list)
+    with singleton.override(other):
+        assert (singleton(), other in singleton.related) == ([], True)
 
 
 def test_a_provider_is_never_replaced() -> None:
