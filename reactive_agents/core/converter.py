@@ -1,6 +1,6 @@
-"""How each kind of field becomes JSON data and is read back; used through the codec.
+"""How each kind of field becomes JSON data and is read back.
 
-The codec imports it, and cattrs with it, when something is first encoded or decoded.
+Used through the codec, which imports it, and cattrs with it, when something is first encoded or decoded.
 """
 
 from __future__ import annotations
