@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -39,7 +40,7 @@ from reactive_agents.core.run_record import (
     RunState,
 )
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import engine_definition, recorded_outcome
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
@@ -61,6 +62,7 @@ class _Beside:
     """
 
     queue: str | None
+    schedule: Callable[[Callable[[], object]], object] = field(factory=schedule_on_this_loop)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     done: anyio.Event = field(factory=anyio.Event)
 
@@ -241,6 +243,8 @@ class Runs(Generic[R]):
                 _log.warning("Runs could not be continued.", exc_info=True)
             finally:
                 worker.done.set()
+                if worker in self._workers:  # it needs a successor
+                    self._workers.remove(worker)
 
         spawn_on_this_loop(work)
 
@@ -248,10 +252,13 @@ class Runs(Generic[R]):
         """Interrupt what the workers of this process run, so that others can go on."""
         workers, self._workers = self._workers, []
         for worker in workers:
-            worker.scope.cancel()
+            with suppress(RuntimeError):  # its event loop has ended
+                worker.schedule(worker.scope.cancel)
+        here = schedule_on_this_loop()
         with anyio.CancelScope(shield=True):
             for worker in workers:
-                await worker.done.wait()
+                if worker.schedule == here:  # another event loop may run no more
+                    await worker.done.wait()
 
     # --- schedules ----------------------------------------------------------------------------------------
 
