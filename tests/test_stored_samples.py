@@ -27,7 +27,8 @@ from reactive_agents.adapters.memory.service import SqliteMemory
 from reactive_agents.agent.config import read_config, read_document
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core import errors, events, memory, messages, personas, plans, tasks
-from reactive_agents.core.codec import decode, encode, to_json, union_members
+from reactive_agents.core.codec import decode, encode, to_json
+from reactive_agents.core.converter import union_members
 from reactive_agents.core.governance import AuditEntry
 from reactive_agents.core.ids import AgentId, PersonaId, PlanId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
@@ -255,7 +256,7 @@ def test_upgrades_are_of_classes_and_leave_what_they_do_not_know() -> None:
 
 def test_a_retired_tag_is_read_as_the_class_in_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
     retired = {"HumanMessage": ("UserMessage", renamed_fields(text="content"))}
-    monkeypatch.setattr("reactive_agents.core.codec.RETIRED_TAGS", retired)
+    monkeypatch.setattr("reactive_agents.core.converter.RETIRED_TAGS", retired)
     read = decode({"tag": "HumanMessage", "text": "hi"}, messages.Message)
     assert read.unwrap() == messages.UserMessage("hi")
     assert '"tag": "UserMessage"' in to_json(read.unwrap(), messages.Message)

@@ -40,9 +40,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
 from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
-from reactive_agents.core.memory import ForgetUser
 from reactive_agents.core.messages import Message
-from reactive_agents.core.model_profiles import ModelProfile
 from reactive_agents.core.tasks import (
     AbstainedResult,
     CompletedResult,
@@ -71,6 +69,7 @@ if TYPE_CHECKING:
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.containers.composition import Lifetimes
     from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.model_profiles import ModelProfile
 
 
 # --- The agent: runs tasks, and gives the result, the typed error, or the events ---
@@ -506,6 +505,8 @@ class ReactiveAgent(Generic[R, D]):
         if not hasattr(memory, "forget"):
             message = f"The memory service {type(memory).__name__} has no method forget."
             raise AgentError(errors.ServiceFailed(message, "memory", "forget"))
+        from reactive_agents.core.memory import ForgetUser
+
         memories: int = value_or_raise(await attempt(memory.forget(ForgetUser(user))))
         return forgotten + memories
 

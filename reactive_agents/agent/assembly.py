@@ -48,13 +48,13 @@ from reactive_agents.kernel.context_window.window import profile_for
 from reactive_agents.ports import Embedder, Guardrail
 from reactive_agents.reasoning import StrategyRegistry
 from reactive_agents.reasoning.strategy import GIVEN_FUNCTION
-from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.adapters.tools.mcp import McpServer
     from reactive_agents.agent.multi_agent import Handoff  # imported by agents that hand over
     from reactive_agents.engine.handoffs import HandoffTarget
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 
 @frozen(eq=False)

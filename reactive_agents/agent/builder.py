@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Concatenate, Generic, Never, Self, TypeAlias, cast, overload
 
-from attrs import evolve, frozen
+from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
+from reactive_agents.adapters.tools import mcp
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.mcp import McpServer
 from reactive_agents.agent import tool_references, validation
 from reactive_agents.agent.agent import AgentResult, R, ReactiveAgent
 from reactive_agents.agent.config import MODEL_EXPECTED, AgentConfig, name_model, name_provider, read_config
@@ -40,10 +40,11 @@ from reactive_agents.engine.hooks import wrong_hook
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.lazy_imports import uncollected
 from reactive_agents.ports import LLM
-from reactive_agents.reasoning import ReasoningController, Strategy
+from reactive_agents.reasoning import Strategy
 
 if TYPE_CHECKING:
     from reactive_agents.agent.multi_agent import HandoffLike  # imported by agents that hand over
+    from reactive_agents.reasoning import ReasoningController
 
 _Output = TypeVar("_Output")
 _Given = TypeVar("_Given")
@@ -61,9 +62,10 @@ ChosenTools: TypeAlias = Sequence[Tool | Callable[..., Any]]
 ConfigSource: TypeAlias = AgentConfig | Mapping[str, Any] | str | Path
 
 
-@frozen
 class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
     """An immutable builder of agents: each ``with_*`` returns a new one."""
+
+    __slots__ = ()  # see ServiceOptions
 
     if not TYPE_CHECKING:
 
@@ -158,7 +160,11 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         if wrong is not None:
             return self._with_problem(wrong)
         named = name_model(self.config.model, model, api_key, base_url)
-        return self._evolve(model=named if profiles is None else evolve(named, profiles=os.fspath(profiles)))
+        if profiles is not None:
+            named = evolve(named, profiles=os.fspath(profiles))
+        if api_key is None and base_url is None:  # the rest is checked
+            return self._with_config(model=named)
+        return self._evolve(model=named)
 
     def with_model_settings(self, settings: ModelSettings) -> Self:
         """Set parameters of every request to the model, such as the temperature.
@@ -255,6 +261,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_controller(self, controller: ReasoningController) -> Self:
         """Watch the reasoning of every run with functions that may change or end it."""
+        from reactive_agents.reasoning import ReasoningController
+
         if not isinstance(controller, ReasoningController):
             return self._with_problem(InvalidConfig("controller", repr(controller), "a ReasoningController"))
         return self._with_components(controller=controller)
@@ -353,7 +361,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_mcp(
         self,
-        *servers: McpServer,
+        *servers: mcp.McpServer,
         filter: Callable[[RunContext[_Deps], ToolDefinition], bool | Awaitable[bool]] | None = None,
     ) -> Self:
         """Add the tools of MCP servers, which are started or reached before the first run.
@@ -363,7 +371,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
                 has the tool; sync or async.
         """
         for server in servers:
-            if not isinstance(server, McpServer):
+            if not isinstance(server, mcp.McpServer):
                 return self._with_problem(InvalidConfig("mcp_servers", abbreviated(server), "an McpServer"))
         known = self.config.mcp_servers
         names = [server.name for server in (*known, *servers)]

@@ -13,7 +13,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.llm.providers import default_model, is_well_known, provider_of
 from reactive_agents.adapters.system import write_for_owner
-from reactive_agents.adapters.tools.mcp import McpServer
+from reactive_agents.adapters.tools import mcp
 from reactive_agents.agent.validation import checked_options
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, encode, from_json
@@ -47,7 +47,7 @@ class AgentConfig(RunSettings):
     tools: tuple[str, ...] = ()
     external_tools: tuple[config.ExternalToolConfig, ...] = ()
     handoffs: tuple[str, ...] = ()
-    mcp_servers: tuple[McpServer, ...] = ()
+    mcp_servers: tuple[mcp.McpServer, ...] = ()
     workspace: str | None = None
     sessions: config.SessionsConfig = field(factory=config.SessionsConfig)
     run_log: config.RunLogConfig | None = None

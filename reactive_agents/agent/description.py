@@ -18,22 +18,23 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction, type_name
-from reactive_agents.core.values import replaced
+from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine import LifecycleHook
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.ports import LLM, Embedder, EventHandler
-from reactive_agents.reasoning import ReasoningController, Strategy
+from reactive_agents.reasoning import Strategy
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.run_record import RecordKey  # by durable agents
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.agent.multi_agent import HandoffLike  # by agents that hand over
+    from reactive_agents.reasoning import ReasoningController
 
 
-@frozen
-class DeskOptions:
+@frozen(eq=False, repr=False)
+class DeskOptions(Value):
     """The people whom an agent asks.
 
     Attributes:
@@ -62,8 +63,8 @@ class DeskOptions:
         )
 
 
-@frozen(slots=False)
-class AgentComponents:
+@frozen(slots=False, eq=False, repr=False)
+class AgentComponents(Value):
     """Parts of an agent that cannot be serialised: callables, clients, keys.
 
     Attributes:
@@ -114,8 +115,8 @@ class AgentComponents:
     toolsets: tuple[ToolGroup, ...] = ()
 
 
-@frozen
-class AgentDescription:
+@frozen(eq=False, repr=False)
+class AgentDescription(Value):
     """The description of an agent, complete or not.
 
     Attributes:

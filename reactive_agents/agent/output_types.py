@@ -21,10 +21,11 @@ from reactive_agents.core.tasks import AgentResult, TaskResult, TypedResult
 from reactive_agents.engine.services import OutputValidator
 from reactive_agents.kernel.call_parsing.argument_schema import branches, properties_of, types_of
 from reactive_agents.reasoning import structured_output
-from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter, ValidationError
+
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 T = TypeVar("T")
 
@@ -51,6 +52,7 @@ def output_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
     from pydantic import TypeAdapter
 
     from reactive_agents.adapters.tools.schema import bridge_classes, schema_without_titles
+    from reactive_agents.reasoning.structured_output.schema import Shape  # of runs with an output type
 
     plain = isinstance(output_type, type) and get_origin(output_type) is None
     name = output_type.__name__ if plain else str(output_type).replace("typing.", "")

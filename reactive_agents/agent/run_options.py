@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import evolve, frozen
 from returns.maybe import Nothing, Some
@@ -34,7 +34,9 @@ from reactive_agents.core.tasks import TaskResult
 from reactive_agents.core.values import Value
 from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import LLM, Approver
-from reactive_agents.reasoning.structured_output.schema import Shape
+
+if TYPE_CHECKING:
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 TaskInput: TypeAlias = str | Content | Sequence[str | Content]
 """A task: a text, a part, or texts, images, audio and documents in their order."""

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Self, cast
 
-from attrs import evolve, frozen
+from attrs import evolve
 
 from reactive_agents.adapters.governance.requests import (
     DEFAULT_TIMEOUT_S,
@@ -34,9 +34,10 @@ if TYPE_CHECKING:
     from reactive_agents.ports import Embedder, EventHandler
 
 
-@frozen
 class ServiceOptions(AgentDescription):
     """Methods that each enable one service, whose phases are skipped without it."""
+
+    __slots__ = ()  # its fields, and its constructor, are those of the description
 
     def with_memory(
         self,

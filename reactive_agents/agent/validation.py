@@ -17,9 +17,8 @@ from typing_extensions import TypedDict
 
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated, decode, decode_fields, encode
-from reactive_agents.core.config import CompactionMethod, is_postgres
+from reactive_agents.core.config import CompactionMethod, PlanMode, is_postgres
 from reactive_agents.core.errors import DecodeError, FieldProblem, InvalidConfig
-from reactive_agents.core.plans import PlanMode
 
 # --- types of options ---------------------------------------------------------------------------------------
 
@@ -201,8 +200,11 @@ def wrong_value(
         fits: the further condition for a value that is not ``None``.
     """
     try:
-        is_kind = kind is not str or isinstance(value, str)  # bytes and paths are encoded as texts
-        fitting = is_kind and not isinstance(decode(encode(value), kind), Failure)
+        if kind is str and type(value) is str:  # which needs no codec
+            fitting = True
+        else:
+            is_kind = kind is not str or isinstance(value, str)  # bytes and paths are encoded as texts
+            fitting = is_kind and not isinstance(decode(encode(value), kind), Failure)
         fitting = fitting and (value is None or fits(value))
     except (TypeError, ValueError, AttributeError, RecursionError):  # the value is no data
         fitting = False

@@ -20,8 +20,6 @@ from reactive_agents.adapters.llm.providers import provider_of, qualified_model,
 from reactive_agents.adapters.telemetry.event_bus import LocalEventBus, redact_log
 from reactive_agents.adapters.tools.combined import CombinedTools, ToolGroup, Toolsets
 from reactive_agents.adapters.tools.decorator import Tool
-from reactive_agents.adapters.tools.mcp import McpServer
-from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.containers.composition import (
     EMPTY,
     ByPath,
@@ -32,8 +30,7 @@ from reactive_agents.containers.composition import (
     Providers,
     Singleton,
 )
-from reactive_agents.core.config import IN_PROCESS, ModelConfig, RunLogConfig
-from reactive_agents.core.model_profiles import PROFILES_FILE, ModelProfile
+from reactive_agents.core.config import IN_PROCESS, PROFILES_FILE, ModelConfig, RunLogConfig
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.run_context import ContextFunction
@@ -43,14 +40,18 @@ from reactive_agents.engine import EnginePorts, ExecutionEngine, LifecycleHook, 
 from reactive_agents.engine.services import OutputValidator, RunningTasks
 from reactive_agents.kernel import CompactionFunction, Policy, ThoughtKernel
 from reactive_agents.kernel.context_window.window import profile_for
-from reactive_agents.reasoning import ReasoningController, ReasoningService, Strategy, StrategyRegistry
-from reactive_agents.reasoning.structured_output.schema import Shape
+from reactive_agents.reasoning import ReasoningService, Strategy, StrategyRegistry
 
 if TYPE_CHECKING:
     from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.sqlite import DatabasePath
     from reactive_agents.adapters.telemetry.run_log import SqliteRunLog
+    from reactive_agents.adapters.tools.mcp import McpServer
+    from reactive_agents.adapters.tools.service import LocalToolService
+    from reactive_agents.core.model_profiles import ModelProfile
     from reactive_agents.engine.handoffs import HandoffTarget
+    from reactive_agents.reasoning import ReasoningController
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 _log = logging.getLogger("reactive_agents")
 
@@ -213,6 +214,8 @@ class ToolSettings(Value):
 
 def local_tools(settings: ToolSettings, clock: ports.Clock, tools: Sequence[Tool]) -> LocalToolService:
     """Return the service that runs these tools with the settings of an agent."""
+    from reactive_agents.adapters.tools.service import LocalToolService  # by agents with tools
+
     return LocalToolService(
         tools,
         workspace=settings.workspace,

@@ -14,11 +14,11 @@ from reactive_agents.core.config import (
     IN_PROCESS,
     DurabilityConfig,
     MemoryConfig,
+    MemoryTier,
     ModelConfig,
     SessionsConfig,
 )
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.memory import MemoryTier
 from reactive_agents.core.redaction import Redactor
 from reactive_agents.ports import Clock, Embedder, IdSource
 

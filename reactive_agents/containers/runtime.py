@@ -13,7 +13,6 @@ from dependency_injector.providers import Object, Provider
 
 from reactive_agents.adapters.llm.providers import default_model
 from reactive_agents.adapters.tools.decorator import Tool, as_tool
-from reactive_agents.adapters.tools.mcp.server import server_secrets
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.containers import layers
 from reactive_agents.containers.composition import EMPTY, Layer, Providers
@@ -21,8 +20,8 @@ from reactive_agents.containers.governance import governance_services
 from reactive_agents.containers.memory import memory_services, tier_problem
 from reactive_agents.core import config
 from reactive_agents.core.codec import abbreviated
+from reactive_agents.core.config import AnonymousMemory, MemoryTier
 from reactive_agents.core.errors import InvalidConfig
-from reactive_agents.core.memory import AnonymousMemory, MemoryTier
 from reactive_agents.core.redaction import SHORTEST_SECRET
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.ports import Embedder, Guardrail
@@ -49,9 +48,14 @@ def configured_secrets(
     A key below 8 characters is one that a local server does not look at, such as ``none``.
     """
     key = model.api_key or ""
+    of_servers: Iterable[str] = ()
+    if tools.servers:
+        from reactive_agents.adapters.tools.mcp.server import server_secrets  # of agents with servers
+
+        of_servers = server_secrets(tools.servers)
     return (
         *((key,) if len(key) >= SHORTEST_SECRET else ()),
-        *(server_secrets(tools.servers) if tools.servers else ()),
+        *of_servers,
         *settings.model_settings.secrets,
     )
 

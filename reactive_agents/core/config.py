@@ -16,8 +16,6 @@ from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 from reactive_agents.core.content import MEDIA_TYPES, PDF, ContentKind
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
-from reactive_agents.core.plans import PlanMode
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.values import Value
@@ -38,6 +36,9 @@ def _known_media_types(_: object, attribute: Attribute[Any], value: tuple[str, .
         if not fnmatchcase(pattern, "text/*") and not any(fnmatchcase(each, pattern) for each in known):
             raise ValueError(f"'{attribute.name}' must be of {', '.join(known)} and text/*: {pattern!r}")
 
+
+PROFILES_FILE = "models.db"
+"""The name of the file of model profiles in the user's state directory."""
 
 IN_PROCESS = ":memory:"
 """The path of a database that is kept in no file, and ends with its service."""
@@ -69,6 +70,17 @@ def shown_place(place: object) -> str:
 def place_field(**options: Any) -> Any:
     """Return the field of a file or an address, which is not shown with its password."""
     return field(validator=min_len(1), repr=lambda place: repr(shown_place(place)), **options)
+
+
+MemoryTier: TypeAlias = Literal["1", "2"]
+MemoryExtraction: TypeAlias = Literal["rules", "model"]
+"""Who decides what of a run is worth keeping: rules, or a call of the run's model."""
+
+MemoryScope: TypeAlias = Literal["user", "agent"]
+"""Who shares what a run leaves behind: its user alone, or everybody that the agent works for."""
+
+AnonymousMemory: TypeAlias = Literal["agent", "nothing"]
+"""Whose memories a run without user and session has: the agent's own, which reach everybody, or none."""
 
 
 @frozen(eq=False, repr=False)
@@ -307,6 +319,7 @@ RecordService: TypeAlias = Literal["memory", "cost", "audit"]
 OnFailure: TypeAlias = Literal["report", "stop"]
 Depth: TypeAlias = Literal["shallow", "deep"]
 Evaluation: TypeAlias = Literal["score", "vote"]
+PlanMode: TypeAlias = Literal["linear", "dag"]
 PatchStrategy: TypeAlias = Literal["in-place", "replan-remaining"]
 ContextTier: TypeAlias = Literal["local", "mid", "large", "frontier"]
 SchemaDetail: TypeAlias = Literal["compact", "trimmed", "full"]

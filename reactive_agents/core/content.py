@@ -117,9 +117,10 @@ class _Part(Value):
         return f"<{type(self).__name__} {self.label.strip('[]').partition(' ')[2]}>"
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class Image(_Part):
     """An image: PNG, JPEG, GIF or WebP."""
+
+    __slots__ = ()  # its fields, and its constructor, are those of every part
 
     kind: ClassVar[ContentKind] = "image"
 
@@ -137,16 +138,18 @@ class Image(_Part):
         return cls(url=url, name=name or _name_in(url), passed_on=not fetch)
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class Audio(_Part):
     """A sound: WAV, MP3, FLAC or Ogg."""
+
+    __slots__ = ()
 
     kind: ClassVar[ContentKind] = "audio"
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class Document(_Part):
     """A document: PDF, or a text in UTF-8, which every model can read."""
+
+    __slots__ = ()
 
     kind: ClassVar[ContentKind] = "document"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
-from typing import get_args
+from typing import TYPE_CHECKING, get_args
 
 from attrs import evolve, field, frozen
 
@@ -22,6 +22,9 @@ from reactive_agents.core.messages import (
 )
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.core.values import Value
+
+if TYPE_CHECKING:
+    from reactive_agents.core.config import MemoryScope
 
 
 @frozen(eq=False, repr=False)
@@ -213,3 +216,20 @@ class SessionInfo(Value):
     messages: int
     created_at: datetime
     updated_at: datetime
+
+
+def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
+    """Return the owner of what a run leaves behind.
+
+    That is its user, else its session, else the agent itself: ``""``.
+    """
+    if scope == "agent":
+        return ""
+    if user is not None:
+        return user_owner(user)
+    return "" if session is None else f"session:{session}"
+
+
+def user_owner(user: str) -> str:
+    """Return the owner of a user's memories."""
+    return f"user:{user}"

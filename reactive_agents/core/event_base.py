@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from contextvars import ContextVar
 from datetime import datetime
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
@@ -13,6 +13,8 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.values import Value
 
 Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
+PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
+CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
 
 
 @frozen(eq=False, repr=False)

@@ -18,6 +18,8 @@ else:  # a recursive alias cannot be resolved from another module at run time; t
 
 JsonObject: TypeAlias = dict[str, Json]
 
+_SHOWN_CHARACTERS = 80
+
 
 def object_within(text: str) -> str:
     """Return the text from its first to its last brace; all of it without braces.
@@ -90,3 +92,20 @@ class SurrogateFilter:
         """Return the replacement of a held-back surrogate, if there is one."""
         half, self._half = self._half, ""
         return without_surrogates(half)
+
+
+def abbreviated(value: object) -> str:
+    """Return a short form of a JSON value: a container's size, a text's beginning."""
+    match value:
+        case dict():
+            return f"an object of {len(value)} fields" if len(value) != 1 else "an object of 1 field"
+        case list() | tuple():
+            return f"an array of {len(value)} items" if len(value) != 1 else "an array of 1 item"
+        case int() if value.bit_length() > 200:
+            return f"an integer of {value.bit_length()} bits"
+        case str() if len(value) > _SHOWN_CHARACTERS:
+            return repr(value[: _SHOWN_CHARACTERS - 3]) + "..."
+        case None | bool() | int() | float() | str():
+            return repr(value)
+        case _:
+            return f"a {type(value).__name__}"

@@ -7,45 +7,23 @@ from typing import Literal, NewType, TypeAlias
 
 from attrs import Attribute, field, frozen
 
+from reactive_agents.core.config import AnonymousMemory as AnonymousMemory
+from reactive_agents.core.config import MemoryExtraction as MemoryExtraction
+from reactive_agents.core.config import MemoryScope as MemoryScope
+from reactive_agents.core.config import MemoryTier as MemoryTier
+from reactive_agents.core.conversation import owner_of as owner_of
+from reactive_agents.core.conversation import user_owner as user_owner
 from reactive_agents.core.ids import AgentId, PlanId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.values import Value
 
 MemoryId = NewType("MemoryId", str)
-MemoryTier: TypeAlias = Literal["1", "2"]
 MemoryKind: TypeAlias = Literal["working", "episodic", "semantic", "procedural", "critique"]
 """Notes of the run under way; what happened; what is the case; what has worked; what was found wanting."""
 
-MemoryExtraction: TypeAlias = Literal["rules", "model"]
-"""Who decides what of a run is worth keeping: rules, or a call of the run's model."""
-
 MemoryOrigin: TypeAlias = Literal["user", "run", "model", "tool"]
 """Who said it: a person, the framework's own record of a run, a model, or a tool."""
-
-
-MemoryScope: TypeAlias = Literal["user", "agent"]
-"""Who shares what a run leaves behind: its user alone, or everybody that the agent works for."""
-
-AnonymousMemory: TypeAlias = Literal["agent", "nothing"]
-"""Whose memories a run without user and session has: the agent's own, which reach everybody, or none."""
-
-
-def owner_of(user: str | None, session: str | None, scope: MemoryScope = "user") -> str:
-    """Return the owner of what a run leaves behind.
-
-    That is its user, else its session, else the agent itself: ``""``.
-    """
-    if scope == "agent":
-        return ""
-    if user is not None:
-        return user_owner(user)
-    return "" if session is None else f"session:{session}"
-
-
-def user_owner(user: str) -> str:
-    """Return the owner of a user's memories."""
-    return f"user:{user}"
 
 
 @frozen(eq=False, repr=False)

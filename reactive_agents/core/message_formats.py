@@ -14,7 +14,7 @@ from typing import Any, assert_never
 
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.codec import WrongValue, decode, encode, problems_of
+from reactive_agents.core.codec import decode, encode
 from reactive_agents.core.content import (
     Audio,
     Content,
@@ -25,6 +25,7 @@ from reactive_agents.core.content import (
     media_type_of,
     parts_in,
 )
+from reactive_agents.core.converter import WrongValue, problems_of
 from reactive_agents.core.errors import DecodeError
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject, without_surrogates

@@ -12,6 +12,7 @@ from typing import Literal, TypeAlias, get_args
 from attrs import evolve, frozen
 
 from reactive_agents.core.config import CONTEXT_PROFILES, ContextTier
+from reactive_agents.core.config import PROFILES_FILE as PROFILES_FILE
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
 
@@ -31,9 +32,6 @@ ProbeSubject: TypeAlias = Literal[
     "unknown model",
 ]
 """What a probe looks at; names with an underscore, and ``temperature``, are parameters of a request."""
-
-PROFILES_FILE = "models.db"
-"""The name of the file of profiles in the user's state directory."""
 
 PROBE_SUBJECTS: tuple[ProbeSubject, ...] = get_args(ProbeSubject)
 

@@ -7,13 +7,13 @@ from typing import Literal, TypeAlias
 
 from attrs import field, frozen
 
+from reactive_agents.core.config import PlanMode as PlanMode
 from reactive_agents.core.ids import AgentId, PlanId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.values import Value
 
 PlanStepType: TypeAlias = Literal["composite", "tool_call", "analysis"]
 PlanStepStatus: TypeAlias = Literal["pending", "in_progress", "completed", "failed", "skipped"]
-PlanMode: TypeAlias = Literal["linear", "dag"]
 PlanStatus: TypeAlias = Literal["active", "completed", "failed", "abandoned"]
 
 

@@ -150,6 +150,12 @@ def _with_usage_by_model(data: JsonObject) -> JsonObject:
 
 _TAGGED: Mapping[str, str] = {
     "content": "Audio Document Image",
+    "control_events": """
+        ContextCompacted ContextLost ExecutionHookFailed ExecutionPaused ExecutionResumed ExecutionStopped
+        GuidanceGiven ModelCallAbandoned ModelCallDelayed ModelParameterRefused ModelStreamRestarted
+        ModelTextRetracted ModelTextStreamed ModelThinkingStreamed RunContinued ToolArgumentsStreamed
+        ToolCallInDoubt ToolProgressed
+    """,
     "errors": """
         AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContentRefused
         ContentUnavailable ContentUnsupported ContextOverflow
@@ -165,19 +171,10 @@ _TAGGED: Mapping[str, str] = {
         WorkspaceViolation
     """,
     "events": """
-        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ContextCompacted ContextLost
-        ExecutionCancelled ExecutionHookFailed ExecutionHookFired ExecutionLoopIteration ExecutionPaused
-        ExecutionPhaseEntered ExecutionPhaseFailed ExecutionPhaseSkipped ExecutionResumed ExecutionStopped
-        ExternalCallDelivered ExternalCallRequested FinalAnswerProduced GuardrailTriggered GuidanceGiven
-        HandedOff
-        MemoryBootstrapped MemoryFlushed MemorySnapshotSaved ModelCallAbandoned ModelCallCompleted
-        ModelCallDelayed ModelCallStarted ModelParameterRefused ModelRouted ModelStreamRestarted
-        ModelTextRetracted ModelTextStreamed ModelThinkingStreamed
-        PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed QuestionAnswered QuestionAsked
-        ReasoningStepCompleted ResultVerified RunContinued StrategySelected TaskCompleted TaskFailed
-        TaskStarted ThoughtsJudged ToolArgumentsStreamed ToolCallCompleted ToolCallInDoubt ToolCallStarted
-        ToolNeedsFound
-        ToolWithheld ToolProgressed VerificationActed
+        ExecutionCancelled ExecutionHookFired ExecutionLoopIteration ExecutionPhaseEntered
+        ExecutionPhaseFailed ExecutionPhaseSkipped FinalAnswerProduced ModelCallCompleted ModelCallStarted
+        ReasoningStepCompleted StrategySelected TaskCompleted TaskFailed TaskStarted ToolCallCompleted
+        ToolCallStarted
     """,
     "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
     "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",
@@ -186,6 +183,13 @@ _TAGGED: Mapping[str, str] = {
         PersonaEngagementDecided PersonaEventDropped PersonaEventReceived PersonaLearningChanged
         PersonaOutcomeEvaluated PersonaPlanAdjusted PersonaPlanEnded PersonaPlanFormulated
         PersonaPlanResumed PersonaStageFailed PersonaStepEnded PersonaStepExpanded PersonaStepStarted
+    """,
+    "service_events": """
+        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ExternalCallDelivered
+        ExternalCallRequested GuardrailTriggered HandedOff MemoryBootstrapped MemoryFlushed
+        MemorySnapshotSaved ModelRouted PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed
+        QuestionAnswered QuestionAsked ResultVerified ThoughtsJudged ToolNeedsFound ToolWithheld
+        VerificationActed
     """,
 }
 """Tags of the classes of each module of ``core``. A class has the name of its tag, unless it was renamed."""
@@ -257,7 +261,7 @@ UPGRADES: Mapping[str, Upgrade] = {
     "kernel.ledger.CallLedger": nested_fields("calls", "attempts", "succeeded", "failed_in_a_row"),
     "core.config.CostConfig": renamed_fields(ladder="tiers"),
     "core.config.ReasoningConfig": _reasoning,
-    "core.events.ContextCompacted": _compacted,
+    "core.control_events.ContextCompacted": _compacted,
     "core.personas.SelfState": _state_of_a_room,
 }
 """Classes that were written differently, each with the function that reads all earlier forms."""

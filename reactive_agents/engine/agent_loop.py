@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from attrs import evolve, field, frozen
@@ -11,11 +11,11 @@ from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
-from reactive_agents.core.memory import owner_of
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import RunSettings
@@ -35,7 +35,9 @@ from reactive_agents.kernel.policies.limits import budget_refusal
 from reactive_agents.kernel.service_calls import CheckedCounter, call_service, definitions_of
 from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices, structured_output
 from reactive_agents.reasoning.strategies import reactive
-from reactive_agents.reasoning.structured_output.schema import Shape
+
+if TYPE_CHECKING:
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 
 async def strategy_select(

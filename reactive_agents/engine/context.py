@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import datetime
 from types import MappingProxyType
-from typing import Literal, TypeAlias, get_args
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
@@ -14,7 +14,6 @@ from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeError
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList, as_list
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
@@ -22,6 +21,9 @@ from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import Value
 from reactive_agents.kernel import EarlierAttempt
+
+if TYPE_CHECKING:
+    from reactive_agents.core.memory import MemoryContext
 
 AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"

@@ -29,7 +29,6 @@ from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import (
     ExecutionCancelled,
-    RunContinued,
     TaskCompleted,
     TaskFailed,
     TaskStarted,
@@ -190,6 +189,8 @@ class ExecutionEngine:
                     TaskStarted, task.agent_id, task.input, task.tags, task.metadata, task.session, task.user
                 )
                 if journal is not None and journal.run.attempt > 1:
+                    from reactive_agents.core.control_events import RunContinued  # of durable runs
+
                     events.publish(RunContinued, journal.run.attempt, journal.size)
                 outcome = Failure(refused) if refused is not None else await self._run_phases(services)
             except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed

@@ -18,7 +18,7 @@ import anyio
 import anyio.lowlevel
 from attrs import frozen
 
-from reactive_agents.core.events import ExecutionPaused, ExecutionResumed
+from reactive_agents.core import events
 from reactive_agents.core.values import Value
 from reactive_agents.effects import calls_on_this_loop
 from reactive_agents.kernel import RunEvents
@@ -150,13 +150,13 @@ class ExecutionControl:
                 resumed = self._resumed = self._resumed or anyio.Event()
             self._held += 1
             if self._held == 1:  # several calls of one turn may be held
-                self._events.publish(ExecutionPaused, next_step)
+                self._events.publish(events.ExecutionPaused, next_step)
             try:
                 await resumed.wait()
             finally:
                 self._held -= 1
                 if not self._held:
-                    self._events.publish(ExecutionResumed)
+                    self._events.publish(events.ExecutionResumed)
 
     def answer(self) -> StopRequest | None:
         """Refuse to stop or pause from now on; return the accepted request to stop."""

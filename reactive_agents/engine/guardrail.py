@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Sequence
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, RuntimeErrors, ServiceFailed
-from reactive_agents.core.events import ExecutionPhaseFailed, GuardrailTriggered
+from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message
-from reactive_agents.core.plans import PlanStep
 from reactive_agents.core.redaction import redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.texts import unescaped
@@ -28,6 +28,9 @@ from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import Guardrail
 from reactive_agents.reasoning import structured_output
+
+if TYPE_CHECKING:
+    from reactive_agents.core.plans import PlanStep
 
 
 async def check_text(
@@ -55,7 +58,7 @@ async def check_text(
     report = checked.unwrap()
     for finding in report.findings:
         services.events.publish(
-            GuardrailTriggered,
+            events.GuardrailTriggered,
             stage=stage,
             category=finding.category,
             action=finding.action,

@@ -19,7 +19,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import HookError, InvalidConfig
-from reactive_agents.core.events import ExecutionHookFailed, ExecutionHookFired
+from reactive_agents.core.events import ExecutionHookFired
 from reactive_agents.effects import is_cancelled
 from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
 from reactive_agents.kernel import RunEvents
@@ -154,6 +154,8 @@ class LifecycleHookRegistry:
                 events.publish(ExecutionHookFired, phase, timing)
                 continue
             _log.error("A lifecycle hook for %s/%s failed: %s", phase, timing, problem, exc_info=raised)
+            from reactive_agents.core.control_events import ExecutionHookFailed  # as few hooks do
+
             events.publish(ExecutionHookFailed, phase=phase, timing=timing, error=problem)
             if strict:
                 return Failure(

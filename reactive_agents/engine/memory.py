@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import logging
 from contextvars import ContextVar
+from typing import TYPE_CHECKING
 
 import anyio
 from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
+from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.errors import ExecutionError, RuntimeErrors
-from reactive_agents.core.events import (
-    ExecutionPhaseFailed,
-    MemoryBootstrapped,
-    MemoryFlushed,
-    MemorySnapshotSaved,
-)
+from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
-from reactive_agents.core.memory import FlushReport, MemoryContext, SessionSnapshot, owner_of
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.values import replaced
@@ -27,6 +24,9 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
+
+if TYPE_CHECKING:
+    from reactive_agents.core.memory import SessionSnapshot
 
 OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
 """The user and session whose memories the runs of this context make and are shown."""
@@ -56,13 +56,17 @@ async def bootstrap(
     memory = services.ports.memory.value_or(None)
     if memory is None:
         return Success(context)
+    from reactive_agents.core.memory import MemoryContext  # of agents with memory
+
     recalled = await call_service(
         "memory.bootstrap", memory.bootstrap, MemoryContext, context.agent_id, _owned(context.task)
     )
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
     memory_context = recalled.unwrap()
-    services.events.publish(MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem)
+    services.events.publish(
+        events.MemoryBootstrapped, context.agent_id, memory_context.tier, memory_context.problem
+    )
     return Success(replaced(context, memory_context=memory_context))
 
 
@@ -77,6 +81,8 @@ async def memory_flush(
     stopped_early = services.handle.control.stopped is not None and not services.handle.kernel_states
     if memory is None or context.reasoning is None or stopped_early:
         return Success(context)  # nothing was done, and the input was perhaps not checked
+    from reactive_agents.core.memory import FlushReport
+
     flushed = await call_service(
         "memory.flush",
         memory.flush,
@@ -91,11 +97,13 @@ async def memory_flush(
     report = flushed.unwrap()
     if report.skipped:
         return Success(context)
-    services.events.publish(MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem)
+    services.events.publish(
+        events.MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem
+    )
     saved = await call_service("memory.snapshot", memory.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
-    services.events.publish(MemorySnapshotSaved, context.agent_id, context.session_id)
+    services.events.publish(events.MemorySnapshotSaved, context.agent_id, context.session_id)
     return Success(context)
 
 
@@ -108,6 +116,8 @@ def _model_to_spare(context: ExecutionContext, services: EngineServices) -> Mete
 
 
 def _snapshot(context: ExecutionContext, services: EngineServices) -> SessionSnapshot:
+    from reactive_agents.core.memory import SessionSnapshot
+
     spending = services.llm.usage
     reasoning = context.reasoning
     return SessionSnapshot(

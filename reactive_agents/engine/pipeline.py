@@ -21,9 +21,8 @@ from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import errors
+from reactive_agents.core import errors, events
 from reactive_agents.core.codec import abbreviated
-from reactive_agents.core.events import ExecutionStopped
 from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect
@@ -193,7 +192,7 @@ async def _with_partial_outcome(
 ) -> Result[None, errors.RuntimeErrors]:
     """Give the context of a stopped run a checked partial outcome."""
     handle = services.handle
-    services.events.publish(ExecutionStopped, handle.phase, request.reason)
+    services.events.publish(events.ExecutionStopped, handle.phase, request.reason)
     # from any phase, the last four come next
     handle.context = context = replaced(handle.context, agent_state="verifying")
     if context.reasoning is None:

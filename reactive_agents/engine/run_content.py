@@ -36,7 +36,6 @@ from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
-from reactive_agents.kernel.context_window.summary import is_summary
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
 
@@ -266,6 +265,8 @@ class RunContent:
         return tuple([part for label, part in self._known.items() if part.digest and label in text])
 
     def _shown_in(self, message: UserMessage | ToolMessage, there: set[str]) -> list[Content]:
+        from reactive_agents.kernel.context_window.summary import is_summary  # of runs with content
+
         if is_summary(message):  # which has to stay short
             return []
         return [part for part in self.shown_in(message.content) if part.label not in there]

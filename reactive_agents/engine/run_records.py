@@ -19,8 +19,8 @@ from operator import attrgetter
 import anyio
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.errors import BudgetUnavailable, ExecutionError, LLMErrors, RuntimeErrors
-from reactive_agents.core.events import ModelRouted
 from reactive_agents.core.governance import ModelRoute, RouteNeeds
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.requirements import BudgetConfig
@@ -93,7 +93,7 @@ async def cost_route(
     if not isinstance(routed, Success):
         return Failure(context.failure_of("cost-route")(routed.failure()))
     route = routed.unwrap()
-    services.events.publish(ModelRouted, route.model, route.reason)
+    services.events.publish(events.ModelRouted, route.model, route.reason)
     return Success(replaced(context, selected_model=route.model))
 
 

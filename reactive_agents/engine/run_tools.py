@@ -11,8 +11,9 @@ from typing import Any
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.errors import ServiceMissing, ToolErrors, ToolFailed, ToolNotApproved
-from reactive_agents.core.events import ToolCallStarted, ToolProgressed
+from reactive_agents.core.events import ToolCallStarted
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
@@ -237,7 +238,7 @@ class CallProgress:
         done, message = latest
         part = None if done is None or isnan(done) else min(max(float(done), 0.0), 1.0)
         text = str(message)[:_LONGEST_MESSAGE]
-        self._events.publish(ToolProgressed, self._call.name, self._call.id, part, text)
+        self._events.publish(events.ToolProgressed, self._call.name, self._call.id, part, text)
 
 
 def _error_of(call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> ToolErrors | None:

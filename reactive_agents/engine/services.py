@@ -34,12 +34,12 @@ from reactive_agents.kernel.events import EventReader
 from reactive_agents.kernel.service_calls import ServiceFaults, definitions_of
 from reactive_agents.kernel.tool_execution import provenance
 from reactive_agents.reasoning import ReasoningService
-from reactive_agents.reasoning.structured_output.schema import Shape
 
 if TYPE_CHECKING:
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 OpenServices: TypeAlias = Callable[[], Effect[None, ServiceFailed]]
 

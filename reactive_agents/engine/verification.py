@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.config import VerificationAction
 from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
-from reactive_agents.core.events import ResultVerified, VerificationActed
 from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningResult
@@ -236,7 +236,7 @@ async def _check(
     if not isinstance(verified, Success):
         return Failure(context.failure_of("verify")(verified.failure()))
     report = verified.unwrap()
-    services.events.publish(ResultVerified, report.confidence, report.verified)
+    services.events.publish(events.ResultVerified, report.confidence, report.verified)
     return verified
 
 
@@ -266,4 +266,4 @@ def _verdict(context: ExecutionContext, report: VerificationReport) -> Verificat
 
 
 def _publish_action(action: VerificationAction, detail: str, services: EngineServices) -> None:
-    services.events.publish(VerificationActed, action=action, detail=detail)
+    services.events.publish(events.VerificationActed, action=action, detail=detail)

@@ -18,7 +18,6 @@ from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.requirements import ToolNeeds
@@ -36,6 +35,7 @@ from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, 
 
 if TYPE_CHECKING:
     from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.memory import MemoryContext
 
 _Fields = ParamSpec("_Fields")
 

@@ -9,15 +9,12 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from attrs import asdict, frozen
 
+from reactive_agents.core import events
 from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     CompactionReason,
-    ContextCompacted,
-    ContextLost,
     FinalAnswerProduced,
-    GuidanceGiven,
-    ModelTextRetracted,
     ReasoningStepCompleted,
     Stamp,
     ToolCallCompleted,
@@ -260,17 +257,17 @@ class KernelHooks:
 
     def on_compacted(self, state: KernelState, compaction: Compaction) -> None:
         """Publish that the transcript was made smaller."""
-        self._events.publish(ContextCompacted, iteration=state.iteration, **asdict(compaction))
+        self._events.publish(events.ContextCompacted, iteration=state.iteration, **asdict(compaction))
 
     def on_context_lost(self, state: KernelState, sent_bytes: int, read_tokens: int) -> None:
         """Publish that the model read only so many tokens of a request of so many bytes."""
         reason = state.transcript.lost
         _log.warning("%s The rest of the prompt was lost.", reason)
-        self._events.publish(ContextLost, state.iteration, sent_bytes, read_tokens, reason)
+        self._events.publish(events.ContextLost, state.iteration, sent_bytes, read_tokens, reason)
 
     def on_guidance(self, guidance: Guidance) -> None:
         """Publish that the model is steered before its next turn."""
-        self._events.publish(GuidanceGiven, guidance.policy, guidance.text)
+        self._events.publish(events.GuidanceGiven, guidance.policy, guidance.text)
 
     def on_retracted(self, state: KernelState, policy: str) -> None:
         """Publish that a policy turned down an answer that the model proposed."""
@@ -278,7 +275,7 @@ class KernelHooks:
         if answer is not None:
             answer.retract(policy)
         elif proposal is not None and proposal.call_id is None and proposal.text.strip():
-            self._events.publish(ModelTextRetracted, policy)
+            self._events.publish(events.ModelTextRetracted, policy)
 
     @property
     def on_turn(self) -> Callable[[str], None] | None:

@@ -19,6 +19,7 @@ from attrs import evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import events
 from reactive_agents.core.errors import (
     BudgetExceeded,
     BudgetUnavailable,
@@ -32,9 +33,6 @@ from reactive_agents.core.errors import (
     refused_attempts,
 )
 from reactive_agents.core.events import (
-    BudgetNotSettled,
-    BudgetWarning,
-    ModelCallAbandoned,
     ModelCallCompleted,
     ModelCallStarted,
 )
@@ -303,16 +301,17 @@ class RunBudget:
     def _tell(
         self, settled: Result[tuple[BudgetUse, ...], ServiceFailed], spent_usd: float, reserved_usd: float
     ) -> None:
-        events = self._events
         if isinstance(settled, Failure):
             error = settled.failure()
-            events.publish(BudgetNotSettled, spent_usd=spent_usd, reserved_usd=reserved_usd, error=error)
+            self._events.publish(
+                events.BudgetNotSettled, spent_usd=spent_usd, reserved_usd=reserved_usd, error=error
+            )
             return
         for use in settled.unwrap():
             if use.reached > self._warned.get(use.period, 0.0):
                 self._warned[use.period] = use.reached
-                events.publish(
-                    BudgetWarning,
+                self._events.publish(
+                    events.BudgetWarning,
                     period=use.period,
                     limit_usd=use.limit_usd,
                     spent_usd=use.spent_usd,
@@ -665,7 +664,6 @@ class MeteredLLM:
     def _account(
         self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float, number: int = 0
     ) -> None:
-        events = self._events
         duration_ms = (self._clock.monotonic() - started) * 1000
         match answer:
             case Success(response):
@@ -675,8 +673,8 @@ class MeteredLLM:
                     usage, cost_usd = Usage(), 0.0
                 self.account.add(response.spent)
                 self.answered_by = model
-                said = response if events.have_requests else None
-                events.publish(
+                said = response if self._events.have_requests else None
+                self._events.publish(
                     ModelCallCompleted,
                     request.purpose,
                     model,
@@ -690,7 +688,7 @@ class MeteredLLM:
                 )
             case Failure(error):
                 self.account.add(refused_attempts(error))
-                events.publish(ModelCallAbandoned, request.purpose, error, duration_ms, number)
+                self._events.publish(events.ModelCallAbandoned, request.purpose, error, duration_ms, number)
 
 
 def without_written_thinking(response: ModelResponse) -> ModelResponse:

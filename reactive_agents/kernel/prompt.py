@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import unicodedata
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 
 from reactive_agents.core.conversation import History
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message, SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tools import ToolDefinition
@@ -25,6 +25,9 @@ from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+
+if TYPE_CHECKING:
+    from reactive_agents.core.memory import MemoryContext
 
 DEFAULT_SYSTEM_PROMPT = "You are a careful assistant."
 REACT_INSTRUCTIONS = f"Call tools, independent ones together; then {FINAL_ANSWER}."

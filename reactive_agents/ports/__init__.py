@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.core import governance, memory
+from reactive_agents.core import governance
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
@@ -45,7 +45,6 @@ from reactive_agents.core.ids import (
 )
 from reactive_agents.core.messages import Message, ToolCall
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, TokenPrice
-from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.core.run_context import RunContext
 from reactive_agents.core.tasks import Task
@@ -53,6 +52,7 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
 
 if TYPE_CHECKING:
+    from reactive_agents.core import memory
     from reactive_agents.core.channels import ChannelRefused, ChannelRequest, Received
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.persona_events import PersonaEvent
@@ -79,6 +79,7 @@ if TYPE_CHECKING:
         Thought,
         ThoughtKind,
     )
+    from reactive_agents.core.plans import Plan, PlanStatus, PlanStep
     from reactive_agents.core.run_record import (
         OpenQuestion,
         QueueLimits,

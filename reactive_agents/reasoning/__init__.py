@@ -14,7 +14,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from reactive_agents.lazy_imports import lazy_names
-from reactive_agents.reasoning.controller import Reaction, ReasoningController, UncertaintySignal
 from reactive_agents.reasoning.selection.rules import Selection
 from reactive_agents.reasoning.service import ReasoningService, StrategyRegistry
 from reactive_agents.reasoning.strategy import (
@@ -27,6 +26,7 @@ from reactive_agents.reasoning.strategy import (
 )
 
 if TYPE_CHECKING:
+    from reactive_agents.reasoning.controller import Reaction, ReasoningController, UncertaintySignal
     from reactive_agents.reasoning.selection.selector import StrategySelector
 
 __all__ = [
@@ -45,4 +45,11 @@ __all__ = [
     "kernel_input",
 ]
 
-__getattr__ = lazy_names(__name__, {"StrategySelector": "reactive_agents.reasoning.selection.selector"})
+_CONTROLLER = "reactive_agents.reasoning.controller"
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "StrategySelector": "reactive_agents.reasoning.selection.selector",
+        **dict.fromkeys(("Reaction", "ReasoningController", "UncertaintySignal"), _CONTROLLER),
+    },
+)

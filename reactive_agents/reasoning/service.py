@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from returns.maybe import Maybe, Nothing
@@ -15,7 +16,6 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, Sel
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEvents, ThoughtKernel
 from reactive_agents.ports import EffectivenessTracker
-from reactive_agents.reasoning.controller import ReasoningController, RunControl, ended_by_controller
 from reactive_agents.reasoning.fallback import run_contained, run_with_fallback, with_kernels_wrapped
 from reactive_agents.reasoning.selection.history import learn, record_of, tracker_of
 from reactive_agents.reasoning.selection.rules import Selection
@@ -27,6 +27,9 @@ from reactive_agents.reasoning.strategy import (
     begin_measure,
     spending_only_result,
 )
+
+if TYPE_CHECKING:
+    from reactive_agents.reasoning.controller import ReasoningController
 
 
 class ReasoningService:
@@ -165,9 +168,11 @@ class ReasoningService:
 
     def _ready(self, strategy_input: StrategyInput, services: StrategyServices) -> StrategyServices:
         controller = self._controller.value_or(None)
-        control = None if controller is None else RunControl(controller, strategy_input)
-        kernel = services.kernel
-        if control is not None:
+        control, kernel = None, services.kernel
+        if controller is not None:
+            from reactive_agents.reasoning.controller import RunControl  # by agents with a controller
+
+            control = RunControl(controller, strategy_input)
             kernel = with_kernels_wrapped(kernel, control.wrap)
         return StrategyServices(
             kernel,
@@ -226,6 +231,8 @@ async def _controlled(
     ended = control.ending
     if ended is None or result.metadata.terminated_by == "controller":
         return Success(result)
+    from reactive_agents.reasoning.controller import ended_by_controller
+
     return Success(ended_by_controller(result, ended.reason))
 
 

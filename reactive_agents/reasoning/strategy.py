@@ -8,7 +8,7 @@ are taken from the clock and the meter of the run, never summed up by the strate
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Literal, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Literal, Protocol, TypeAlias
 
 from attrs import field, frozen
 from returns.maybe import Maybe, Nothing
@@ -19,7 +19,6 @@ from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
 from reactive_agents.core.errors import ControllerError, ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
-from reactive_agents.core.memory import MemoryContext
 from reactive_agents.core.messages import Message
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import (
@@ -57,6 +56,9 @@ from reactive_agents.reasoning.confidence import (
     rejections_in,
     unsupported_share,
 )
+
+if TYPE_CHECKING:
+    from reactive_agents.core.memory import MemoryContext
 
 _DEFAULT_REASONING = ReasoningConfig()
 

@@ -9,7 +9,7 @@ from typing import get_args
 import attrs
 import pytest
 
-from reactive_agents.core import events, persona_events
+from reactive_agents.core import control_events, events, persona_events, service_events
 from reactive_agents.core.codec import encode, from_json, to_json
 from reactive_agents.core.events import AgentEvent, Event, ExecutionLoopIteration, Stamp, TaskStarted
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -22,7 +22,8 @@ STAMP: Stamp = (RunId("run"), TaskId("task"), 1, datetime(2026, 1, 2, 3, 4, 5, t
 def test_the_union_holds_every_event() -> None:
     classes = {
         value
-        for value in (*vars(events).values(), *vars(persona_events).values())
+        for module in (control_events, events, persona_events, service_events)
+        for value in vars(module).values()
         if inspect.isclass(value) and issubclass(value, Event) and value is not Event
     }
     assert set(get_args(AgentEvent)) == classes

@@ -28,6 +28,8 @@ MODULES = (
     "reactive_agents.ports",
     "reactive_agents.effects",
     "reactive_agents.core.events",
+    "reactive_agents.core.control_events",
+    "reactive_agents.core.service_events",
     "reactive_agents.core.errors",
     "reactive_agents.core.config",
     "reactive_agents.core.messages",

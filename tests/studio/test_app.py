@@ -339,9 +339,12 @@ async def test_a_run_is_paused_stopped_and_cancelled(tmp_path: Path) -> None:
     async with studio(path, summing(path, waits, waits)) as client:
         for action, status in (("stop", "partial"), ("cancel", "cancelled")):
             run_id = await started(client)
+            seen: list[str] = []
+            while seen[:1] != ["waiting"]:
+                await anyio.sleep(0.01)
+                seen = await states(client)
             can = (await client.get(f"/api/runs/{run_id}")).json()["can"]
             assert (can["order"], can["stop"], can["answer"]) == (True, True, True)
-            assert (await states(client))[0] == "waiting"
             for order in ("pause", "resume", action):
                 done = await client.post(f"/api/runs/{run_id}/orders", json={"action": order})
                 assert done.status_code == 200, done.text

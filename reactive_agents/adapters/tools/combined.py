@@ -6,7 +6,7 @@ import hashlib
 import inspect
 import logging
 from collections.abc import Callable, Container, Mapping, Sequence
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import attrs
 from attrs import evolve, field, frozen
@@ -14,7 +14,6 @@ from returns.maybe import Maybe, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.tools.decorator import Tool, as_tool, valid_tool_name
-from reactive_agents.adapters.tools.service import LocalToolService
 from reactive_agents.adapters.tools.signature import ToolDefinitionError
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated
@@ -25,6 +24,9 @@ from reactive_agents.core.tools import RESERVED_NAMES, ToolDefinition, ToolResul
 from reactive_agents.core.values import lazy_pattern
 from reactive_agents.effects import attempt, call_function, effect
 from reactive_agents.ports import Approver, ToolService
+
+if TYPE_CHECKING:
+    from reactive_agents.adapters.tools.service import LocalToolService
 
 _log = logging.getLogger("reactive_agents")
 

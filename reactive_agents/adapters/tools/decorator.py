@@ -14,7 +14,6 @@ from weakref import WeakKeyDictionary
 from attrs import define, evolve, field, frozen
 from typing_extensions import ParamSpec, TypeVar
 
-from reactive_agents.adapters.tools.schema import ArgumentSchema
 from reactive_agents.adapters.tools.signature import (
     ToolDefinitionError,
     ToolSignature,
@@ -375,6 +374,8 @@ def external_tool(
         volatile=volatile,
         external=True,
     )(_not_run)
+    from reactive_agents.adapters.tools.schema import ArgumentSchema  # with the codec and more
+
     return evolve(made, given_schema=ArgumentSchema(parameters, None, names, check))
 
 

@@ -26,14 +26,6 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.kernel.context import CompactionMaterial, KernelContext
 from reactive_agents.kernel.context_window import token_estimate
-from reactive_agents.kernel.context_window.summary import (
-    divide,
-    failing_calls,
-    failing_lines,
-    stored_keys,
-    summarize,
-    write_summary,
-)
 from reactive_agents.kernel.context_window.window import (
     FittedRequest,
     RequestFrame,
@@ -149,6 +141,15 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
     method = method_for(state, context, filling)
     if method is None:
         return state
+    from reactive_agents.kernel.context_window.summary import (  # by runs that outgrow the window
+        divide,
+        failing_calls,
+        failing_lines,
+        stored_keys,
+        summarize,
+        write_summary,
+    )
+
     division = divide(state.messages, int(KEPT_SHARE * filling.window_size))
     staying = token_estimate.transcript_size(division.foreign + division.kept)
     if not division.dropped or staying > WORTH_IT * filling.size:

@@ -20,7 +20,6 @@ from reactive_agents.core.model_settings import UNSET, Unset
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.kernel.context import KernelContext
-from reactive_agents.kernel.context_window.drop import compact
 from reactive_agents.kernel.context_window.token_estimate import TokenEstimate, fixed_size, message_size
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.ports import TokenCounter
@@ -255,6 +254,8 @@ def fit_request(
     taken = sum(map(cost, body))
     if halve:
         room = min(room, max((fixed + taken) // 2 - fixed, taken // 4))
+    from reactive_agents.kernel.context_window.drop import compact  # by runs that outgrow the window
+
     compacted = compact(
         body,
         room,

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.lazy_imports import lazy_names
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.tools.mcp.server import McpServer
     from reactive_agents.adapters.tools.mcp.service import McpTools
 
 __all__ = ["McpServer", "McpTools"]
 
-__getattr__ = lazy_names(__name__, {"McpTools": "reactive_agents.adapters.tools.mcp.service"})
+__getattr__ = lazy_names(
+    __name__,
+    {
+        "McpServer": "reactive_agents.adapters.tools.mcp.server",
+        "McpTools": "reactive_agents.adapters.tools.mcp.service",
+    },
+)

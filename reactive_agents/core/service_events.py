@@ -1,0 +1,370 @@
+"""Events of plans, services and people, which only some agents have."""
+
+from __future__ import annotations
+
+from typing import TypeAlias
+
+from attrs import frozen
+
+from reactive_agents.core import errors
+from reactive_agents.core.config import VerificationAction
+from reactive_agents.core.event_base import Event, PlanChange
+from reactive_agents.core.governance import GuardrailAction, GuardrailStage
+from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
+from reactive_agents.core.json import JsonObject
+from reactive_agents.core.plans import PlanMode, PlanStatus, PlanStep, PlanStepStatus
+from reactive_agents.core.requirements import ToolRequirement
+from reactive_agents.core.results import ThoughtNode
+from reactive_agents.core.tools import Risk
+
+
+@frozen(eq=False, repr=False)
+class PlanCreated(Event):
+    """A plan begins. ``resumed``: whether it continues an interrupted plan."""
+
+    plan_id: PlanId
+    goal: str
+    mode: PlanMode
+    steps: tuple[PlanStep, ...]
+    resumed: bool = False
+
+
+@frozen(eq=False, repr=False)
+class PlanStepChanged(Event):
+    """A step of a plan began, or ended.
+
+    Attributes:
+        status: what it is from now on.
+        error: why it failed or was skipped, or why the attempt before failed; empty otherwise.
+        retries: attempts made after the first.
+    """
+
+    plan_id: PlanId
+    step_id: str
+    title: str
+    status: PlanStepStatus
+    error: str = ""
+    retries: int = 0
+
+
+@frozen(eq=False, repr=False)
+class PlanRevised(Event):
+    """The steps of a plan were changed.
+
+    Attributes:
+        version: of the plan from now on.
+        change: one step ``patched``, the rest ``replanned``, steps added to fill gaps (``augmented``), or for
+            calls that the task requires (``required``).
+        steps: those that are pending now.
+    """
+
+    plan_id: PlanId
+    version: int
+    change: PlanChange
+    steps: tuple[PlanStep, ...]
+
+
+@frozen(eq=False, repr=False)
+class PlanEnded(Event):
+    """A run ended its plan. A plan that is still ``active`` can be resumed."""
+
+    plan_id: PlanId
+    status: PlanStatus
+
+
+@frozen(eq=False, repr=False)
+class PlanStoreFailed(Event):
+    """A plan could not be stored; the run continues without storing it."""
+
+    plan_id: PlanId
+    error: errors.MemoryErrors
+
+
+@frozen(eq=False, repr=False)
+class ThoughtsJudged(Event):
+    """A level of a tree of thoughts was judged and pruned.
+
+    ``thoughts``: those of the level, in the order of their parents.
+    """
+
+    thoughts: tuple[ThoughtNode, ...]
+
+
+@frozen(eq=False, repr=False)
+class ToolWithheld(Event):
+    """A tool of an MCP server is not offered, or only with approval; once a run.
+
+    Attributes:
+        server: the name of the server.
+        tool: the name of the tool, as the server gives it.
+        reason: why, in a sentence: its texts look like orders, its schema is invalid, its definition changed.
+        needs_approval: whether it is offered, with approval for each call until one is approved.
+    """
+
+    server: str
+    tool: str
+    reason: str
+    needs_approval: bool = False
+
+
+@frozen(eq=False, repr=False)
+class BudgetWarning(Event):
+    """A budget is used up to a configured share; once a run, period and share.
+
+    Attributes:
+        period: ``run``, ``day`` or ``month``, both of UTC.
+        limit_usd: US dollars that may be spent in the period.
+        spent_usd: US dollars that are spent or reserved in it.
+        share: the used part of the limit; above 1 when it was exceeded.
+    """
+
+    period: errors.BudgetPeriod
+    limit_usd: float
+    spent_usd: float
+    share: float
+
+
+@frozen(eq=False, repr=False)
+class BudgetNotSettled(Event):
+    """Spending could not be entered into a budget; its reservation stays counted.
+
+    Attributes:
+        spent_usd: US dollars that were spent.
+        reserved_usd: US dollars that stay counted in their place.
+    """
+
+    spent_usd: float
+    reserved_usd: float
+    error: errors.ServiceFailed
+
+
+@frozen(eq=False, repr=False)
+class VerificationActed(Event):
+    """An action was taken on an unverified answer.
+
+    Attributes:
+        action: ``annotate``, ``retry`` or ``fail``.
+        detail: the reason, in a sentence.
+    """
+
+    action: VerificationAction
+    detail: str
+
+
+@frozen(eq=False, repr=False)
+class MemoryBootstrapped(Event):
+    """Memory returned its context for the run.
+
+    Attributes:
+        tier: the memory tier that answered.
+        problem: why it answered with less than it is set to; empty when it did not.
+    """
+
+    agent_id: AgentId
+    tier: str
+    problem: str = ""
+
+
+@frozen(eq=False, repr=False)
+class MemoryFlushed(Event):
+    """Memories of the run were stored.
+
+    Attributes:
+        kept: number of entries that were added or renewed.
+        dropped: number of entries that expired or were replaced by more important ones.
+        problem: why less was done than configured; empty when all was done.
+    """
+
+    agent_id: AgentId
+    kept: int = 0
+    dropped: int = 0
+    problem: str = ""
+
+
+@frozen(eq=False, repr=False)
+class MemorySnapshotSaved(Event):
+    """The run was stored as a session."""
+
+    agent_id: AgentId
+    session_id: SessionId
+
+
+@frozen(eq=False, repr=False)
+class GuardrailTriggered(Event):
+    """A guardrail matched a text, which the event does not contain.
+
+    Attributes:
+        call_id: the call whose result it is."""
+
+    stage: GuardrailStage
+    category: str
+    action: GuardrailAction
+    score: float
+    start: int
+    end: int
+    detail: str
+    call_id: CallId | None = None
+
+
+@frozen(eq=False, repr=False)
+class ModelRouted(Event):
+    """A cost router chose the model of the run."""
+
+    model: str
+    reason: str
+
+
+@frozen(eq=False, repr=False)
+class ResultVerified(Event):
+    """The answer was checked. ``confidence``: 0 to 1."""
+
+    confidence: float
+    verified: bool
+
+
+@frozen(eq=False, repr=False)
+class ToolNeedsFound(Event):
+    """The tools that the task requires were found. ``method``: ``model`` or ``rules``."""
+
+    method: str
+    required: tuple[ToolRequirement, ...]
+    relevant: frozenset[str]
+
+
+@frozen(eq=False, repr=False)
+class ApprovalRequested(Event):
+    """A call waits until someone approves or denies it; the agent is paused meanwhile.
+
+    Attributes:
+        approval_id: what is approved or denied; no other request of the run has it.
+        copied: which arguments were copied from a tool result or a recalled note, one sentence each.
+        notice: what is to be known of the tool, as how its definition changed; empty for nothing.
+    """
+
+    approval_id: ApprovalId
+    call_id: CallId
+    tool_name: str
+    arguments: JsonObject
+    risk: Risk
+    copied: tuple[str, ...] = ()
+    notice: str = ""
+
+
+@frozen(eq=False, repr=False)
+class ApprovalDecided(Event):
+    """A call was approved or denied.
+
+    Attributes:
+        approval_id: that of its ``ApprovalRequested``.
+        reason: why it was denied.
+    """
+
+    approval_id: ApprovalId
+    call_id: CallId
+    tool_name: str
+    approved: bool
+    reason: str = ""
+
+
+@frozen(eq=False, repr=False)
+class QuestionAsked(Event):
+    """The model asks a person; the call waits for the answer.
+
+    Attributes:
+        question_id: what is answered; no other question of the run has it.
+        text: the question, in the model's words.
+        options: answers that the model suggests.
+    """
+
+    question_id: RequestId
+    call_id: CallId
+    text: str
+    options: tuple[str, ...] = ()
+
+
+@frozen(eq=False, repr=False)
+class QuestionAnswered(Event):
+    """A question was answered, or no one did.
+
+    Attributes:
+        answered: whether there is an answer.
+        reason: why there is none.
+    """
+
+    question_id: RequestId
+    call_id: CallId
+    answered: bool
+    answer: str = ""
+    reason: str = ""
+
+
+@frozen(eq=False, repr=False)
+class ExternalCallRequested(Event):
+    """A call waits until another program delivers its result.
+
+    Attributes:
+        tool_call_id: what the result is delivered for; no other call of the run has it.
+    """
+
+    tool_call_id: RequestId
+    call_id: CallId
+    tool_name: str
+    arguments: JsonObject
+
+
+@frozen(eq=False, repr=False)
+class ExternalCallDelivered(Event):
+    """The result of an external call was delivered, or none came.
+
+    Attributes:
+        delivered: whether there is a result, which the call's ``ToolCallCompleted`` judges.
+        reason: why there is none.
+    """
+
+    tool_call_id: RequestId
+    call_id: CallId
+    tool_name: str
+    delivered: bool
+    reason: str = ""
+
+
+@frozen(eq=False, repr=False)
+class HandedOff(Event):
+    """The conversation goes to another agent, whose answer will be the run's.
+
+    Attributes:
+        to_agent: its name.
+        reason: in the words of the model; may be empty.
+    """
+
+    to_agent: str
+    reason: str = ""
+
+
+ServiceEvent: TypeAlias = (
+    PlanCreated
+    | PlanStepChanged
+    | PlanRevised
+    | PlanEnded
+    | PlanStoreFailed
+    | ThoughtsJudged
+    | ToolWithheld
+    | BudgetWarning
+    | BudgetNotSettled
+    | VerificationActed
+    | MemoryBootstrapped
+    | MemoryFlushed
+    | MemorySnapshotSaved
+    | GuardrailTriggered
+    | ModelRouted
+    | ResultVerified
+    | ToolNeedsFound
+    | ApprovalRequested
+    | ApprovalDecided
+    | QuestionAsked
+    | QuestionAnswered
+    | ExternalCallRequested
+    | ExternalCallDelivered
+    | HandedOff
+)
+"""What happens with plans, services and people."""
