@@ -539,6 +539,26 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
 
 
+def data_to_json(data: JsonObject) -> str:
+    """Return JSON data as text without spaces, in a quarter of the time of :func:`to_json`.
+
+    Raises:
+        ValueError: as of :func:`to_json`.
+    """
+    try:
+        text = _quick_writer()(data).decode()
+    except ValueError:  # about a lone surrogate, or a value that is to be encoded
+        return to_json(data)
+    return to_json(data) if "NaN" in text or "Infinity" in text else text
+
+
+@cache
+def _quick_writer() -> Callable[[object], bytes]:
+    from pydantic_core import to_json as write  # loaded by durable runs
+
+    return write
+
+
 @cache
 def _writer(indent: int | None) -> json.JSONEncoder:
     return json.JSONEncoder(ensure_ascii=False, allow_nan=False, indent=indent, default=encode)
