@@ -142,7 +142,7 @@ class ServiceOptions(AgentDescription):
             path: an SQLite file, made when it is not there, or the address of a Postgres database;
                 it may be that of another store, as of
                 ``with_durability``.
-            keep_days: days after which a run is deleted, above 0; ``None`` for never.
+            keep_days: days after which a run is deleted; 0 or ``None`` for never.
             keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
         """
         return self._switched_on(

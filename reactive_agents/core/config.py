@@ -25,7 +25,11 @@ from reactive_agents.core.values import Value
 _positive = ge(1)
 _fraction = and_(ge(0.0), le(1.0))
 _dollars = and_(ge(0.0), le(1e9))
-_days = and_(gt(0.0), le(36500.0))
+_days = and_(ge(0.0), le(36500.0))
+
+
+def _or_never(days: float | None) -> float:  # TOML has no None
+    return days or 0.0
 
 
 def _known_media_types(_: object, attribute: Attribute[Any], value: tuple[str, ...]) -> None:
@@ -111,13 +115,14 @@ class RunLogConfig(Value):
 
     Attributes:
         path: an SQLite file, created if needed, or the address of a Postgres database.
-        keep_days: days after which a run is deleted, above 0; ``None`` for never.
+        keep_days: days after which a run is deleted; 0 for never, as which ``None`` is taken.
         keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
     """
 
     path: str = place_field()
     keep_days: float | None = field(
         default=30.0,
+        converter=_or_never,
         validator=optional(_days),  # type: ignore[arg-type]  # attrs takes the type of the default
     )
     keep_runs: int | None = field(default=None, validator=optional(ge(1)))

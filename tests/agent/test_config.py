@@ -168,6 +168,16 @@ def test_tiers_are_written_and_read_again(tmp_path: Path, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", ["agent.toml", "agent.json"])
+def test_runs_that_are_never_deleted_are_so_after_a_file_too(tmp_path: Path, name: str) -> None:
+    builder = ReactiveAgents.create().with_model("offline").with_run_log("log.db", keep_days=None)
+    builder.to_config().save(tmp_path / name)
+    read = ReactiveAgents.from_config(tmp_path / name).to_config()
+    assert read == builder.to_config()
+    assert read.run_log is not None
+    assert read.run_log.keep_days == 0
+
+
+@pytest.mark.parametrize("name", ["agent.toml", "agent.json"])
 def test_a_tier_that_is_only_a_name_is_refused_with_what_it_lacks(tmp_path: Path, name: str) -> None:
     texts = {
         "agent.toml": '[cost]\npath = "c.db"\ntiers = ["openai/x"]',

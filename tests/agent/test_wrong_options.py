@@ -60,6 +60,7 @@ CASES: tuple[tuple[Build, str, str], ...] = (
     (lambda b: b.with_mcp(McpServer("m", "x", (5,))), "$.mcp_servers[0].args[0]", "5"),  # type: ignore[arg-type]
     # what raised something else at once
     (lambda b: b.with_model(None), "model", "None"),
+    (lambda b: b.with_model(b"offline"), "model", "a bytes"),
     (lambda b: b.with_provider(5), "$.model.provider", "5"),
     (lambda b: b.with_name(None), "name", "None"),
     (lambda b: b.with_max_iterations("5"), "max_iterations", "'5'"),

@@ -132,7 +132,7 @@ class SqliteRunLog:
     Args:
         path: an SQLite file, made when it is not there, or the address of a Postgres database. Either may
             hold other stores of the package as well.
-        keep_days: days after which a run is deleted, above 0; ``None`` for never.
+        keep_days: days after which a run is deleted; 0 or ``None`` for never.
         keep_runs: the most runs that are kept, 1 or more, the latest; ``None`` for all.
         patience_s: seconds to wait for a lock of the file, 0 or more.
         read_only: never write, and never make the file.
@@ -285,7 +285,7 @@ class SqliteRunLog:
         return written
 
     async def _prune(self, now: datetime) -> None:
-        until = None if self._keep_days is None else sqlite.microseconds(now) - int(self._keep_days * _DAY_US)
+        until = sqlite.microseconds(now) - int(self._keep_days * _DAY_US) if self._keep_days else None
 
         def work(file: sql.Transaction) -> None:
             if until is not None:

@@ -193,14 +193,16 @@ def test_old_runs_are_deleted(tmp_path: Path) -> None:
 def test_runs_of_more_than_the_days_to_keep_are_deleted(tmp_path: Path) -> None:
     path = tmp_path / "runs.db"
     for days, name in ((31, "Old."), (29, "Late.")):
-        logging_agent(path, answer("So.")).build().run_sync(name)
+        logging_agent(path, answer("So."), keep_days=None).build().run_sync(name)
         file = sqlite3.connect(path)
         with file:
             earlier = days * 86_400 * 10**6
             file.execute("UPDATE logged_runs SET started_us = started_us - ? WHERE task = ?", (earlier, name))
         file.close()
+    logging_agent(path, answer("So."), keep_days=None).build().run_sync("Never delete.")
+    assert [run.task for run in runs_in(path)] == ["Never delete.", "Late.", "Old."]
     logging_agent(path, answer("So.")).build().run_sync("New.")
-    assert [run.task for run in runs_in(path)] == ["New.", "Late."]
+    assert [run.task for run in runs_in(path)] == ["New.", "Never delete.", "Late."]
 
 
 def test_many_threads_share_a_file(tmp_path: Path) -> None:
