@@ -449,6 +449,8 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
 def _trio_here() -> Any:
     """Return trio where it runs this task; another thread may be importing it."""
     trio = sys.modules.get("trio")
+    if trio is None:
+        return None
     is_running = getattr(getattr(trio, "lowlevel", None), "in_trio_run", None)
     return trio if is_running is not None and is_running() else None
 

@@ -1041,7 +1041,7 @@ def _release(
 
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:
     is_lost = isinstance(written, Success) and written.unwrap() is None
-    return Failure(LeaseLost(run_id)) if is_lost else cast(Result[RunOrder, RecordErrors], written)
+    return Failure(LeaseLost(run_id)) if is_lost else cast("Result[RunOrder, RecordErrors]", written)
 
 
 def _nothing(_: object) -> None:
