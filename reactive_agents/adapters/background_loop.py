@@ -86,7 +86,7 @@ class BackgroundLoop:
         self._lock = threading.Lock()
         self._calls: set[_Call[Any]] = set()
         self._ended = False
-        self._call_soon: CallSoon
+        self._call_soon: CallSoon = lambda _: False
         self._group: TaskGroup
         self._stopping: anyio.Event
 
@@ -96,7 +96,10 @@ class BackgroundLoop:
         return self._process == os.getpid() and self._thread.is_alive() and not self._ended
 
     def start(self) -> None:
-        """Start the thread; blocks until the loop runs."""
+        """Start the thread; blocks until the loop runs.
+
+        Where the system lets no loop be made, calls raise ``LoopStopped``.
+        """
         self._thread.start()
         self._ready.wait()
         _running.add(self)
@@ -152,6 +155,7 @@ class BackgroundLoop:
             with self._lock:
                 self._ended = True
                 calls, self._calls = self._calls, set()
+            self._ready.set()  # also of one that could not be made
             for call in calls:  # which came too late to begin
                 call.end()
 

@@ -403,7 +403,11 @@ class WebhookChannel:
         return Success(Received((event,)))
 
     async def send(self, event: DomainEvent, text: str, key: str, *, again: bool) -> str:
-        """Post an answer, and return the platform's id of it, if it says one."""
+        """Post an answer, and return the platform's id of it, if it says one.
+
+        Raises:
+            RuntimeError: the channel has no such tenant, or the platform refuses it.
+        """
         document: JsonObject = {
             "event": event.id,
             "context": event.context_id,
@@ -412,11 +416,14 @@ class WebhookChannel:
             "text": text,
             "key": key,
         }
+        secret = self._secrets.get(event.tenant)
+        if secret is None:  # it was taken out of the configuration since
+            raise RuntimeError(f"the channel has no tenant {event.tenant!r}")
         body, timestamp = _json(document), str(int(self._clock.now().timestamp()))
         headers = {
             "idempotency-key": key,
             "x-request-timestamp": timestamp,
-            "x-signature": signature_of(self._secrets[event.tenant], timestamp, body),
+            "x-signature": signature_of(secret, timestamp, body),
         }
         return _text(await self._client.send("POST", self._url, headers=headers, content=body), "id")
 

@@ -69,7 +69,10 @@ class _Listener:
                 if not done.done():
                     done.set_result(False)
 
-        self._schedule(lambda: spawn_on_this_loop(begin))
+        try:
+            self._schedule(lambda: spawn_on_this_loop(begin))
+        except RuntimeError:  # the worker has ended with its event loop
+            done.set_result(False)
         if not await asyncio.wrap_future(done):
             self.handed_over.append(run_id)
             await asyncio.get_running_loop().create_future()  # cut off with DBOS, so that it has no outcome
@@ -278,11 +281,13 @@ class DbosQueue:
         if listener is None:
             return
         until = time.monotonic() + SETTLED_S
-        while self._own().keys() - set(listener.handed_over) and time.monotonic() < until:
-            time.sleep(_PAUSE_S)  # until DBOS has stored how they ended
-        DBOS.destroy()
-        with _launching:
-            _listener = None
+        try:
+            while self._own().keys() - set(listener.handed_over) and time.monotonic() < until:
+                time.sleep(_PAUSE_S)  # until DBOS has stored how they ended
+        finally:
+            DBOS.destroy()
+            with _launching:
+                _listener = None
         for run_id, queue in self._own().items():
             self._connected().resume_workflow(run_id, queue_name=queue)
 

@@ -58,25 +58,32 @@ class LeaseRenewal(Generic[_Held]):
         return self._held.get(key)
 
     def hold(self, key: str, held: _Held) -> None:
-        """Renew a lease from now on."""
+        """Renew a lease from now on.
+
+        Raises:
+            RuntimeError: the system gives no thread; nothing is held then.
+        """
         if self._process != os.getpid():  # what is held, and the thread, are those of the parent
             self._held, self._thread, self._changing = {}, None, threading.Lock()
             self._process = os.getpid()
         with self._changing:
-            self._held[key] = held
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, name=self._name, daemon=True)
+                thread.start()  # where it cannot be, the next lease tries it again
+                self._thread = thread
+            self._held[key] = held
 
     def let_go(self, key: str) -> None:
         """Renew a lease no more."""
-        with self._changing:
-            self._held.pop(key, None)
+        if self._process == os.getpid():  # the lock of a parent may be held for ever
+            with self._changing:
+                self._held.pop(key, None)
 
     def let_go_of_all(self) -> None:
         """Stop renewing the leases."""
-        with self._changing:
-            self._held.clear()
+        if self._process == os.getpid():
+            with self._changing:
+                self._held.clear()
 
     def _run(self) -> None:
         ended = threading.Event()

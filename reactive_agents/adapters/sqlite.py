@@ -636,7 +636,10 @@ class _Works:
             asked.waiting.setdefault(schedule, []).append(ended.set)
             is_first, self._is_under_way = not self._is_under_way, True
         if is_first:
-            _THREADS.start(self._do_all)
+            try:
+                _THREADS.start(self._do_all)
+            except RuntimeError:  # the system gives no thread: what others ask for meanwhile is done as well
+                self._do_all()
         await wait_whatever_happens(ended)
         if asked.raised is not None:
             raise asked.raised

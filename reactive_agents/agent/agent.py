@@ -420,14 +420,15 @@ class ReactiveAgent(Generic[R, D]):
 
         Args:
             priority: runs with a higher one come first.
-            delay_s: seconds until it may begin, 0 or more.
+            delay_s: seconds until it may begin, 0 to 1,000,000,000.
 
         Raises:
             AgentError: the task or an option is wrong, or the agent has no record of runs.
         """
-        from reactive_agents.agent.runs import queued_run
+        from reactive_agents.agent.runs import check_queued, queued_run
 
         ready, changes = value_or_raise(self._run_of(task, dict(options)))
+        check_queued(queue, priority, delay_s)
         runs, clock = self.runs, self.container.core.clock()
         run_id = changes.run_id or RunId(self.container.core.ids().new())
         due = clock.now() + timedelta(seconds=delay_s)
@@ -461,12 +462,14 @@ class ReactiveAgent(Generic[R, D]):
         Raises:
             AgentError: the task or an option is wrong, or the agent has no record of runs.
         """
+        from reactive_agents.agent.runs import check_queued
         from reactive_agents.core.run_record import RunSchedule, next_time
 
         ready, _ = value_or_raise(self._run_of(task, dict(options)))
+        check_queued(queue, priority, name=name)
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
-        except ValueError as error:
+        except (ValueError, TypeError, AttributeError) as error:  # the last two where it is no text
             raise AgentError(
                 errors.InvalidConfig("schedule", f"{cron!r} in {timezone}", f"{error}")
             ) from None

@@ -287,6 +287,7 @@ def _domains(
             each.config.schedules,
             each.config.reminders,
             each.components.check,
+            () if each.config.channel is None else each.config.channel.known_tenants,
         )
         for each, engine in zip(domains, engines, strict=True)
     )
@@ -346,8 +347,7 @@ class PersonaAgent:
             match outcome.failure():
                 case UnknownDomain(known=known):
                     wrong = InvalidConfig("domain", repr(domain), f"one of {', '.join(known)}")
-                case InvalidEvent(field=name, expected=expected):
-                    got = abbreviated(getattr(event, name))
+                case InvalidEvent(field=name, got=got, expected=expected):
                     wrong = InvalidConfig(f"event.{name}", got, expected)
             raise AgentError(wrong)
         return outcome.unwrap()

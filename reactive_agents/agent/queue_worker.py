@@ -147,14 +147,15 @@ class QueueWorker:
         A run that waits for a person, or is paused, leaves its slot. It goes on in this process; if that ends
         before, it is added to the queue again like one that is in the record alone.
         """
-        begun = self._begun.get(run_id)
-        if begun is None:
-            if self._is_stopping:
-                return False
+        if run_id not in self._begun:
             known = await attempt(self._record.find(run_id))
             run = known.unwrap() if isinstance(known, Success) else None
             if run is not None and run.status == "queued" and run.order == "pause":
                 return True
+        begun = self._begun.get(run_id)  # perhaps since it was looked for
+        if begun is None:
+            if self._is_stopping:
+                return False
             begun = self._begun[run_id] = _Begun(run_id)
             self._start(begun, "")
         while not begun.done.is_set() and (self._is_stopping or not self._is_held(begun)):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
@@ -23,7 +24,7 @@ from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
 from reactive_agents.core import errors
-from reactive_agents.core.codec import to_json
+from reactive_agents.core.codec import abbreviated, to_json
 from reactive_agents.core.conversation import wrong_name
 from reactive_agents.core.events import TaskFailed
 from reactive_agents.core.ids import RunId, TaskId
@@ -39,7 +40,7 @@ from reactive_agents.core.run_record import (
     RunState,
 )
 from reactive_agents.core.tasks import Task, TaskResult
-from reactive_agents.effects import attempt, spawn_on_this_loop
+from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.durability import engine_definition, recorded_outcome
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
@@ -49,6 +50,8 @@ from reactive_agents.ports import QueueEngine, RunRecord
 R = TypeVar("R")
 
 RECOVERED_AT_ONCE = 8
+MOST = 1_000_000_000
+"""The highest priority, and the most seconds of a delay."""
 _POLL_S = 0.25
 _log = logging.getLogger("reactive_agents")
 
@@ -61,6 +64,7 @@ class _Beside:
     """
 
     queue: str | None
+    schedule: Callable[[Callable[[], object]], object] = field(factory=schedule_on_this_loop)
     scope: anyio.CancelScope = field(factory=anyio.CancelScope)
     done: anyio.Event = field(factory=anyio.Event)
 
@@ -241,6 +245,8 @@ class Runs(Generic[R]):
                 _log.warning("Runs could not be continued.", exc_info=True)
             finally:
                 worker.done.set()
+                if worker in self._workers:  # it needs a successor
+                    self._workers.remove(worker)
 
         spawn_on_this_loop(work)
 
@@ -248,10 +254,13 @@ class Runs(Generic[R]):
         """Interrupt what the workers of this process run, so that others can go on."""
         workers, self._workers = self._workers, []
         for worker in workers:
-            worker.scope.cancel()
+            with suppress(RuntimeError):  # its event loop has ended
+                worker.schedule(worker.scope.cancel)
+        here = schedule_on_this_loop()
         with anyio.CancelScope(shield=True):
             for worker in workers:
-                await worker.done.wait()
+                if worker.schedule == here:  # another event loop may run no more
+                    await worker.done.wait()
 
     # --- schedules ----------------------------------------------------------------------------------------
 
@@ -463,6 +472,28 @@ def exported(entries: Iterable[RunEntry]) -> list[Json]:
 def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: datetime | None) -> RecordedRun:
     """Return a run that waits in a queue."""
     return RecordedRun(run_id, task.agent_id, task, status="queued", queue=queue, priority=priority, due=due)
+
+
+def check_queued(
+    queue: object, priority: object, delay_s: object = 0.0, *, name: object = "schedule"
+) -> None:
+    """Refuse what no worker could begin, and what would keep it from beginning others.
+
+    Args:
+        name: of the schedule.
+
+    Raises:
+        AgentError: a value is not of its type, or out of bounds.
+    """
+    known = {
+        "queue": (queue, queue is not None and wrong_name("queue", queue) is None, "the name of a queue"),
+        "name": (name, name is not None and wrong_name("name", name) is None, "the name of a schedule"),
+        "priority": (priority, isinstance(priority, int) and abs(priority) <= MOST, f"-{MOST} to {MOST}"),
+        "delay_s": (delay_s, isinstance(delay_s, int | float) and 0 <= delay_s <= MOST, f"0 to {MOST}"),
+    }
+    for option, (value, fits, expected) in known.items():
+        if not fits:
+            raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
 
 
 def _value_of_limits(

@@ -113,14 +113,13 @@ def send(
 
     async def work(agent: PersonaAgent) -> output.ExitCode:
         known = agent.persona.domains
-        if domain and domain not in known:
-            typer.echo(f"error: --domain: got {domain!r}, expected one of {', '.join(known)}.", err=True)
-            return output.ExitCode.BAD_USAGE
-        event = event_of(line, agent)
-        if event.problem is not None:
-            typer.echo(f"error: {event.problem.message}", err=True)
-            return output.ExitCode.BAD_USAGE
-        outcome = await agent.process(domain or next(iter(known)), event)
+        place, event = domain or next(iter(known)), event_of(line, agent)
+        problem: errors.PersonaErrors | errors.InvalidConfig | None = agent.persona.problem_of(place, event)
+        if isinstance(problem, errors.UnknownDomain):
+            problem = errors.InvalidConfig("--domain", repr(domain), f"one of {', '.join(known)}")
+        if problem is not None:
+            raise output.fail(problem, output.ExitCode.BAD_USAGE, as_json=as_json)
+        outcome = await agent.process(place, event)
         outcomes.append(outcome)
         return _EXIT_CODES.get(outcome.status, output.ExitCode.COMPLETED)
 

@@ -26,7 +26,7 @@ from reactive_agents.core.persona_queue import WorkFilter, WorkItem
 from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings, Room
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
-from reactive_agents.persona.explanation import ExplanationLine, explain_work, mermaid, svg
+from reactive_agents.persona.explanation import ExplanationLine, explain_feedback, explain_work, mermaid, svg
 from reactive_agents.persona.explanation import explain as explain_journal
 from reactive_agents.persona.reasoning_system import is_waiting
 
@@ -213,7 +213,8 @@ def explain(
     """Explain what a persona did about an event, and why.
 
     Names one of --plan-id, --event and --message. Prints the event, the learnings that were used, the plan,
-    the tool calls, the adjustments, the outcome, the deliveries and the evaluation, from the records alone.
+    the tool calls, the adjustments, the outcome, the reactions, the deliveries and the evaluation, from the
+    records alone.
     Events of one id in several rooms are explained one after the other. No model is asked.
     """
     known = records_of(persona, memory, as_json=as_json, of_any=True)
@@ -265,6 +266,12 @@ def explain(
                 if isinstance(journal, Failure):
                     return Failure(journal.failure())
                 each.lines.extend(explain_journal(journal.unwrap()))
+            plan_ids = [item.plan_id for item in each.items if item.plan_id] if plan is None else [plan.id]
+            for about in dict.fromkeys(plan_ids):
+                of_answer = await attempt(store.get_plan(about))
+                if isinstance(of_answer, Failure):
+                    return Failure(of_answer.failure())
+                each.lines.extend(of_answer.unwrap().map(explain_feedback).value_or(()))
             each.lines.extend(explain_work(each.items))
         return Success(explained)
 

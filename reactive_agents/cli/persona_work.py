@@ -30,7 +30,9 @@ UntilOption = Annotated[
 LimitOption = Annotated[
     int, output.option("--limit", metavar="N", min=1, help="At most so many, the newest.")
 ]
-NumberArgument = Annotated[int, typer.Argument(metavar="NUMBER", help="The number of the item.")]
+NumberArgument = Annotated[
+    int, typer.Argument(metavar="NUMBER", min=1, max=2**63 - 1, help="The number of the item.")
+]
 PlanArgument = Annotated[str, typer.Argument(metavar="ID", help="The plan's id.")]
 
 
@@ -90,11 +92,11 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             records = persona_records.records_of(persona, memory, as_json=as_json)
 
             async def work(store: SqlitePersonaStore) -> Result[None, PersonaErrors]:
-                listed = await attempt(store.find_work(WorkFilter(records.persona.id, kinds, limit=10**9)))
-                if isinstance(listed, Failure):
-                    return Failure(listed.failure())
-                item = next((each for each in listed.unwrap() if each.number == number), None)
-                if item is None or (given == "retry" and item.status == "done"):
+                chosen = WorkFilter(records.persona.id, kinds, number=number)
+                found = await attempt(store.find_work(chosen))
+                if isinstance(found, Failure):
+                    return Failure(found.failure())
+                if not found.unwrap() or (given == "retry" and found.unwrap()[0].status == "done"):
                     return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
                 ordered = await attempt(store.order_work(number, given))
                 if isinstance(ordered, Success) and not ordered.unwrap():

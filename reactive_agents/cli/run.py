@@ -32,7 +32,14 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.config import DurabilityConfig, ModelConfig, ReasoningConfig, RunLogConfig
 from reactive_agents.core.content import Content, part_of_file
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.errors import ConfigErrors, InvalidConfig, RunCancelled, RuntimeErrors, root_cause
+from reactive_agents.core.errors import (
+    ConfigErrors,
+    InvalidConfig,
+    RunCancelled,
+    RunInterrupted,
+    RuntimeErrors,
+    root_cause,
+)
 from reactive_agents.core.events import TaskCompleted, TaskFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStatus
@@ -170,7 +177,9 @@ def run(
     ] = None,
     run_id: Annotated[
         str | None,
-        output.option("--run-id", metavar="ID", help="The run's id: under it the work is done once."),
+        output.option(
+            "--run-id", metavar="ID", help="The run's id: with --runs the work is done once under it."
+        ),
     ] = None,
     as_json: output.JsonOption = False,
     quiet: Annotated[bool, output.option("--quiet", "-q", help="Print the answer and nothing else.")] = False,
@@ -361,10 +370,11 @@ def run_task(
     agent = built.unwrap()
     new_task = agent.new_task(task)
     ends: list[TaskCompleted | TaskFailed] = []
+    begun: set[str] = set()
     try:
-        anyio.run(_run_to_end, agent, new_task, view, ends, run_id, accept_changes)
+        anyio.run(_run_to_end, agent, new_task, view, ends, begun, run_id, accept_changes)
     except KeyboardInterrupt:
-        _print_interruption(new_task, ends, as_json=as_json)
+        _print_interruption(new_task, ends, begun, as_json=as_json)
         return output.ExitCode.INTERRUPTED
     assert ends, "a run ends with TaskCompleted or TaskFailed"
     last = ends[-1]
@@ -388,17 +398,20 @@ async def _run_to_end(
     task: Task,
     view: View,
     ends: list[TaskCompleted | TaskFailed],
+    begun: set[str],
     run_id: str | None,
     accept_changes: bool,
 ) -> None:
-    """Run the task and keep its last event, also when the stream is abandoned."""
+    """Run the task; keep its id and last event, also of an abandoned stream."""
     options: RunOptions = {}
     if run_id is not None:
         options = {"run_id": run_id, "accept_changes": accept_changes}
 
     def keep(event: AgentEvent) -> None:
-        own = event.task_id == task.id or event.run_id == run_id
-        if isinstance(event, TaskCompleted | TaskFailed) and own:
+        if event.task_id != task.id and event.run_id != run_id:
+            return
+        begun.add(event.run_id)
+        if isinstance(event, TaskCompleted | TaskFailed):
             ends.append(event)
 
     agent.subscribe(keep)
@@ -408,7 +421,9 @@ async def _run_to_end(
                 view.show(event)
 
 
-def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], *, as_json: bool) -> None:
+def _print_interruption(
+    task: Task, ends: list[TaskCompleted | TaskFailed], begun: set[str], *, as_json: bool
+) -> None:
     if not as_json:
         typer.echo("Interrupted.", err=True)
         return
@@ -417,8 +432,11 @@ def _print_interruption(task: Task, ends: list[TaskCompleted | TaskFailed], *, a
             output.print_json(result_document(result))
         case [TaskFailed() as failed]:
             output.print_json(failure_document(failed, task.agent_id))
-        case _:
-            output.print_json(error_document(RunCancelled(task.id, "bootstrap"), kind=RuntimeErrors))
+        case _:  # a run that has begun and has no end is recorded, and goes on under its id
+            error: RuntimeErrors = RunCancelled(task.id, "bootstrap")
+            for run_id in begun:
+                error = RunInterrupted(run_id, "the command was interrupted.")
+            output.print_json(error_document(error, kind=RuntimeErrors))
 
 
 def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None:

@@ -16,6 +16,7 @@ providers when it is made, from the providers of the layers below it. What must 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from operator import attrgetter
 from threading import RLock
 from types import MappingProxyType
@@ -167,7 +168,7 @@ def _provided(argument: Any) -> Any:
 class Singleton(Service):
     """Makes its service once, on first use, whichever threads ask for it.
 
-    One lock serves the process, so a service must not wait while it is made.
+    Each has its lock: who waits for a service waits for what it is made of, and for nothing else.
 
     Attributes:
         inputs: empty until the service is made.
@@ -182,7 +183,7 @@ class Singleton(Service):
             return super().__call__(*args, **kwargs)
         service = self._service
         if service is None:
-            with _MAKING:
+            with self._lock():
                 if self._service is None:
                     self._prepare()
                     self._service = self._provide(args, kwargs)
@@ -191,17 +192,18 @@ class Singleton(Service):
 
     def reset(self) -> providers.SingletonResetContext:
         """Forget the service, so that it is made again; as a context, also at its end."""
-        with _MAKING:
+        with self._lock():
             self.inputs = _NOTHING_MADE
             self._service = None
         return providers.SingletonResetContext(self)
 
+    def _lock(self) -> AbstractContextManager[bool]:
+        made: AbstractContextManager[bool] = self.__dict__.setdefault("_made_once", RLock())
+        return made  # the same for threads that ask at once
+
     def _prepare(self) -> None:
         """Note the overrides with which the service is made."""
         self.inputs = Inputs.of(_inputs((*self.args, *self.kwargs.values())))
-
-
-_MAKING = RLock()
 
 
 class OptionalService(Service):

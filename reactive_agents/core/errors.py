@@ -927,14 +927,16 @@ class InvalidEvent(Value):
 
     Attributes:
         field: the name of the field that is wrong, as of ``DomainEvent``.
+        got: its value, abbreviated.
         expected: what the field has to be.
     """
 
     field: str
     event_id: str
+    got: str
     expected: str = "a text that is not blank"
 
-    message = sentence("event.{0.field}: expected {0.expected}, in event {0.event_id!r}.")
+    message = sentence("event.{0.field}: got {0.got}, expected {0.expected}, in event {0.event_id!r}.")
 
 
 @frozen(eq=False, repr=False)

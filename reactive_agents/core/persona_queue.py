@@ -146,7 +146,8 @@ class WorkFilter(Value):
         message_id: as the platform names a message.
         since: created at this time or later.
         until: created before this time.
-        limit: maximum number, the newest.
+        limit: maximum number of items, the newest.
+        number: of the one item that is wanted.
     """
 
     persona_id: PersonaId | None = None
@@ -161,6 +162,7 @@ class WorkFilter(Value):
     since: datetime | None = None
     until: datetime | None = None
     limit: int = 50
+    number: int | None = None
 
 
 @frozen(eq=False, repr=False)

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 from attrs import Attribute, evolve, field, frozen
 from attrs.validators import and_, ge, gt, le, min_len, optional
 
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.conversation import LONGEST_NAME
 from reactive_agents.core.errors import InvalidEvent, StepErrors
 from reactive_agents.core.ids import ContextId, EventId, LearningId, PersonaId, PlanId, RunId, TaskId
@@ -53,12 +54,14 @@ _NO_NAME = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]")
 class Feedback(Value):
     """The reaction of a user to the answer of a plan.
 
-    ``good``: whether it was liked; the latest reaction of each user counts.
+    ``good``: whether it was liked; the latest reaction of each user counts. ``at``: ``None`` where an earlier
+    version stored it.
     """
 
     plan_id: PlanId
     user: str
     good: bool
+    at: datetime | None = field(default=None, metadata=OMITTED)
 
 
 @frozen(eq=False, repr=False)
@@ -96,13 +99,14 @@ class DomainEvent(Value):
         names = {"id": self.id, "context_id": self.context_id, "author": self.author}
         for name, text in {"content": self.content, **names}.items():
             if not text.strip():
-                return InvalidEvent(name, self.id)
+                return InvalidEvent(name, self.id, abbreviated(text))
         if len(self.content) > LONGEST_CONTENT:
-            return InvalidEvent("content", self.id, f"at most {LONGEST_CONTENT:,} characters")
+            expected = f"at most {LONGEST_CONTENT:,} characters"
+            return InvalidEvent("content", self.id, abbreviated(self.content), expected)
         for name, text in {**names, "user": self.user, "tenant": self.tenant}.items():
             if len(text) > LONGEST_NAME or _NO_NAME.search(text) is not None:
                 expected = f"a name of at most {LONGEST_NAME} characters, none of them a control character"
-                return InvalidEvent(name, self.id, expected)
+                return InvalidEvent(name, self.id, abbreviated(text), expected)
         return None
 
 

@@ -21,7 +21,7 @@ from reactive_agents.effects import Effect, attempt, effect, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import call_service, lacking_method
 from reactive_agents.ports import AuditLog
 
 _log = logging.getLogger("reactive_agents")
@@ -56,6 +56,9 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
 
 async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
     log = services.ports.audit.unwrap()
+    lacking = lacking_method("audit", log, "append")
+    if lacking is not None:
+        return Failure(lacking)
     return await call_service("audit.append", _appender(log, services), None, entry)
 
 
@@ -171,7 +174,9 @@ async def audit(
     if not services.ports.audit:
         return Success(context)
     status, detail = _outcome(context)
+    services.handle.reached["audit"] = "entered"  # nothing was written, should the run be cancelled meanwhile
     await _after_start(services)
+    services.handle.reached["audit"] = "begun"
     appended = await _append(_entry("run", services, status=status, detail=detail), services)
     if not isinstance(appended, Success):
         return Failure(context.failure_of("audit")(appended.failure()))

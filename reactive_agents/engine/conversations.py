@@ -29,7 +29,7 @@ from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
-from reactive_agents.kernel.service_calls import CheckedCounter, call_service
+from reactive_agents.kernel.service_calls import CheckedCounter, call_service, lacking_method
 from reactive_agents.ports import LLM
 
 _log = logging.getLogger("reactive_agents")
@@ -69,6 +69,9 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         if store is None:
             missing = errors.ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
+        lacking = lacking_method("sessions", store, "begin", "end")
+        if lacking is not None:
+            return Failure(context.failure_of("bootstrap")(lacking))
         late = f"Other runs held the session {task.session!r} until the time limit of the run."
         begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
             errors.ServiceFailed(late, "sessions", "begin")

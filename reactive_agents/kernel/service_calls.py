@@ -71,6 +71,15 @@ def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
     return ServiceFailed(f"The {shown} {problem}", service, operation)
 
 
+def lacking_method(name: str, service: object, *methods: str) -> ServiceFailed | None:
+    """Return the error of a service that lacks one of these methods, if it does."""
+    for method in methods:
+        if not hasattr(service, method):
+            message = f"The {name} service {type(service).__name__} has no {method!r}."
+            return ServiceFailed(message, name, method)
+    return None
+
+
 class BrokenServiceError(Exception):
     """A service that broke its port where no failure can be returned.
 
@@ -213,7 +222,8 @@ def checked_sources(
     clock: Clock, ids: IdSource, faults: ServiceFaults, prefix: str
 ) -> tuple[Clock, IdSource]:
     """Return a clock and a source of ids that do not raise; built-in ones unchanged."""
-    if is_built_in(clock) and is_built_in(ids):
+    lacking = lacking_method("clock", clock, "now", "monotonic") or lacking_method("ids", ids, "new")
+    if lacking is None and is_built_in(clock) and is_built_in(ids):
         return clock, ids
     return CheckedClock(clock, faults), CheckedIds(ids, faults, prefix)
 

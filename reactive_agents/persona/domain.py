@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 from attrs import evolve, field, frozen
 
 from reactive_agents.core import personas
-from reactive_agents.core.errors import InvalidConfig
+from reactive_agents.core.errors import InvalidConfig, InvalidEvent
 from reactive_agents.core.persona_queue import Utterance
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.engine import ExecutionEngine
@@ -70,6 +70,7 @@ class PersonaDomain:
         schedules: events that come again and again.
         reminders: whether its steps can schedule events.
         check: judges answers; what it says counts more than the verdict of the model.
+        tenants: of its channel, one of which each event is of; empty for any.
 
     Raises:
         ValueError: a template has no steps, or its pattern is no regular expression.
@@ -87,6 +88,7 @@ class PersonaDomain:
     schedules: tuple[personas.EventSchedule, ...] = ()
     reminders: bool = False
     check: Check | None = None
+    tenants: tuple[str, ...] = ()
 
     def __attrs_post_init__(self) -> None:
         for template in self.templates:
@@ -126,6 +128,13 @@ class PersonaDomain:
         if inspect.isawaitable(judged):
             judged = await judged
         return None if judged is None else bool(judged)
+
+    def problem_of(self, event: personas.DomainEvent) -> InvalidEvent | None:
+        """Return what is wrong with an event here; ``None`` where nothing is."""
+        if event.problem is None and self.tenants and event.tenant not in self.tenants:
+            expected = f"a tenant of the channel of {self.name!r}"  # their names are not for each other
+            return InvalidEvent("tenant", event.id, repr(event.tenant), expected)
+        return event.problem
 
     @property
     def delivers(self) -> bool:

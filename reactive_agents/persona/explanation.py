@@ -140,6 +140,15 @@ def explain_work(items: Iterable[WorkItem]) -> tuple[ExplanationLine, ...]:
     return tuple(lines)
 
 
+def explain_feedback(plan: PersonaPlan) -> Iterator[ExplanationLine]:
+    """Yield a line for the opinion of each user about the answer of a plan."""
+    for each in plan.feedback:
+        opinion = "good" if each.good else "bad"
+        yield ExplanationLine(
+            each.at or plan.event.at, "reaction", f"The answer was {opinion} for {each.user}."
+        )
+
+
 _EVIDENCE: Mapping[EvidenceSource, str] = MappingProxyType(
     {
         "model": "",

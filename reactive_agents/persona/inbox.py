@@ -52,15 +52,17 @@ class PersonaInbox:
         self._changed = anyio.Event()
         self._busy: dict[WorkKind, int] = dict.fromkeys((*_KINDS, "schedule"), 0)
         self._is_closing = self._is_draining = False
+        self._looking: anyio.Lock  # made on the event loop on which it is entered
 
     async def __aenter__(self) -> PersonaInbox:
         self._is_closing = self._is_draining = False
-        self._group = await open_group()
-        for kind in _KINDS:
-            self._group.start_soon(self._serve, kind)
         if self.persona.has_schedules:
             await self.persona.arm_schedules()
-            self._group.start_soon(self._serve, "schedule")
+        self._looking = anyio.Lock()
+        self._group = await open_group()
+        for kind in self._busy:
+            if kind != "schedule" or self.persona.has_schedules:
+                self._group.start_soon(self._serve, kind)
         return self
 
     async def __aexit__(
@@ -95,7 +97,7 @@ class PersonaInbox:
         event is dropped, or this one is rejected.
 
         Args:
-            wait: wait until there is place, in place of a rejection.
+            wait: wait until there is place, in place of a rejection; not where it is drained.
 
         Fails with ``UnknownDomain``, ``InvalidEvent``, ``InboxFull``, or ``MemoryUnavailable``.
 
@@ -105,10 +107,9 @@ class PersonaInbox:
         if self._group is None:
             raise RuntimeError("PersonaInbox: submit: the inbox is not entered as a context manager.")
         persona = self.persona
-        if domain not in persona.domains:
-            return Failure(UnknownDomain(domain, tuple(persona.domains)))
-        if event.problem is not None:
-            return Failure(event.problem)
+        problem = persona.problem_of(domain, event)
+        if problem is not None:
+            return Failure(problem)
         room, config = persona.room_of(domain, event), self._config
         drop_oldest = config.overflow == "drop_oldest"
         while True:
@@ -123,7 +124,7 @@ class PersonaInbox:
             submission = added.unwrap()
             if submission.item is not None:
                 break
-            if not wait:
+            if not wait or self._is_draining:  # no place will be free
                 return Failure(InboxFull(config.capacity, event.id))
             with anyio.move_on_after(_POLL_S):
                 await changed.wait()
@@ -145,33 +146,33 @@ class PersonaInbox:
                 if kind == "event" and item.attempts > 1:  # its process ended: it may be why
                     await self._work_alone(item, places)
                     continue
-                self._busy[kind] += 1
                 group.start_soon(self._work, item, places)
 
     async def _work_alone(self, item: WorkItem, places: anyio.Semaphore) -> None:
         """Process an event at which a process ended without any other beside it."""
-        while self._busy["event"]:
+        while self._busy["event"] > 1:
             changed = self._changed
             with anyio.move_on_after(_POLL_S):
                 await changed.wait()
-        self._busy["event"] += 1
         await self._work(item, places)
 
     async def _next(self, kind: WorkKind) -> WorkItem | None:
-        """Return the next item; ``None`` when there will be none."""
+        """Return the next item, which is under way then; ``None`` when there will be none."""
         in_turn = kind == "evaluation" and self.persona.settings.evaluation == "after"
         while True:
             changed = self._changed
-            if (self._is_draining and kind != "delivery") or (self._is_closing and kind == "schedule"):
-                return None
-            if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
-                item = (await self.persona.claim(kind)).value_or(None)
-                if item is not None:
-                    return item
-            if self._is_draining and not self._busy["event"]:
-                return None
-            if self._is_closing and not self._is_draining and await self._is_done():
-                return None
+            async with self._looking:  # what is just being claimed neither waits nor is under way
+                if (self._is_draining and kind != "delivery") or (self._is_closing and kind == "schedule"):
+                    return None
+                if not (in_turn and self._busy["event"]):  # events evaluate their plans themselves
+                    item = (await self.persona.claim(kind)).value_or(None)
+                    if item is not None:
+                        self._busy[kind] += 1
+                        return item
+                if self._is_draining and not self._busy["event"]:
+                    return None
+                if self._is_closing and not self._is_draining and await self._is_done():
+                    return None
             with anyio.move_on_after(_POLL_S):
                 await changed.wait()
 
@@ -183,7 +184,7 @@ class PersonaInbox:
             waiting = await self._waiting(kind)
             if isinstance(waiting, Success) and waiting.unwrap():
                 return False
-        return not any(self._busy.values())
+        return True
 
     async def _waiting(self, kind: WorkKind) -> Result[int, MemoryErrors]:
         persona = self.persona

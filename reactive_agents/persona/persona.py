@@ -139,6 +139,13 @@ class Persona:
         if background is not None:
             await close_group(background, kind, error, trace)
 
+    def problem_of(
+        self, domain: Domain, event: DomainEvent
+    ) -> errors.UnknownDomain | errors.InvalidEvent | None:
+        """Return why the persona cannot be given an event; ``None`` where it can."""
+        known = self.domains.get(domain)
+        return errors.UnknownDomain(domain, tuple(self.domains)) if known is None else known.problem_of(event)
+
     def room_of(self, domain: Domain, event: DomainEvent) -> Room:
         """Return the room of an event."""
         return Room(self.settings.id, domain, event.context_id, event.tenant)
@@ -155,10 +162,9 @@ class Persona:
         Fails only with ``UnknownDomain`` and, for one that lacks a text or has a wrong name, with
         ``InvalidEvent``.
         """
-        if domain not in self.domains:
-            return Failure(errors.UnknownDomain(domain, tuple(self.domains)))
-        if event.problem is not None:
-            return Failure(event.problem)
+        problem = self.problem_of(domain, event)
+        if problem is not None:
+            return Failure(problem)
         room = self.room_of(domain, event)
         if (room, event.id) in self._processing:
             return Success(_declined(event, room, _UNDER_WAY))
@@ -215,10 +221,9 @@ class Persona:
 
         Fails with ``UnknownDomain``, ``InvalidEvent``, or ``MemoryUnavailable``.
         """
-        if domain not in self.domains:
-            return Failure(errors.UnknownDomain(domain, tuple(self.domains)))
-        if event.problem is not None:
-            return Failure(event.problem)
+        problem = self.problem_of(domain, event)
+        if problem is not None:
+            return Failure(problem)
         room = self.room_of(domain, event)
         return await attempt(self.services.store.add_schedule(room, f"once/{event.id}", event, due))
 
@@ -285,16 +290,17 @@ class Persona:
             return Success(None)
         opinion = "good" if reaction.good else "bad"
         name = ("reaction", opinion, reaction.user, reaction.message_id, reaction.id)
+        now = self.services.clock.now()
         return Success(
             DomainEvent(
                 EventId("/".join(filter(None, name))),
                 item.room.context_id,
                 reaction.user,
                 f"[A reaction to the answer: {reaction.sign or opinion}]",
-                self.services.clock.now(),
+                now,
                 user=reaction.user,
                 tenant=reaction.tenant,
-                feedback=Feedback(item.plan_id, reaction.user, reaction.good),
+                feedback=Feedback(item.plan_id, reaction.user, reaction.good, now),
             )
         )
 
@@ -416,7 +422,8 @@ class Persona:
                 return await self._with_plan(now.outcome, now)
             if (now.holder or not now.is_open) and taken is _NOT_TAKEN and not (is_new and now.is_open):
                 if looked:  # it is not one of this process, which would be here by now
-                    return _declined(event, room, _UNDER_WAY if now.is_open else _HANDLED)
+                    ended = _CANCELLED if now.status == "dropped" else _HANDLED
+                    return _declined(event, room, _UNDER_WAY if now.is_open else ended)
                 looked = True
             await anyio.sleep(pause_s)
             pause_s = min(_POLL_S, pause_s * 2)
@@ -424,7 +431,8 @@ class Persona:
     async def _current(self, item: WorkItem) -> WorkItem:
         chosen = WorkFilter(kinds=(item.kind,), **_filter_of(item), limit=1)
         found = await attempt(self.services.store.find_work(chosen))
-        return next(iter(found.value_or(())), item)
+        gone = evolve(item, status="dropped") if isinstance(found, Success) else item  # it was deleted
+        return next(iter(found.value_or(())), gone)
 
     async def _work_for_another(self, item: WorkItem) -> None:
         """Process an event that comes first in the room, for who waits for it."""
@@ -587,7 +595,7 @@ class Persona:
         )
         for plan in await cycle.attempt_or("recall", listed, ()):
             if plan.event.user_id == event.user_id and plan.event.id != event.id:
-                feedback = Feedback(plan.id, event.user_id, good=False)
+                feedback = Feedback(plan.id, event.user_id, good=False, at=event.at)
                 await self.reasoning.take_feedback(feedback, cycle)
                 return
 

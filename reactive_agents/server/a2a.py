@@ -294,8 +294,6 @@ class AgentTasks(AgentExecutor):
                     run, run.run_id, runs.question_id(each), _answer(each.kind, context)
                 )
         await updater.start_work()
-        if not run.is_held:
-            await self._service.order(principal, run, "resume")
         answered = {each.key for each in waiting}
         while True:
             found = await self._service.find(principal, task_id)
@@ -308,7 +306,10 @@ class AgentTasks(AgentExecutor):
             if found.status not in ("open", "queued"):
                 await self._tell_end(found, updater)
                 return False
-            await anyio.sleep(_POLL_S)
+            if found.is_held or found.status == "queued":
+                await anyio.sleep(_POLL_S)
+            else:  # nobody has it, perhaps since its process ended
+                await self._service.order(principal, found, "resume")
 
     async def _ask(self, task_id: str, waiting: Sequence[OpenQuestion], updater: TaskUpdater) -> bool:
         """Show what waits in a record; ``False``, since no live run waits here."""

@@ -775,6 +775,8 @@ class Turns:
     def keep_until_ended(self, live: runs.LiveRun) -> None:
         """Hold the session until the run has ended."""
         live.on_end.append(self.release)
+        if live.has_ended:  # at once, before its client was told of it
+            self.release()
 
     def release(self) -> None:
         """Let others go on with the session."""

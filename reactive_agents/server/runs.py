@@ -357,9 +357,7 @@ class AgentService:
             Problem: it is refused.
         """
         name, served = self.agent(principal, agent)
-        if self.is_draining:
-            detail = "The server is being stopped: send the request again."
-            raise Problem(503, "draining", detail, headers={"retry-after": "5"})
+        self._refuse_as_it_ends()
         user = principal.acts_for(asked.user)
         durable = _is_durable(served)
         run_id = asked.run_id
@@ -410,6 +408,12 @@ class AgentService:
         asked: RunRequest | None = None,
     ) -> LiveRun:
         agent = self.agents[name]
+        options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
+        if asked is not None and asked.tools:
+            options["tools"] = asked.tools
+        if agent.deps_type is not None:
+            options["deps"] = None if self._deps is None else self._deps(principal)
+        self._refuse_as_it_ends()  # it may have begun to end since the request came
         self.uses.begin(principal, "runs")
         self._forget_ended()
         live = LiveRun(
@@ -421,11 +425,6 @@ class AgentService:
             if asked is not None and asked.key is not None:
                 self._by_key[run_id] = live
         self.started += 1
-        options: dict[str, Any] = {} if run_id is None else {"run_id": run_id}
-        if asked is not None and asked.tools:
-            options["tools"] = asked.tools
-        if agent.deps_type is not None:
-            options["deps"] = None if self._deps is None else self._deps(principal)
 
         async def consume() -> None:
             try:
@@ -460,6 +459,11 @@ class AgentService:
             self._by_key.pop(live.run_id, None)
             raise _refused(live.refusal)
         return live
+
+    def _refuse_as_it_ends(self) -> None:
+        if self.is_draining:
+            detail = "The server is being stopped: send the request again."
+            raise Problem(503, "draining", detail, headers={"retry-after": "5"})
 
     async def check_stores(self) -> None:
         """Fail where runs cannot be recorded or logged now.

@@ -668,6 +668,7 @@ class InMemoryPersonaStore:
             and chosen.user in (None, each.event.user_id)
             and chosen.event_id in (None, each.event.id)
             and chosen.message_id in (None, each.message_id)
+            and chosen.number in (None, each.number)
             and (chosen.since is None or each.created_at >= chosen.since)
             and (chosen.until is None or each.created_at < chosen.until)
         ]

@@ -150,6 +150,34 @@ def test_what_runs_at_the_end_of_the_program_is_ended_in_order() -> None:
     assert (done.stdout, done.stderr) == ("ended\n", "")
 
 
+NO_FILES = """
+import resource, threading
+import anyio
+from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
+
+raised = []
+threading.excepthook = lambda each: raised.append(each.exc_type.__name__)
+
+async def main():
+    loop = BackgroundLoop("refused")
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, resource.getrlimit(resource.RLIMIT_NOFILE)[1]))
+    loop.start()
+    try:
+        await loop.run(anyio.sleep, 0)
+    except LoopStopped:
+        loop.stop()
+        print("stopped", raised)
+
+anyio.run(main)
+"""
+
+
+def test_a_loop_that_the_system_does_not_make_is_not_waited_for() -> None:
+    program = [sys.executable, "-c", NO_FILES]
+    done = subprocess.run(program, capture_output=True, text=True, check=True, cwd=ROOT, timeout=60)
+    assert done.stdout == "stopped ['OSError']\n"
+
+
 def test_a_forked_process_has_no_such_loop(loop: BackgroundLoop) -> None:
     reading, writing = os.pipe()
     child = os.fork()

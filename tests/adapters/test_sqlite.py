@@ -42,6 +42,7 @@ from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import START, FakeClock
+from tests.support.fakes import refuse_thread
 from tests.support.memories import an_entry
 from tests.support.waiting import until, until_blocking
 
@@ -643,6 +644,18 @@ async def test_what_has_begun_in_a_file_is_done_although_its_task_is_cancelled(t
         group.cancel_scope.cancel()
         may_end.set()
     assert await file.rows("notes", str, "SELECT note FROM notes") == Success(("a",))
+    await file.aclose()
+
+
+async def test_a_file_is_used_where_the_system_gives_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_THREADS", sqlite._Threads())
+    file = SqliteFile(tmp_path / "notes.db", NOTES, MemoryUnavailable)
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse_thread)
+        assert await file.change("note", "INSERT INTO notes VALUES ('a')") == Success(1)
+    assert await file.change("note", "INSERT INTO notes VALUES ('b')") == Success(1)
     await file.aclose()
 
 

@@ -40,6 +40,7 @@ from reactive_agents.testing import (
     SequentialIds,
     answer,
     call,
+    forever,
 )
 
 pytestmark = [pytest.mark.anyio, pytest.mark.filterwarnings("ignore:coroutine")]
@@ -229,6 +230,47 @@ async def test_a_clock_ids_or_a_model_that_fail_end_the_run_with_the_service_and
     assert isinstance(cause, ServiceFailed)
     assert (cause.service, cause.operation) == (service, method)
     assert f"{method} of the {service} service Broken" in str(error)
+
+
+@pytest.mark.parametrize("durable", [False, True])
+@pytest.mark.parametrize("place", ["memory.effectiveness", "governance.audit"])
+async def test_a_service_that_lacks_a_method_loses_no_answer(
+    place: str, durable: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    model = ScriptedLLM(forever(answer("It is done.")))
+    builder = ReactiveAgents.create().with_llm(model).with_reasoning("adaptive")
+    agent = (builder.with_durability(":memory:") if durable else builder).with_memory().build()
+    layer, name = place.split(".")
+    getattr(getattr(agent.container, layer), name).override(object())
+    async with agent:
+        assert (await agent.run("Do it.")).output == "It is done."
+    gc.collect()
+    assert "never retrieved" not in caplog.text
+
+
+@pytest.mark.parametrize("method", ["begin", "end"])
+async def test_sessions_that_lack_a_method_are_named_before_the_model_is_asked(method: str) -> None:
+    class Sessions:
+        pass
+
+    model = ScriptedLLM(answer("It is done."))
+    agent = ReactiveAgents.create().with_llm(model).build()
+    sessions = Sessions()
+    setattr(sessions, {"begin": "end", "end": "begin"}[method], lambda *_: None)
+    agent.container.memory.sessions.override(sessions)
+    with pytest.raises(AgentError) as raised:
+        await agent.run("Do it.", session="s")
+    assert root_cause(raised.value.error) == ServiceFailed(  # type: ignore[arg-type]
+        f"The sessions service Sessions has no {method!r}.", "sessions", method
+    )
+    assert not model.requests
+
+
+def test_a_service_in_the_place_of_the_clock_is_named() -> None:
+    agent = ReactiveAgents.create().with_model("offline").build()
+    agent.container.core.clock.override(SequentialIds())
+    with pytest.raises(AgentError, match="now of the clock service SequentialIds"):
+        agent.run_sync("Do it.")
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "1"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import math
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime, timedelta
@@ -151,6 +153,60 @@ async def test_a_worker_that_ends_begins_no_more_runs(tmp_path: Path) -> None:
     assert not llm.requests
 
 
+async def test_a_run_that_is_looked_for_as_the_worker_ends_stays_in_the_queue(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await submitter(tmp_path / "r.db").submit("Greet me.", run_id="r1", delay_s=3_600)
+    worker = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello.")))
+    record, has_ended = worker.container.memory.record().unwrap(), anyio.Event()
+    worker.container.memory.queues.override(Object(Some(queue := ByHand())))
+    find = record.find
+
+    async def begin() -> None:
+        queue.are_done.append(await queue.begin(RunId("r1")))
+
+    @effect
+    async def late(run_id: RunId) -> Result[RecordedRun | None, RecordErrors]:
+        await has_ended.wait()
+        return await attempt(find(run_id))
+
+    async def work() -> None:
+        await worker.runs.work(until_idle=True)
+        has_ended.set()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        while not hasattr(queue, "begin"):
+            await anyio.lowlevel.checkpoint()
+        monkeypatch.setattr(record, "find", late)
+        group.start_soon(begin)
+    monkeypatch.undo()
+    assert ((await worker.runs.find("r1")).state, queue.are_done) == ("queued", [False])
+
+
+def test_a_worker_whose_event_loop_has_ended_has_a_successor(tmp_path: Path) -> None:
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello.")))
+    asyncio.run(one.submit("Greet me.", run_id="r1", delay_s=3_600))
+
+    async def go_on() -> object:
+        await one.submit("Greet me.", run_id="r2")
+        result = await one.runs.wait("r2")
+        await one.aclose()
+        return result.output
+
+    assert asyncio.run(go_on()) == "Hello."
+
+
+def test_a_worker_whose_event_loop_stands_still_is_not_waited_for(tmp_path: Path) -> None:
+    one, loop = agent(tmp_path / "r.db", ScriptedLLM()), asyncio.new_event_loop()
+    loop.run_until_complete(one.submit("Greet me.", run_id="r1", delay_s=3_600))
+    asyncio.run(one.aclose())
+    left = asyncio.all_tasks(loop)
+    loop.run_until_complete(asyncio.wait(left))
+    loop.close()
+    assert len(left) == 1
+
+
 async def test_a_worker_that_is_stopped_finishes_the_step_and_hands_over(tmp_path: Path) -> None:
     begun, may_end, done = anyio.Event(), anyio.Event(), list[int]()
 
@@ -236,6 +292,40 @@ async def test_a_wrong_schedule_is_refused(tmp_path: Path, cron: str, timezone: 
     with pytest.raises(AgentError) as refused:
         await submitter(tmp_path / "r.db").schedule("s", cron, "Pay.", timezone=timezone)
     assert isinstance(refused.value.error, InvalidConfig)
+
+
+@pytest.mark.parametrize(
+    ("option", "value"),
+    [
+        ("priority", "high"),
+        ("priority", 2**70),
+        ("queue", ""),
+        ("queue", None),
+        ("delay_s", -1),
+        ("delay_s", math.nan),
+        ("delay_s", math.inf),
+        ("delay_s", "1"),
+    ],
+)
+async def test_what_no_worker_could_begin_is_not_queued(tmp_path: Path, option: str, value: Any) -> None:
+    options: dict[str, Any] = {option: value}
+    agent = submitter(tmp_path / "r.db")
+    with pytest.raises(AgentError) as refused:
+        await agent.submit("Pay.", **options)
+    assert isinstance(refused.value.error, InvalidConfig)
+    assert refused.value.error.option == option
+    assert await agent.runs.list() == ()
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"name": ""}, {"name": 5}, {"cron": 5}, {"timezone": 5}, {"priority": "high"}, {"queue": " "}]
+)
+async def test_a_schedule_of_wrong_values_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    agent = submitter(tmp_path / "r.db")
+    with pytest.raises(AgentError) as refused:
+        await agent.schedule(**{"name": "s", "cron": "* * * * *", "task": "Pay.", **wrong})
+    assert isinstance(refused.value.error, InvalidConfig)
+    assert await agent.runs.schedules() == ()
 
 
 @pytest.mark.parametrize("limits", [{"concurrency": 0}, {"total": 0}, {"rate": (0, 60)}, {"rate": (1, 0)}])

@@ -11,8 +11,10 @@ from typing import Any
 import anyio
 import pytest
 
+from reactive_agents.adapters.memory import persona_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.cli import persona_records
+from reactive_agents.core.channels import Reaction
 from reactive_agents.core.errors import RateLimited
 from reactive_agents.core.persona_events import PersonaStepStarted
 from reactive_agents.core.personas import DeliveryPolicy, DomainEvent
@@ -128,6 +130,24 @@ def test_an_event_that_waits_is_dropped(tmp_path: Path) -> None:
         assert (await attempt(bench.persona.resume())).unwrap() == ()
 
     with_bench(path, resume, ScriptedLLM())
+
+
+def test_an_order_reads_its_item_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path, read = tmp_path / "ada.db", []
+
+    async def wait(bench: PersonaBench) -> None:
+        for number in range(5):
+            event = an_event(name=f"event-{number}")
+            await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))
+
+    with_bench(path, wait, ScriptedLLM())
+    one = command("persona", "inbox", "list", *place(path)).stdout.splitlines()[2]
+    item_of = persona_store._item
+    monkeypatch.setattr(persona_store, "_item", lambda row: read.append(item_of(row)) or read[-1])
+    assert command("persona", "inbox", "drop", one.split("\t")[0], *place(path)).exit_code == 0
+    assert [each.key for each in read] == ["event-2"]
+    assert command("persona", "inbox", "drop", "9", *place(path)).exit_code == 1
+    assert command("persona", "outbox", "drop", one.split("\t")[0], *place(path)).exit_code == 1
 
 
 def test_a_plan_is_cancelled_while_it_is_executed_and_tried_again(tmp_path: Path) -> None:
@@ -251,6 +271,28 @@ def test_a_message_is_explained_however_much_came_later(
     told = command("explain", "--message", "m1", *place(path)).stdout
     assert "event\tBob in chat/general: Hello." in told
     assert "sent as m1" in told
+
+
+def test_the_opinions_of_an_answer_are_explained_with_it(tmp_path: Path) -> None:
+    path, channel = tmp_path / "ada.db", Closed()
+    channel.is_open = True
+
+    async def react(bench: PersonaBench) -> None:
+        await bench.process()
+        for user, good in (("Zoe", True), ("Bob", True), ("Bob", False)):
+            reaction = (await attempt(bench.persona.feedback_of("chat", Reaction("m1", user, good)))).unwrap()
+            assert reaction is not None
+            await attempt(bench.persona.process_event("chat", reaction))
+
+    with_bench(path, react, ScriptedLLM(forever(say("So."))), deliver=channel.post, reasoning=False)
+    (of_plan,) = command("persona", "plans", "list", *place(path)).stdout.splitlines()
+    for named in (("--event", "event-1"), ("--message", "m1"), ("--plan-id", of_plan.split("\t")[0])):
+        told = command("explain", *named, *place(path)).stdout.splitlines()
+        opinions = [line.split("\t")[2] for line in told if line.split("\t")[1] == "reaction"]
+        assert opinions == ["The answer was good for Zoe.", "The answer was bad for Bob."]
+    forgotten = command("persona", "forget", "--user", "Zoe", *place(path))
+    assert forgotten.exit_code == 0, forgotten.stderr
+    assert "Zoe" not in command("explain", "--event", "event-1", *place(path)).stdout
 
 
 def test_a_plan_that_is_tried_again_is_evaluated_again(tmp_path: Path) -> None:

@@ -125,6 +125,26 @@ def test_send_names_the_user_and_the_tenant_of_the_event(file: Path) -> None:
     assert (item["event"]["user"], item["event"]["tenant"], item["room"]["tenant"]) == ("u1", "acme", "acme")
 
 
+@pytest.mark.parametrize("given", [(), ("--tenant", "market")])
+def test_an_event_is_of_a_tenant_of_the_channel(file: Path, given: tuple[str, ...]) -> None:
+    environment = {"SUPPORT_SECRET": "a secret of sixteen"}
+    file.write_text(
+        file.read_text()
+        + '[domains.channel]\nkind = "webhook"\nurl = "http://127.0.0.1:9/"\n'
+        + 'secret_env = "SUPPORT_SECRET"\ntenant = "shop"\n'
+    )
+    value = repr("market" if given else "")
+    expected = f"event.tenant: got {value}, expected a tenant of the channel of 'code', in event "
+    sent = command("persona", "send", file, "Hello", "--domain", "code", *given, "--json", **environment)
+    assert (sent.exit_code, json.loads(sent.stdout)["error"]["tag"]) == (2, "InvalidEvent")
+    assert json.loads(sent.stdout)["error"]["message"].startswith(expected)
+    line = json.dumps({"content": "Hello", "domain": "code", "tenant": "market" if given else ""})
+    ran = command("persona", "run", file, stdin=line, **environment)
+    assert ran.exit_code == 1
+    assert f"error: line 1: {expected}" in ran.stderr
+    assert json.loads(command("persona", "inbox", "list", "--all", "--json", "--persona", file).stdout) == []
+
+
 def test_a_declined_event_is_no_failure(file: Path) -> None:
     sent = command("persona", "send", file, "Hello", "--author", "ada")
     assert sent.exit_code == 0
@@ -134,7 +154,7 @@ def test_a_declined_event_is_no_failure(file: Path) -> None:
 def test_an_event_without_content_is_refused(file: Path) -> None:
     sent = command("persona", "send", file, " ")
     assert (sent.exit_code, sent.stdout) == (2, "")
-    assert "event.content: expected a text that is not blank" in sent.stderr
+    assert "event.content: got ' ', expected a text that is not blank" in sent.stderr
 
 
 @pytest.mark.parametrize(
@@ -172,7 +192,7 @@ def test_run_takes_json_lines_and_tells_wrong_ones(file: Path) -> None:
     first, second, third = done.stderr.splitlines()
     assert first.startswith("error: line 4: Not a valid EventLine:")
     assert second == "error: line 5: There is no domain 'chess'. Known: chat, code."
-    assert third.startswith("error: line 6: event.content: expected a text that is not blank")
+    assert third.startswith("error: line 6: event.content: got ' ', expected a text that is not blank")
     assert done.exit_code == 3
 
 

@@ -201,6 +201,16 @@ def test_an_interrupt_in_json_is_the_document_of_a_failure(tmp_path: Path) -> No
     assert document["metadata"]["model_calls"] == 1
 
 
+def test_an_interrupt_of_a_recorded_run_names_the_id_that_it_goes_on_under(tmp_path: Path) -> None:
+    (tmp_path / "interrupting.py").write_text(INTERRUPTING)
+    line = ("2 * 3?", "--tools", "interrupting:calculator", "--runs", tmp_path / "runs.db", "--json")
+    run = command("run", *line, modules=tmp_path)
+    error = json.loads(run.stdout)["error"]
+    assert (run.exit_code, error["tag"]) == (130, "RunInterrupted")
+    steps = command("runs", "steps", error["run_id"], "--runs", tmp_path / "runs.db", "--json")
+    assert [step["kind"] for step in json.loads(steps.stdout)] == ["model"]
+
+
 @pytest.mark.system
 def test_an_interrupted_command_does_not_wait_for_a_tool_that_cannot_be_stopped(tmp_path: Path) -> None:
     (tmp_path / "blocking.py").write_text(BLOCKING)

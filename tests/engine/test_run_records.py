@@ -89,6 +89,34 @@ async def test_a_run_that_is_cancelled_in_a_hook_of_its_closing_has_its_account_
     assert isinstance(made.recorder.events[-1], TaskFailed)
 
 
+async def test_a_run_that_is_cancelled_before_its_start_is_entered_has_both_entries() -> None:
+    entered = anyio.Event()
+
+    class Slow(RecordingAuditLog):
+        @effect
+        async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
+            if entry.action == "start":
+                await entered.wait()
+            return await attempt(super().append(entry))
+
+    def let_enter(event: AgentEvent) -> None:
+        if isinstance(event, ExecutionCancelled):
+            entered.set()
+
+    log = Slow()
+
+    def cancel(context: ExecutionContext) -> None:
+        made.engine.cancel(context.task_id)
+
+    hook = LifecycleHook("audit", "before", cancel)
+    made = bench(ScriptedLLM(answer("done")), hooks=[hook], audit=log)
+    made.engine.ports.events.subscribe(let_enter)
+    failed = (await made.run()).failure()
+    assert failed.error == RunCancelled("task-1", "audit")
+    assert [(entry.action, entry.status) for entry in log.entries] == [("start", None), ("run", "failed")]
+    assert not [event for event in made.recorder.events if isinstance(event, ExecutionPhaseFailed)]
+
+
 @pytest.mark.parametrize("phase", RECORDING)
 @pytest.mark.parametrize("strict", [False, True])
 async def test_a_failed_run_has_its_account_closed_whatever_its_hooks_do_then(
@@ -222,12 +250,13 @@ async def test_a_run_that_is_cancelled_while_it_is_recorded_is_recorded_once(tmp
             return written
 
     class Log:
-        """Is cancelled once the entry is written."""
+        """Is cancelled once the entry of the end is written."""
 
         @effect
         async def append(self, entry: AuditEntry) -> Result[None, ServiceFailed]:
             written = await attempt(log.append(entry))
-            await cancelled(entry.task_id)
+            if entry.action == "run":
+                await cancelled(entry.task_id)
             return written
 
     async def cancelled(task_id: TaskId) -> None:
@@ -242,7 +271,7 @@ async def test_a_run_that_is_cancelled_while_it_is_recorded_is_recorded_once(tmp
     assert [total.usage.total_tokens for total in totals.unwrap()] == [15, 15]
     made = bench(ScriptedLLM(answer("done")), audit=Log())
     assert (await made.run()).failure().error == RunCancelled("task-1", "audit")
-    assert len((await attempt(log.read())).unwrap()) == 1
+    assert [each.entry.action for each in (await attempt(log.read())).unwrap()] == ["start", "run"]
     await costs.aclose()
     await log.aclose()
 

@@ -9,6 +9,7 @@ import anyio.lowlevel
 import pytest
 from attrs import evolve
 
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import (
     AuthenticationFailed,
     DeliveryFailed,
@@ -413,10 +414,11 @@ async def test_an_unknown_domain_is_an_error_that_names_the_known_ones() -> None
 async def test_an_event_with_a_blank_field_is_an_error_that_names_it(event: DomainEvent, field: str) -> None:
     bench = persona_bench(ScriptedLLM())
     refused = (await attempt(bench.persona.process_event("chat", event))).failure()
-    assert refused == InvalidEvent(field, event.id)
-    assert refused.message.startswith(f"event.{field}: ")
+    wrong = InvalidEvent(field, event.id, repr(getattr(event, field)))
+    assert refused == wrong
+    assert refused.message.startswith(f"event.{field}: got {wrong.got}, expected a text ")
     refused = (await attempt(bench.persona.schedule("chat", event, START))).failure()
-    assert refused == InvalidEvent(field, event.id)
+    assert refused == wrong
 
 
 EXPECTED_NAME = "a name of at most 1000 characters, none of them a control character"
@@ -428,7 +430,7 @@ async def test_names_are_short_and_have_no_characters_that_command(field: str, m
     bench = persona_bench(ScriptedLLM())
     event = evolve(an_event(), **{field: f"Bob{mark}Eve"})
     refused = (await attempt(bench.persona.process_event("chat", event))).failure()
-    assert refused == InvalidEvent(field, event.id, EXPECTED_NAME)
+    assert refused == InvalidEvent(field, event.id, abbreviated(getattr(event, field)), EXPECTED_NAME)
     assert bench.store.work == {}
 
 

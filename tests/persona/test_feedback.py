@@ -15,6 +15,7 @@ from reactive_agents.core.personas import DomainEvent, Feedback, LearningEntry, 
 from reactive_agents.effects import attempt
 from reactive_agents.persona.explanation import explain_event
 from reactive_agents.testing import FakeTools, ScriptedLLM, Turn, answer, call, say
+from reactive_agents.testing.core import START
 from tests.support.personas import PersonaBench, assessed, persona_bench, planned
 
 pytestmark = pytest.mark.anyio
@@ -151,7 +152,7 @@ async def test_an_author_who_corrects_the_last_answer_is_evidence_against_it() -
     await bench.process("No, it is 132.", "event-3")
     assert outcomes(bench) == (True, False)
     first = next(iter(bench.store.plans.values()))
-    assert (first.succeeded, first.feedback) == (False, (Feedback(first.id, "Bob", good=False),))
+    assert (first.succeeded, first.feedback) == (False, (Feedback(first.id, "Bob", good=False, at=START),))
 
 
 # --- checks of the program, and failed calls ----------------------------------------------------------

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import anyio
 import pytest
 from attrs import evolve
+from returns.result import Result, Success
 
-from reactive_agents.core.errors import InboxFull, InvalidEvent, UnknownDomain
+from reactive_agents.core.errors import InboxFull, InvalidEvent, MemoryErrors, UnknownDomain
+from reactive_agents.core.ids import EventId, PersonaId
 from reactive_agents.core.persona_events import (
     PersonaEventDropped,
     PersonaEventReceived,
     PersonaStepStarted,
 )
-from reactive_agents.core.persona_queue import WorkFilter
-from reactive_agents.core.personas import DeliveryPolicy, DomainEvent, InboxConfig, PersonaOutcome
-from reactive_agents.effects import attempt
+from reactive_agents.core.persona_queue import WorkFilter, WorkItem, WorkKind
+from reactive_agents.core.personas import (
+    DeliveryPolicy,
+    DomainEvent,
+    EventSchedule,
+    InboxConfig,
+    PersonaOutcome,
+)
+from reactive_agents.effects import attempt, effect
 from reactive_agents.persona import PersonaInbox
-from reactive_agents.testing import ScriptedLLM, forever, say
+from reactive_agents.testing import InMemoryPersonaStore, ScriptedLLM, forever, say
 from tests.support.personas import PersonaBench, an_event, persona_bench
-from tests.support.virtual_time import Backend, virtual_time
+from tests.support.virtual_time import Backend, LoopClock, virtual_time
 
 pytestmark = pytest.mark.anyio
 
@@ -147,6 +157,90 @@ async def test_a_channel_in_which_something_is_cancelled_is_tried_again_and_ends
     assert sorted(taken) == ["completed"] * 4 + ["failed"]
 
 
+class Late(InMemoryPersonaStore):
+    """A store that says late what was claimed: it is held already, and not yet under way."""
+
+    @effect
+    async def claim(
+        self, persona_id: PersonaId, kind: WorkKind, **chosen: Any
+    ) -> Result[WorkItem | None, MemoryErrors]:
+        claimed = await attempt(super().claim(persona_id, kind, **chosen))
+        if kind == "event":
+            await anyio.sleep(2)
+        return claimed
+
+
+@pytest.mark.parametrize("drains", [True, False])
+async def test_what_is_being_claimed_as_the_inbox_ends_is_answered(drains: bool) -> None:
+    posted: list[str] = []
+
+    async def post(event: DomainEvent, text: str) -> None:
+        posted.append(event.id)
+
+    llm = ScriptedLLM(forever(say("So.")))
+    bench = persona_bench(llm, reasoning=False, deliver=post, store=Late(clock=LoopClock()))
+    event = an_event()
+    (await attempt(bench.store.add_event(bench.persona.room_of("chat", event), event))).unwrap()
+    async with PersonaInbox(bench.persona) as inbox:
+        await anyio.sleep(0.1)
+        if drains:
+            inbox.drain()
+    assert posted == ["event-1"]
+
+
+async def test_nothing_waits_for_place_in_an_inbox_that_is_drained() -> None:
+    bench, refused = inbox_bench(delay=1.0, capacity=1, max_contexts=1), list[object]()
+
+    async def submit() -> None:
+        refused.append((await attempt(inbox.submit("chat", an_event(name="e2"), wait=True))).failure())
+
+    with anyio.move_on_after(3_600):
+        async with PersonaInbox(bench.persona) as inbox, anyio.create_task_group() as group:
+            (await attempt(inbox.submit("chat", an_event(name="e0")))).unwrap()
+            await anyio.sleep(0.1)  # it is under way
+            (await attempt(inbox.submit("chat", an_event(name="e1")))).unwrap()
+            group.start_soon(submit)
+            await anyio.sleep(0.1)
+            inbox.drain()
+    assert refused == [InboxFull(1, EventId("e2"))]
+    assert (await attempt(inbox.waiting())).unwrap() == 1
+
+
+async def test_an_event_that_is_deleted_while_it_waits_is_waited_for_no_more() -> None:
+    bench, outcomes = inbox_bench(), list[PersonaOutcome]()
+    first, room = an_event(name="e0", author="Eve"), bench.persona.room_of("chat", an_event())
+    (await attempt(bench.store.add_event(room, first))).unwrap()
+    held = await attempt(bench.store.claim(room.persona_id, "event", domains=("chat",)))
+    assert held.unwrap().event == first  # by another process, which takes its time
+
+    async def wait() -> None:
+        outcomes.append(await bench.process(name="e1"))
+
+    with anyio.move_on_after(3_600):
+        async with anyio.create_task_group() as group:
+            group.start_soon(wait)
+            await anyio.sleep(1)
+            assert (await attempt(bench.store.forget(room.persona_id, user="Bob"))).unwrap() == 1
+    assert [(each.status, each.reason) for each in outcomes] == [("declined", "It was cancelled.")]
+
+
+class Unreachable(InMemoryPersonaStore):
+    @effect
+    async def add_schedule(self, *_: object) -> Result[None, MemoryErrors]:
+        await anyio.sleep_forever()
+        return Success(None)
+
+
+async def test_an_inbox_can_be_cancelled_as_it_is_entered() -> None:
+    bench = persona_bench(ScriptedLLM(), reasoning=False, store=Unreachable())
+    daily = (EventSchedule("daily", "0 8 * * *", "Post it."),)
+    bench.persona.domains["chat"] = evolve(bench.persona.domains["chat"], schedules=daily)
+    with anyio.move_on_after(1) as scope:
+        async with PersonaInbox(bench.persona):
+            raise AssertionError("its schedules are not stored")
+    assert scope.cancelled_caught
+
+
 async def test_an_event_at_which_a_process_ended_is_tried_alone() -> None:
     bench = inbox_bench(delay=0.01)
     under_way, beside = set[str](), dict[str, set[str]]()
@@ -201,7 +295,7 @@ async def test_what_cannot_be_put_in_is_refused() -> None:
         )
         for content in ("", " \n\u3000"):
             refused = await attempt(inbox.submit("chat", an_event(content)))
-            assert refused.failure() == InvalidEvent("content", "event-1")
+            assert refused.failure() == InvalidEvent("content", "event-1", repr(content))
 
 
 async def test_what_waits_is_a_part_of_the_cognitive_load() -> None:

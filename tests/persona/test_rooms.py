@@ -11,26 +11,29 @@ import anyio
 import pytest
 from attrs import evolve
 from returns.future import FutureResult
+from returns.result import Result
 
 from property_tests.test_persona_learning import a_learning
 from reactive_agents import Personas, ReactiveAgents
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
+from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.config import ContextProfileOverrides
-from reactive_agents.core.errors import InvalidEvent, MemoryUnavailable, RateLimited
+from reactive_agents.core.errors import InvalidEvent, LLMErrors, MemoryUnavailable, RateLimited
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.messages import AssistantMessage, UserMessage
-from reactive_agents.core.models import TokenPrice
+from reactive_agents.core.models import ModelRequest, ModelResponse, TokenPrice
 from reactive_agents.core.persona_events import PersonaStepEnded, PersonaStepStarted
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.personas import DailyLimits, DeliveryPolicy, DomainEvent, EngagementPolicy
-from reactive_agents.effects import Effect, attempt
+from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.ports import LLM
 from reactive_agents.testing import (
     BlockWords,
     FakeTools,
     InMemoryBudget,
     ScriptedLLM,
+    Turn,
     answer,
     call,
     fail,
@@ -287,8 +290,9 @@ async def test_of_a_long_message_a_plan_is_shown_the_beginning_and_the_end() -> 
     for purpose in ("think", "persona-evaluate"):  # once: an evaluation has it among the earlier messages
         assert [each.count(message) for each in shown(llm, purpose)] == [1]
     bench = persona_bench(ScriptedLLM(forever(say("So."))))
+    most = "at most 1,000,000 characters"
     refused = await attempt(bench.persona.process_event("chat", an_event("x" * 1_000_001)))
-    assert refused.failure() == InvalidEvent("content", "event-1", "at most 1,000,000 characters")
+    assert refused.failure() == InvalidEvent("content", "event-1", abbreviated("x" * 99), most)
 
 
 async def test_the_transcript_is_bounded() -> None:
@@ -444,6 +448,53 @@ async def test_limits_of_a_day(limits: DailyLimits, statuses: list[str]) -> None
     assert {each.refused for each in outcomes if each.status == "declined"} <= {True}
     bench.clock.advance(24 * 3600)
     assert (await bench.process(name="tomorrow")).status == "completed"
+
+
+class Together(ScriptedLLM):
+    """A model whose first answers come when there are as many questions as rooms."""
+
+    def __init__(self, rooms: int, *turns: Turn) -> None:
+        super().__init__(*turns)
+        self._rooms, self._asked = rooms, anyio.Event()
+
+    @effect
+    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+        answered = await attempt(super().complete(request))
+        if len(self.requests) >= self._rooms:
+            self._asked.set()
+        await self._asked.wait()
+        return answered
+
+
+@pytest.mark.parametrize("reserves", [False, True])
+async def test_rooms_at_once_pass_the_dollars_of_a_day_by_what_was_left_and_not_where_calls_are_reserved(
+    reserves: bool,
+) -> None:
+    rooms, limit_usd, call_usd = 4, 0.06, 0.01
+    searches = [
+        evolve(call("search", query=f"React {number}"), cost_usd=call_usd)
+        for number in range(2 * rooms * round(limit_usd / call_usd))
+    ]
+    budget = InMemoryBudget(daily_usd=limit_usd)
+    bench = persona_bench(
+        llm := Together(rooms, *searches),
+        tools=FakeTools({"search": "nothing"}),
+        services={"budget": budget, "prices": FixedPrice()} if reserves else None,
+        reasoning=False,
+        limits=DailyLimits(tenant_usd=limit_usd),
+    )
+    async with anyio.create_task_group() as group:
+        for number in range(rooms):
+            group.start_soon(lambda room: bench.process(context=room), f"room-{number}")
+    spent_usd = call_usd * len(llm.requests)
+    if reserves:
+        assert spent_usd <= limit_usd
+        assert spent_usd == pytest.approx(budget.spent_usd)
+    else:
+        assert limit_usd < spent_usd <= rooms * (limit_usd + call_usd)
+        refused = await bench.process(context="later")
+        assert (refused.status, refused.refused) == ("declined", True)
+        assert spent_usd == pytest.approx(call_usd * len(llm.requests))
 
 
 @pytest.mark.parametrize("whose", ["tenant", "user"])

@@ -247,6 +247,31 @@ async def test_a_message_after_a_restart_approves_nothing_unseen(
     assert (ended.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
 
 
+async def test_a_task_goes_on_here_when_the_process_that_has_its_run_ends(tmp_path: Path) -> None:
+    PAID.clear()
+
+    def server(*turns: Any) -> Any:
+        agent = clerk(*turns).with_tools(pay).with_approval().with_durability(tmp_path / "runs.db")
+        return create_app(agent.build(), protocols=["a2a"], drain_s=0)
+
+    ended: list[Any] = []
+
+    async def approve() -> None:
+        await give(here, request("approve", task=asked))  # which shows what waits
+        ended.append(await give(here, request("approve", task=asked)))
+
+    async with (
+        client_of(server(answer("Paid Ann."))) as here,
+        anyio.create_task_group() as group,
+        client_of(server(call("pay", to="Ann"), say("Paid.", delay=3_600))) as elsewhere,
+    ):
+        asked, _ = await give(elsewhere, request("Pay Ann."))
+        group.start_soon(approve)
+        await until(lambda: PAID)
+    ((task, _),) = ended
+    assert (task.status.state, PAID) == (TaskState.TASK_STATE_COMPLETED, ["Ann"])
+
+
 async def test_a_task_that_waits_is_cancelled_after_a_restart(tmp_path: Path) -> None:
     PAID.clear()
 

@@ -17,6 +17,7 @@ from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.server import KeyLimits, create_app, runs
+from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
 from tests.support.servers import asking, events_of, listening
 from tests.support.waiting import until
@@ -382,6 +383,36 @@ async def test_dependencies_are_made_for_whoever_asks() -> None:
         await ended(client, run)
         text = (await client.get(f"/v1/runs/{run['run_id']}/events")).text
     assert "user None" in text
+
+
+async def test_dependencies_that_cannot_be_made_take_no_place_from_later_runs() -> None:
+    def deps(principal: object) -> str:
+        if not made:
+            made.append("database")
+            raise ConnectionError("the database is away")
+        return made[0]
+
+    made: list[str] = []
+    served = ReactiveAgents.create(deps=str).with_llm(ScriptedLLM(say("Done."))).with_reasoning().build()
+    app, headers = create_app(served, deps=deps, limits=KeyLimits(runs=1)), {"idempotency-key": "once"}
+    async with asking(app) as client:
+        failed = await client.post("/v1/runs", json={"task": "Do it."}, headers=headers)
+        assert failed.status_code == 500
+        again = await client.post("/v1/runs", json={"task": "Do it."}, headers=headers)
+        assert again.status_code == 201
+        assert (await ended(client, again.json()))["status"] == "completed"
+
+
+async def test_a_run_is_not_begun_when_the_server_begins_to_end_as_it_is_asked_for() -> None:
+    class Ending(runs.AgentService):
+        async def _session_to_use(self, *_: Any) -> str:
+            await self.drain(0)
+            return "work"
+
+    service = Ending({"clerk": builder(say("Done.")).build()})
+    with pytest.raises(Problem) as refused:
+        await service.start(service.anybody, "clerk", runs.RunRequest("Do it.", session="work"))
+    assert (refused.value.status, service.runs_under_way, service.started) == (503, 0, 0)
 
 
 # --- sessions -------------------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.routing import Mount
 
 from reactive_agents import AgentError, Personas
-from reactive_agents.adapters.channels import BODY_BYTES, is_signed, signature_of
+from reactive_agents.adapters.channels import BODY_BYTES, WebhookChannel, is_signed, signature_of
 from reactive_agents.agent.persona import PersonaAgent
 from reactive_agents.core.channels import ChannelConfig
 from reactive_agents.core.ids import PersonaId
@@ -28,8 +28,9 @@ from reactive_agents.core.personas import DomainEvent, EventSchedule, PersonaOut
 from reactive_agents.effects import attempt
 from reactive_agents.server.channels import create_persona_app
 from reactive_agents.server.process import bound_socket
-from reactive_agents.testing import ScriptedLLM, forever, say
+from reactive_agents.testing import FakeClock, ScriptedLLM, forever, say
 from reactive_agents.testing.core import START
+from tests.support.personas import an_event
 from tests.support.platforms import answer_receiver, homeserver, slack_server
 from tests.support.servers import listening
 from tests.support.waiting import until
@@ -323,6 +324,12 @@ async def test_a_failure_is_tried_again_and_then_a_dead_letter_without_the_secre
         item = await found.message(lambda item: not item.is_open)
         assert (item.status, len(found.receiver.requests)) == ("dead", 2)
         assert item.reason.endswith("the platform answered with status 302")
+
+
+async def test_an_answer_to_a_tenant_that_was_taken_out_says_so() -> None:
+    channel = WebhookChannel("https://example.com", {"acme": ACME.encode()}, tenant="acme", clock=FakeClock())
+    with pytest.raises(RuntimeError, match="the channel has no tenant 'gone'"):
+        await channel.send(an_event(tenant="gone"), "So.", "key", again=False)
 
 
 @pytest.mark.parametrize(

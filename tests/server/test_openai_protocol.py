@@ -16,7 +16,8 @@ from openai import AsyncOpenAI
 from reactive_agents import ReactiveAgents, tool
 from reactive_agents.core.errors import ModelUnavailable
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.server import create_app
+from reactive_agents.server import create_app, runs
+from reactive_agents.server.openai_protocol import Turns
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, fail, forever, say
 from tests.support.contents import PNG
 from tests.support.servers import bearer, keys_in, listening
@@ -270,6 +271,16 @@ async def test_a_response_is_found_again_by_the_next_server_and_gone_on_with(tmp
         assert (await client.responses.retrieve(events[-1].response.id)) == events[-1].response
     assert found.model_dump() == first.model_dump()
     assert events[-1].response.output_text == "You are Ada."
+
+
+async def test_the_conversation_of_a_run_that_ended_at_once_is_free() -> None:
+    service = runs.AgentService({})
+    turns = Turns(service, busy := {("clerk", "talk")}, "clerk")
+    turns._held = ("clerk", "talk")
+    live = runs.LiveRun("clerk", None, "talk", service.anybody, is_durable=False)
+    live.end(0.0)
+    turns.keep_until_ended(live)
+    assert busy == set()
 
 
 async def test_a_response_is_deleted_with_its_turn() -> None:

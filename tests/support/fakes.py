@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -54,3 +56,8 @@ def registry_of(**statuses: ReasoningStatus) -> StrategyRegistry:
     for name in FOUR:
         registry.register(name, stand_in(name, status=given.get(name, "completed")))
     return registry
+
+
+def refuse_thread(thread: threading.Thread) -> None:
+    """Start no thread, as a system that has no more; in place of ``threading.Thread.start``."""
+    raise RuntimeError("can't start new thread")

@@ -10,12 +10,16 @@ from typing import Any
 import anyio
 import pytest
 from attrs import evolve
-from returns.result import Success
+from returns.result import Failure, Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents.adapters import dbos_queue
+from reactive_agents.adapters.dbos_queue import DbosQueue
+from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import TaskStarted, ToolCallInDoubt
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.ids import AgentId, RunId
+from reactive_agents.core.run_record import QueueLimits
 from reactive_agents.effects import attempt
 from reactive_agents.testing import EventRecorder, ScriptedLLM, Turn, answer, call
 from tests.agent.test_queue_worker import until_paused
@@ -154,3 +158,35 @@ async def test_a_worker_that_cannot_reach_its_queue_at_its_start_tries_again(
         assert (await worker.runs.wait("a")).status == "completed"
         group.cancel_scope.cancel()
     await worker.aclose()
+
+
+async def test_a_worker_that_cannot_hand_over_leaves_the_process_to_the_next(tmp_path: Path) -> None:
+    async def begin(run_id: RunId) -> bool:
+        return True
+
+    queues = [DbosQueue(str(tmp_path / name), clock=SystemClock()) for name in ("a.db", "b.db")]
+    for number, queue in enumerate(queues):
+        listened = await attempt(queue.listen(AgentId("a"), "default", QueueLimits(1), begin))
+        assert listened == Success(None)
+        await attempt(queue.stop())
+        if not number:
+            with sqlite3.connect(tmp_path / "a.db-dbos") as file:
+                file.execute("ALTER TABLE workflow_status RENAME TO elsewhere")
+        assert isinstance(await attempt(queue.leave()), Success if number else Failure)
+        await queue.aclose()
+
+
+def test_a_run_that_comes_for_a_worker_whose_event_loop_has_ended_is_handed_over() -> None:
+    async def begin(run_id: RunId) -> bool:
+        return True
+
+    async def listen() -> dbos_queue._Listener:
+        return dbos_queue._Listener(begin)
+
+    async def give() -> None:
+        with anyio.move_on_after(0.1):  # it has no outcome
+            await listener.run("r1")
+
+    listener = anyio.run(listen)
+    anyio.run(give)
+    assert listener.handed_over == ["r1"]

@@ -30,7 +30,7 @@ from reactive_agents.core.governance import (
 )
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId
 from reactive_agents.core.json import Json
-from reactive_agents.effects import Effect, calls_on_this_loop, effect
+from reactive_agents.effects import Effect, calls_on_this_loop, effect, outcome_of
 
 Answer: TypeAlias = bool | ApprovalDecision
 ApprovalHandler: TypeAlias = Callable[[ApprovalRequest], Answer | Awaitable[Answer]]
@@ -263,7 +263,7 @@ async def _handle(
     """Settle a request by what a handler returns, also where it raises."""
     try:
         if inspect.iscoroutinefunction(handler):
-            answer = await handler(pending.request)
+            answer = await outcome_of(handler(pending.request))
         else:
             # in a tuple, since trio refuses a plain function that returns something to await
             (answer,) = await anyio.to_thread.run_sync(
@@ -272,7 +272,7 @@ async def _handle(
                 limiter=anyio.CapacityLimiter(1),  # people take their time: no tool waits for their threads
             )
             if inspect.isawaitable(answer):
-                answer = await answer
+                answer = await outcome_of(answer)
     except Exception as error:  # noqa: BLE001 - a handler is arbitrary user code, and must not open the gate
         pending.decide(failed(f"failed ({type(error).__name__}: {error})."))
     except anyio.get_cancelled_exc_class():

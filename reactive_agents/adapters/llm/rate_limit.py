@@ -13,6 +13,7 @@ import asyncio
 import os
 from collections import deque
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from hashlib import sha256
 from threading import Lock
 from typing import Final, Literal, TypeAlias
@@ -56,7 +57,7 @@ class _Waiting:
         return self.loop.is_closed() or not self.loop.is_running()
 
     def wake(self) -> None:
-        if not self.is_gone:
+        with suppress(RuntimeError):  # its event loop has ended, perhaps just now
             self.loop.call_soon_threadsafe(self.turn.set)
 
 

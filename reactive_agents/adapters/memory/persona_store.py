@@ -579,6 +579,7 @@ class SqlitePersonaStore:
                     "message_id = ?": chosen.message_id and without_surrogates(chosen.message_id),
                     "created_at >= ?": None if chosen.since is None else microseconds(chosen.since),
                     "created_at < ?": None if chosen.until is None else microseconds(chosen.until),
+                    "number = ?": chosen.number,
                 }
             )
             for column, several in (("kind", chosen.kinds), ("status", chosen.statuses)):

@@ -27,7 +27,12 @@ from reactive_agents.core.errors import root_cause
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.effects import calls_on_this_loop, schedule_on_this_loop, spawn_on_this_loop
+from reactive_agents.effects import (
+    calls_on_this_loop,
+    outcome_of,
+    schedule_on_this_loop,
+    spawn_on_this_loop,
+)
 from reactive_agents.ports import EventHandler
 
 if TYPE_CHECKING:
@@ -224,17 +229,23 @@ class QueuedHandler:
         """Have the event handled soon."""
         with self._changing:
             self._waiting.append(event)
-            if self._at_work:
+            is_at_work, self._at_work = self._at_work, True
+            if is_at_work and len(self._waiting) % MOST_WAITING:
                 return
-            self._at_work = True
         try:
-            self._schedule(self._begin)
+            self._schedule(bool if is_at_work else self._begin)  # or see whether there still is a loop
         except RuntimeError:  # the loop has ended, and the handler with it
-            self.discard()
+            self._leave_work()
 
     def discard(self) -> None:
         """Forget the events that wait."""
-        self._waiting.clear()
+        with self._changing:
+            self._waiting.clear()
+
+    def _leave_work(self) -> None:
+        with self._changing:
+            self._waiting.clear()
+            self._at_work = False
 
     async def drain(self) -> None:
         """Wait, on the handler's event loop, until every event is handled.
@@ -250,19 +261,24 @@ class QueuedHandler:
         spawn_on_this_loop(self._work)
 
     async def _work(self) -> None:
-        while True:
-            with self._changing:
-                if not self._waiting:
-                    self._at_work = False
-                    break
-                event = self._waiting.popleft()
-            try:
-                await self._handler(event)
-            except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
-                report_failed_handler(self._handler, event)
-        if self._idle is not None:
-            self._idle.set()
-            self._idle = None
+        try:
+            while True:
+                with self._changing:
+                    if not self._waiting:
+                        self._at_work = False
+                        break
+                    event = self._waiting.popleft()
+                try:
+                    await outcome_of(self._handler(event))
+                except Exception:  # noqa: BLE001 - a handler is arbitrary user code, and an event cannot fail
+                    report_failed_handler(self._handler, event)
+        except BaseException:  # the loop is being ended
+            self._leave_work()
+            raise
+        finally:
+            if self._idle is not None:
+                self._idle.set()
+                self._idle = None
 
 
 def report_failed_handler(handler: object, event: AgentEvent) -> None:
@@ -310,8 +326,9 @@ class PlainHandler:
 
     def discard(self) -> None:
         """Forget the events that wait."""
-        if self._waiting is not None:
-            self._waiting.clear()
+        with self._changing:
+            if self._waiting is not None:
+                self._waiting.clear()
 
     async def drain(self) -> None:
         """Wait until every event is handled."""
@@ -337,7 +354,10 @@ class PlainHandler:
             if not self._idle.is_set():
                 return
             self._idle.clear()
-        Thread(target=self._work, name=f"reactive_agents {self.__qualname__}", daemon=True).start()
+        try:
+            Thread(target=self._work, name=f"reactive_agents {self.__qualname__}", daemon=True).start()
+        except RuntimeError:  # the system gives no thread
+            self._work()
 
     def _work(self) -> None:
         while True:

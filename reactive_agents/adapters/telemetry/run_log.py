@@ -183,8 +183,9 @@ class SqliteRunLog:
                 self._lost += 1
             self._waiting.append(event)
             if self._writer is None:
-                self._writer = threading.Thread(target=self._write_batches, name="run-log", daemon=True)
-                self._writer.start()
+                writer = threading.Thread(target=self._write_batches, name="run-log", daemon=True)
+                writer.start()  # where it cannot be, the next event tries it again
+                self._writer = writer
                 atexit.register(self._at_exit)
 
     async def flush(self) -> None:

@@ -15,7 +15,7 @@ from math import cos, log, pi, sqrt
 
 from attrs import evolve
 from returns.maybe import Maybe
-from returns.result import Failure, Success
+from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
@@ -28,7 +28,7 @@ from reactive_agents.core.results import (
     StrategyEffectiveness,
 )
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.kernel.service_calls import call_service, lacking_method
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.selection.rules import NO_CANDIDATES, Selection, learned_type
 
@@ -187,6 +187,16 @@ def tracker_of(
     return effectiveness.value_or(None)
 
 
+async def read_history(
+    tracker: EffectivenessTracker, task_type: str
+) -> Result[tuple[StrategyEffectiveness, ...], errors.MemoryErrors | errors.ServiceFailed]:
+    """Return the records of a type of task."""
+    lacking = lacking_method("effectiveness", tracker, "history")
+    if lacking is not None:
+        return Failure(lacking)
+    return await call_service("effectiveness.history", tracker.history, tuple, task_type)
+
+
 async def record_of(
     tracker: EffectivenessTracker, strategy: ReasoningStrategy, task_description: str, task_type: str
 ) -> StrategyEffectiveness | None:
@@ -194,8 +204,7 @@ async def record_of(
 
     ``None`` where there is none, also because the records cannot be read.
     """
-    kind = learned_type(task_description, task_type)
-    read = await call_service("effectiveness.history", tracker.history, tuple, kind)
+    read = await read_history(tracker, learned_type(task_description, task_type))
     known = read.unwrap() if isinstance(read, Success) else ()
     return next((each for each in known if each.strategy == strategy), None)
 
@@ -212,8 +221,13 @@ async def learn(
 ) -> None:
     """Record an outcome under the type of the task; a failure to do so is an event."""
     learned = learned_type(task_description, task_type)
-    recorded = await call_service(
-        "effectiveness.record", tracker.record, None, result.strategy, learned, result, success=success
+    lacking = lacking_method("effectiveness", tracker, "record")
+    recorded: Result[None, errors.MemoryErrors | errors.ServiceFailed] = (
+        Failure(lacking)
+        if lacking is not None
+        else await call_service(
+            "effectiveness.record", tracker.record, None, result.strategy, learned, result, success=success
+        )
     )
     run_events = events.value_or(None)
     if isinstance(recorded, Failure) and run_events is not None:

@@ -23,9 +23,8 @@ from reactive_agents.core.results import ReasoningStrategy, SelectionContext, St
 from reactive_agents.core.texts import dollars
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of
-from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.reasoning.selection import rules
-from reactive_agents.reasoning.selection.history import choose_by_history
+from reactive_agents.reasoning.selection.history import choose_by_history, read_history
 from reactive_agents.reasoning.selection.measured import Measurement, hold_to_gain, packaged_measurements
 from reactive_agents.reasoning.selection.rules import PLAN, REACTIVE, REFLEXION, TREE, Selection
 from reactive_agents.reasoning.strategy import Strategy, StrategyInput, StrategyServices, profile_of
@@ -137,7 +136,7 @@ async def _history(
     if tracker is None or not strategy_input.config.adaptive.learning:
         return (), ""
     kind = rules.learned_type(context.task_description, context.task_type)
-    read = await call_service("effectiveness.history", tracker.history, tuple, kind)
+    read = await read_history(tracker, kind)
     if isinstance(read, Failure):
         return (), f" (earlier outcomes could not be read: {read.failure().message})"
     return read.unwrap(), ""

@@ -53,6 +53,25 @@ async def test_what_is_reserved_is_gone_until_it_is_settled(budget: SqliteBudget
     assert (await reserved(budget, 0.75)).id != reservation.id
 
 
+async def test_of_many_reservations_at_once_there_are_as_many_as_dollars(
+    tmp_path: Path, clock: FakeClock
+) -> None:
+    path, taken = tmp_path / "shared.db", list[bool]()
+    budgets = [SqliteBudget(path, daily_usd=1.0, monthly_usd=None, clock=clock) for _ in range(3)]
+
+    async def reserve(number: int) -> None:
+        reserved = await attempt(budgets[number % len(budgets)].reserve(RunId(f"run-{number}"), 0.1))
+        taken.append(isinstance(reserved, Success))
+
+    async with anyio.create_task_group() as group:
+        for number in range(30):
+            group.start_soon(reserve, number)
+    assert (taken.count(True), len(taken)) == (10, 30)
+    assert (await attempt(budgets[0].state())).unwrap().day_usd == 1.0
+    for budget in budgets:
+        await budget.aclose()
+
+
 async def test_a_refusal_reserves_nothing(budget: SqliteBudget) -> None:
     assert await attempt(budget.reserve(RUN, 1.25)) == Failure(BudgetExceeded("day", 1.0, 0.0, 1.25))
     assert await attempt(budget.state()) == Success(BudgetState(0.0, 0.0))

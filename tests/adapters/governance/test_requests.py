@@ -58,6 +58,15 @@ async def test_a_handler_decides_and_only_a_clear_yes_approves(
     assert (await attempt(LocalRequestDesk(handler).decide(REQUEST))).unwrap() == decision
 
 
+async def test_a_handler_in_which_something_is_cancelled_denies_at_once() -> None:
+    async def waits(request: ApprovalRequest) -> Answer:
+        raise anyio.get_cancelled_exc_class()
+
+    decided = (await attempt(LocalRequestDesk(waits, timeout_s=0.1).decide(REQUEST))).unwrap()
+    assert not decided.approved
+    assert decided.reason.startswith("asking for approval failed (")
+
+
 async def test_a_plain_handler_runs_beside_the_event_loop() -> None:
     threads: list[int] = []
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -15,9 +15,11 @@ from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.adapters.llm.litellm_loader import load_litellm
 from reactive_agents.adapters.llm.rate_limit import (
     LIMITS,
+    Admitted,
     KeyUsage,
     LimitKind,
     RateLimits,
+    _Waiting,
     estimated_tokens,
 )
 from reactive_agents.core.config import ModelConfig, RateLimit
@@ -266,6 +268,25 @@ async def test_waiting_counts_for_the_time_of_a_run() -> None:
     assert [event.wait_s for event in events if isinstance(event, ModelCallDelayed)] == [
         pytest.approx(60, abs=0.5)
     ]
+
+
+class Ending:
+    """An event loop of another thread that ends as soon as it was seen to run."""
+
+    def is_running(self) -> bool:
+        return True
+
+    def is_closed(self) -> bool:
+        return False
+
+    def call_soon_threadsafe(self, *_: Any, **__: Any) -> Any:
+        raise RuntimeError("Event loop is closed")
+
+
+def test_a_request_whose_event_loop_ends_fails_no_other() -> None:
+    usage, ending = KeyUsage(), Ending()
+    usage._queue.append(_Waiting(cast(Any, ending), asyncio.Event()))
+    usage.settle(Admitted(0.0, 1), 2)
 
 
 def test_limits_are_options_of_the_builder_and_of_files() -> None:

@@ -14,17 +14,21 @@ from typing import Any
 
 import anyio
 import pytest
+from attrs import evolve
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.telemetry.run_log import SqliteRunLog, event_of
-from reactive_agents.core.events import ModelCallCompleted, ToolCallCompleted
-from reactive_agents.core.ids import RunId
+from reactive_agents.core.events import ModelCallCompleted, TaskStarted, ToolCallCompleted
+from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFilter
 from reactive_agents.effects import attempt
 from reactive_agents.studio.run_document import timeline_of
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
+from reactive_agents.testing.core import START
 from tests.support.command_line import command
+from tests.support.fakes import refuse_thread
+from tests.support.waiting import until_blocking
 
 
 @tool
@@ -84,6 +88,21 @@ def test_a_run_is_there_with_every_event_and_its_requests(tmp_path: Path) -> Non
     event = event_of(made, run)
     assert isinstance(event, ToolCallCompleted)
     assert (event.tool_name, event.result, event.run_id) == ("add", 3, run.run_id)
+
+
+def test_a_run_is_logged_after_the_system_gave_no_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = SqliteRunLog(tmp_path / "runs.db")
+    started = TaskStarted(RunId("r1"), TaskId("t1"), 1, START, AgentId("a1"), "Add.")
+    with monkeypatch.context() as patched:
+        patched.setattr(threading.Thread, "start", refuse_thread)
+        with pytest.raises(RuntimeError, match="can't start new thread"):
+            log(started)
+    log(evolve(started, run_id=RunId("r2")))
+    until_blocking(lambda: not log._waiting)
+    anyio.run(log.aclose)
+    assert {each.run_id for each in runs_in(tmp_path / "runs.db")} == {"r1", "r2"}
 
 
 def test_secrets_are_not_in_the_file(tmp_path: Path) -> None:
