@@ -540,7 +540,7 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
 
 
 def data_to_json(data: JsonObject) -> str:
-    """Return JSON data as text without spaces, in a quarter of the time of :func:`to_json`.
+    """Return JSON data as text without spaces, in a quarter of the usual time.
 
     Raises:
         ValueError: as of :func:`to_json`.
