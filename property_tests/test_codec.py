@@ -28,7 +28,7 @@ from property_tests.strategies import (
     wild_json,
     wild_texts,
 )
-from reactive_agents.core.codec import decode, encode, from_json, to_json
+from reactive_agents.core.codec import data_to_json, decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.json import Json
 from reactive_agents.core.model_settings import Unset
@@ -132,6 +132,7 @@ def check_there_and_back(value: Any, kind: Any) -> None:
     data, text = encode(value, kind), to_json(value, kind)
     assert json.loads(text) == data
     assert_json(data)
+    assert json.loads(data_to_json({"value": data})) == {"value": data}
     again = from_json(text, kind).unwrap()
     assert again == value
     assert type(again) is type(value)

@@ -18,7 +18,7 @@ from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
 from time import monotonic
-from typing import Any, Generic, ParamSpec, Self, TypeAlias, TypeVar
+from typing import Any, Generic, ParamSpec, Protocol, Self, TypeAlias, TypeVar
 
 import anyio
 import anyio.lowlevel
@@ -449,6 +449,8 @@ CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
 def _trio_here() -> Any:
     """Return trio where it runs this task; another thread may be importing it."""
     trio = sys.modules.get("trio")
+    if trio is None:
+        return None
     is_running = getattr(getattr(trio, "lowlevel", None), "in_trio_run", None)
     return trio if is_running is not None and is_running() else None
 
@@ -462,6 +464,38 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     if trio is not None:
         return trio.lowlevel.current_trio_token().run_sync_soon  # type: ignore[no-any-return]
     return asyncio.get_running_loop().call_soon_threadsafe
+
+
+class LoopEvent(Protocol):
+    """Something that tasks of one loop wait for."""
+
+    def set(self) -> object:
+        """Let the tasks go on."""
+        ...
+
+    async def wait(self) -> object:
+        """Wait until it is set."""
+        ...
+
+
+def event_on_this_loop() -> LoopEvent:
+    """Return an event of this loop; one of anyio takes four times as long."""
+    trio = _trio_here()
+    return asyncio.Event() if trio is None else trio.Event()
+
+
+async def wait_whatever_happens(event: LoopEvent) -> None:
+    """Wait for an event, which comes before the cancellation of a scope is noticed.
+
+    The scope that shields it, which takes longer than the rest, is made for a cancellation alone.
+    """
+    try:
+        await event.wait()
+    except anyio.get_cancelled_exc_class():
+        if anyio.current_effective_deadline() != -math.inf:
+            raise  # of the task itself, which is told once; a scope tells again
+        with anyio.CancelScope(shield=True):
+            await event.wait()
 
 
 def _clock_of_this_loop() -> Callable[[], float]:

