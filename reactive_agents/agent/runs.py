@@ -42,7 +42,7 @@ from reactive_agents.core.run_record import (
 from reactive_agents.core.tasks import Task, TaskResult
 from reactive_agents.effects import attempt, schedule_on_this_loop, spawn_on_this_loop
 from reactive_agents.engine import ExecutionEngine
-from reactive_agents.engine.durability import engine_definition, recorded_outcome
+from reactive_agents.engine.durability import engine_definition, recorded_outcome, task_difference
 from reactive_agents.engine.replay import RecordedStep, Replay, fork_run, recorded_steps, replay_run
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.ports import QueueEngine, RunRecord
@@ -185,8 +185,9 @@ class Runs(Generic[R]):
         """Add a run to its queue; the workers of the agent run it, in any process."""
         if not value_or_raise(await attempt(self._record.add(run))):
             known = await self.find(run.run_id)
-            if known.task.input != run.task.input:
-                raise AgentError(errors.RunRefused(run.run_id, "has another task"))
+            difference = task_difference(known.task, run.task)
+            if difference:
+                raise AgentError(errors.RunRefused(run.run_id, difference))
         if self._queues is not None:
             value_or_raise(await attempt(self._queues.submit(run)))
         return run.run_id

@@ -55,13 +55,21 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, attempt, effect
+from reactive_agents.effects import BRANCH, Branch, BrokenContract, attempt, attempt_foreign, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
 from reactive_agents.engine.services import CALLER
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
+from reactive_agents.kernel.service_calls import (
+    BrokenServiceError,
+    ServiceFaults,
+    broken_service,
+    definitions_of,
+    lacking_method,
+    model_of,
+)
 from reactive_agents.ports import Approver, Clock, RunRecord
 
 if TYPE_CHECKING:
@@ -253,8 +261,10 @@ class RunJournal:
         if isinstance(branch, RunBranch) and branch.journal is self:
             now = max(now, branch.at)  # for the run, time does not go back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
-        written = self.record.append(self.run_id, self.holder, entry, durable=durable, later=later)
-        order = _recorded(self.run_id, await attempt(written))
+        written = await _of_record(
+            self.record, "append", object, self.run_id, self.holder, entry, durable=durable, later=later
+        )
+        order = cast("RunOrder | None", _recorded(self.run_id, written))
         self._entries[key] = entry
         self._arrive(entry.at)
         if order is None:
@@ -272,7 +282,8 @@ class RunJournal:
         begun = self._begun_writes
         if self.record is None or begun == self._settled_writes:
             return
-        order = _recorded(self.run_id, await attempt(self.record.settle(self.run_id, self.holder)))
+        settled = await _of_record(self.record, "settle", object, self.run_id, self.holder)
+        order = cast("RunOrder | None", _recorded(self.run_id, settled))
         self._settled_writes = max(begun, self._settled_writes)
         if order is not None:
             self.follow(order)
@@ -586,7 +597,7 @@ class RunJournal:
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None
         entry = RunEntry(key, "answer", self._clock.now(), data_to_json(body))
-        _recorded(self.run_id, await attempt(self.record.answer(self.run_id, entry)))
+        _recorded(self.run_id, await _of_record(self.record, "answer", object, self.run_id, entry))
 
     async def flush(self) -> None:
         """Wait until the events so far are stored."""
@@ -600,7 +611,8 @@ class RunJournal:
         """Return an entry that another process may have written."""
         if self.record is None:
             return None
-        entry = _recorded(self.run_id, await attempt(self.record.entry(self.run_id, key)))
+        found = await _of_record(self.record, "entry", object, self.run_id, key)
+        entry = cast("RunEntry | None", _recorded(self.run_id, found))
         if entry is not None:
             self._entries[key] = entry
         return entry
@@ -765,20 +777,21 @@ async def conduct_durably(
     if task.parts:
         task = await with_lasting_content(task, run_id, engine.ports, engine.settings.content)
     control = _Orders()
+    try:
+        definition = await engine_definition(engine)
+    except BrokenServiceError as broken:
+        return _not_begun(engine, task, run_id, broken.failure)
     run = RecordedRun(
         run_id,
         task.agent_id,
         task,
-        definition=await engine_definition(engine),
+        definition=definition,
         parent=None if parent is None else parent.run_id,
         created_at=engine.ports.clock.now(),
     )
     claimed = await _claimed(record, run, control, overrides.reserved)
     if not isinstance(claimed, Success):
-        error = claimed.failure()
-        return refused_run(
-            engine, task, run_id, errors.ExecutionError(error.message, task.id, "bootstrap", error)
-        )
+        return _not_begun(engine, task, run_id, claimed.failure())
     claim: RunClaim = claimed.unwrap()
     if claim.state == "ended":
         if parent is not None:
@@ -788,12 +801,12 @@ async def conduct_durably(
     read = (
         Success(())
         if refusal or (claim.state == "new" and not claim.run.origin_entries)
-        else await attempt(record.entries(run_id))
+        else await _of_record(record, "entries", tuple, run_id)
     )
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
-        await attempt(record.release(run_id, claim.holder))
+        await _of_record(record, "release", object, run_id, claim.holder)
         if parent is not None:  # for its caller it would be a failed call, to be made otherwise
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
@@ -866,7 +879,7 @@ async def _conducted(
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
             await journal.flush()  # a run that has ended is not run again, so that its log lacks no event
-            _recorded(run_id, await attempt(record.end(run_id, holder, status, text)))
+            _recorded(run_id, await _of_record(record, "end", object, run_id, holder, status, text))
         ended = True
         return outcome
     except RunStopped as stopped:
@@ -881,7 +894,22 @@ async def _conducted(
         BRANCH.reset(token)
         if not ended:
             with anyio.CancelScope(shield=True):
-                await attempt(record.release(run_id, holder))
+                await _of_record(record, "release", object, run_id, holder)
+
+
+async def _of_record(
+    record: RunRecord, operation: str, expected: type[_A], *args: object, **kwargs: object
+) -> Result[_A, errors.RecordErrors]:
+    """Return the answer of a record; of a custom one that breaks its port, a failure that names it."""
+    missing = lacking_method("record", record, operation)
+    if missing is not None:
+        return Failure(errors.RecordFailed(missing.message, operation))
+    method = getattr(record, operation)
+    answer = await attempt_foreign(method, expected, *args, **kwargs)
+    if isinstance(answer, BrokenContract):
+        broken = broken_service(f"record.{operation}", method, answer.problem)
+        return Failure(errors.RecordFailed(broken.message, operation))
+    return answer
 
 
 def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:
@@ -909,19 +937,19 @@ async def _claimed(
     """Claim a run as soon as no other process holds it, or it has ended."""
     pause_s = _FIRST_WAIT_S
     while True:
-        claimed = await attempt(record.claim(run, orders, reserved))
+        claimed = await _of_record(record, "claim", RunClaim, run, orders, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
-        if _other_task(claimed.unwrap().run.task, run.task):
+        if task_difference(claimed.unwrap().run.task, run.task):
             return claimed.map(lambda claim: evolve(claim, state="ended"))
         held = True
         while held:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-            found = await attempt(record.find(run.run_id))
+            found = await _of_record(record, "find", object, run.run_id)
             if not isinstance(found, Success):
                 return Failure(found.failure())
-            known = found.unwrap()
+            known = cast("RecordedRun | None", found.unwrap())
             held = known is not None and known.state in ("running", "paused", "waiting")
             if known is not None and known.state != "running":
                 break  # whether its process still lives, the claim tells
@@ -930,8 +958,9 @@ async def _claimed(
 def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> errors.RunRefused | None:
     if claim.state == "new":
         return None
-    if _other_task(claim.run.task, run.task):
-        return errors.RunRefused(run.run_id, "has another task")
+    difference = task_difference(claim.run.task, run.task)
+    if difference:
+        return errors.RunRefused(run.run_id, difference)
     if accept_changes:
         return None
     differences = definition_changes(claim.run.definition, run.definition)
@@ -941,9 +970,12 @@ def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> erro
     return errors.RunRefused(run.run_id, problem, differences)
 
 
-def _other_task(known: Task, given: Task) -> bool:
-    """Return whether two tasks differ in more than their ids and times."""
-    return evolve(known, id=given.id, created_at=given.created_at) != given
+def task_difference(known: Task, given: Task) -> str:
+    """Return what is wrong with a task of another id and time; empty for the same task."""
+    if known.agent_id != given.agent_id:
+        return f"is one of the agent {known.agent_id!r}"
+    is_same = evolve(known, id=given.id, created_at=given.created_at) == given
+    return "" if is_same else "has another task"
 
 
 def refused_run(
@@ -958,9 +990,17 @@ def refused_run(
     return Failure(failed)
 
 
+def _not_begun(
+    engine: ExecutionEngine, task: Task, run_id: RunId, error: errors.RecordErrors | errors.ServiceFailed
+) -> Failure[TaskFailed]:
+    failure = errors.ExecutionError(error.message, task.id, "bootstrap", error)
+    return refused_run(engine, task, run_id, failure)
+
+
 def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[TaskResult, TaskFailed]:
-    if _other_task(run.task, task):
-        return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, "has another task"))
+    difference = task_difference(run.task, task)
+    if difference:
+        return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference))
     outcome = recorded_outcome(run)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome)
@@ -1028,17 +1068,21 @@ def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | error
 
 
 async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
-    """Return digests of the parts of an agent's definition, by their names."""
+    """Return digests of the parts of an agent's definition, by their names.
+
+    Raises:
+        BrokenServiceError: the tool service breaks its port.
+    """
     opened = engine.ports.open_services
     if opened is not None:  # tools of servers are known when these are open; a failure is that of the run
         await attempt(opened())
     settings = engine.settings
     tools = engine.ports.tools.value_or(None)
-    definitions = () if tools is None else tools.definitions()
+    definitions = () if tools is None else definitions_of(tools)
     reasoning = settings.reasoning
     described: dict[str, str] = {
         "version": VERSION,
-        "model": engine.ports.llm.model,
+        "model": model_of(engine.ports.llm, ServiceFaults()),
         "instructions": _digest(settings.system_prompt),
         "strategy": "none" if reasoning is None else reasoning.default_strategy,
         "options": _digest(to_json(_without_services(settings))),

@@ -19,6 +19,7 @@ import anyio
 import anyio.lowlevel
 import pytest
 from dependency_injector.providers import Object
+from returns.maybe import Some
 from returns.result import Success
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, RunContext, agent_tool, handoff, tool
@@ -38,7 +39,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls
+from reactive_agents.testing import EventRecorder, ScriptedLLM, answer, call, calls, say
 from tests.support.waiting import until
 
 pytestmark = pytest.mark.anyio
@@ -105,6 +106,69 @@ async def test_another_task_under_the_same_id_is_refused(tmp_path: Path) -> None
     with pytest.raises(AgentError) as refused:
         await other.run("Pay twice.", run_id="order-1")
     assert refused.value.error == RunRefused("order-1", "has another task")
+
+
+async def test_the_id_of_a_run_of_another_agent_is_refused(tmp_path: Path) -> None:
+    def named(name: str) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_name(name).with_llm(ScriptedLLM(say("Hello there.")))
+        return described.with_reasoning().with_durability(tmp_path / "r.db", recover=False).build()
+
+    await named("a").run("Greet me.", run_id="order-1")
+    other = named("b")
+    other.runs.ensure_worker = lambda queue: None  # type: ignore[method-assign]
+    for ask in (other.run, other.submit):
+        with pytest.raises(AgentError) as refused:
+            await ask("Greet me.", run_id="order-1")
+        assert refused.value.error == RunRefused("order-1", "is one of the agent 'a'")
+
+
+class BrokenRecord:
+    """A record of which one method raises, or is not there."""
+
+    def __init__(self, record: Any, method: str, *, lacks: bool = False) -> None:
+        self._record, self._method, self._lacks = record, method, lacks
+
+    def __getattr__(self, name: str) -> Any:
+        if name != self._method:
+            return getattr(self._record, name)
+        if self._lacks:
+            raise AttributeError(name)
+        return self._fail
+
+    async def _fail(self, *_: object, **__: object) -> None:
+        raise KeyError("no such row")
+
+
+@pytest.mark.parametrize("lacks", [False, True])
+@pytest.mark.parametrize("method", ["claim", "append", "end"])
+async def test_a_record_that_breaks_its_port_is_named_and_loses_no_answer(
+    tmp_path: Path, method: str, lacks: bool
+) -> None:
+    one = agent(tmp_path / "r.db", Bank(), llm := ScriptedLLM(call("pay", number=1), answer("Paid.")))
+    record = one.container.memory.record().unwrap()
+    one.container.memory.record.override(Object(BrokenRecord(record, method, lacks=lacks)))
+    with pytest.raises(AgentError, match=r"record service BrokenRecord (raised KeyError|has no)"):
+        await one.run("Pay.", run_id="order-1")
+    again = agent(tmp_path / "r.db", Bank(), later := ScriptedLLM(call("pay", number=1), answer("Paid.")))
+    assert (await again.run("Pay.", run_id="order-1")).output == "Paid."
+    asked = {"claim": (0, 2), "append": (1, 2), "end": (2, 0)}  # the first time, and again
+    assert (len(llm.requests), len(later.requests)) == asked[method]
+
+
+@pytest.mark.parametrize("broken", ["definitions", "model"])
+async def test_what_a_durable_run_is_described_by_is_named_where_it_breaks(
+    tmp_path: Path, broken: str
+) -> None:
+    class NumberedLLM(ScriptedLLM):
+        model = property(lambda self: 5, lambda self, _: None)  # type: ignore[assignment]
+
+    llm = NumberedLLM(answer("Paid.")) if broken == "model" else ScriptedLLM(answer("Paid."))
+    one = agent(tmp_path / "r.db", Bank(), llm)
+    if broken == "definitions":
+        tools = BrokenRecord(None, "definitions")
+        one.container.tooling.tools.override(Object(Some(tools)))
+    with pytest.raises(AgentError, match=r"The tool service BrokenRecord|model of the llm service"):
+        await one.run("Pay.", run_id="order-1")
 
 
 async def test_without_durability_a_run_id_is_used_once() -> None:
