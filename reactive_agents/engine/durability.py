@@ -900,7 +900,10 @@ async def _conducted(
 async def _of_record(
     record: RunRecord, operation: str, expected: type[_A], *args: object, **kwargs: object
 ) -> Result[_A, errors.RecordErrors]:
-    """Return the answer of a record; of a custom one that breaks its port, a failure that names it."""
+    """Return the answer of a record.
+
+    Of a custom one that breaks its port, it is a failure that names it.
+    """
     missing = lacking_method("record", record, operation)
     if missing is not None:
         return Failure(errors.RecordFailed(missing.message, operation))
@@ -971,7 +974,7 @@ def _refusal(claim: RunClaim, run: RecordedRun, *, accept_changes: bool) -> erro
 
 
 def task_difference(known: Task, given: Task) -> str:
-    """Return what is wrong with a task of another id and time; empty for the same task."""
+    """Return how a task differs in more than its id and time; empty for the same."""
     if known.agent_id != given.agent_id:
         return f"is one of the agent {known.agent_id!r}"
     is_same = evolve(known, id=given.id, created_at=given.created_at) == given
