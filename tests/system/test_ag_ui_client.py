@@ -32,9 +32,9 @@ def pay(to: str) -> str:
 
 
 async def test_its_client_approves_executes_a_tool_and_shows_the_answer(tmp_path: Path) -> None:
-    installed = executable.npm(
-        ["install", "--prefix", str(tmp_path), "--no-audit", "--no-fund", "--loglevel=error", CLIENT]
-    )
+    told_soon = ["--fetch-retries=1", "--fetch-timeout=60000"]  # where there is no registry
+    quiet = ["--no-audit", "--no-fund", "--loglevel=error"]
+    installed = executable.npm(["install", "--prefix", str(tmp_path), *quiet, *told_soon, CLIENT])
     assert installed == 0
     script = tmp_path / SCRIPT.name
     shutil.copyfile(SCRIPT, script)
