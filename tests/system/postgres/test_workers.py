@@ -150,7 +150,8 @@ def test_the_runs_of_a_machine_that_died_are_taken_over_after_their_lease(folder
             wait_until(lambda: payments(folder) == ["r2"])
             begun = anyio.run(found, place)
             assert {name: begun[name].state for name in ("r0", "r1")} == {"r0": "running", "r1": "running"}
-            east.kill()
+            east.kill()  # its own child is killed by that a moment later
+            wait_until(lambda: sorted(lines(folder / "begun")) == ["r0", "r0", "r1", "r1", "r2"])
             (folder / "hang").unlink()
             wait_until(lambda: all(run.status == "completed" for run in anyio.run(found, place).values()))
             west.send_signal(signal.SIGTERM)
