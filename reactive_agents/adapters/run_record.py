@@ -24,7 +24,7 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, TypeAlias, cast
+from typing import Any, TypeAlias
 
 import anyio
 from attrs import define, evolve, field, frozen
@@ -1040,8 +1040,10 @@ def _release(
 
 
 def _lease(run_id: RunId, written: Result[RunOrder | None, RecordFailed]) -> Result[RunOrder, RecordErrors]:
-    is_lost = isinstance(written, Success) and written.unwrap() is None
-    return Failure(LeaseLost(run_id)) if is_lost else cast("Result[RunOrder, RecordErrors]", written)
+    if isinstance(written, Failure):
+        return written
+    order = written.unwrap()
+    return Failure(LeaseLost(run_id)) if order is None else Success(order)
 
 
 def _nothing(_: object) -> None:

@@ -55,7 +55,7 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, BrokenContract, attempt, attempt_foreign, effect
+from reactive_agents.effects import BRANCH, Branch, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
@@ -65,7 +65,7 @@ from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (
     BrokenServiceError,
     ServiceFaults,
-    broken_service,
+    call_outside_record,
     definitions_of,
     lacking_method,
     model_of,
@@ -908,11 +908,13 @@ async def _of_record(
     if missing is not None:
         return Failure(errors.RecordFailed(missing.message, operation))
     method = getattr(record, operation)
-    answer = await attempt_foreign(method, expected, *args, **kwargs)
-    if isinstance(answer, BrokenContract):
-        broken = broken_service(f"record.{operation}", method, answer.problem)
-        return Failure(errors.RecordFailed(broken.message, operation))
-    return answer
+    answer = await call_outside_record(f"record.{operation}", method, expected, *args, **kwargs)
+    if isinstance(answer, Success):
+        return answer
+    problem = answer.failure()
+    if isinstance(problem, errors.ServiceFailed):
+        return Failure(errors.RecordFailed(problem.message, operation))
+    return Failure(problem)
 
 
 def engine_of(engine: ExecutionEngine, journal: RunJournal) -> ExecutionEngine:

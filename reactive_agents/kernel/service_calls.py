@@ -12,6 +12,7 @@ import inspect
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from functools import partial
 from math import isfinite
 from typing import Any, ParamSpec, TypeVar
 
@@ -46,18 +47,26 @@ async def call_service(
         name: service and method, for the error, such as ``memory.flush``.
         expected: the class of the value; ``None`` where nothing reads it.
     """
-
-    async def call() -> Result[_A, _E | ServiceFailed]:
-        outcome = await attempt_foreign(method, expected or object, *args, **kwargs)
-        if isinstance(outcome, BrokenContract):
-            return Failure(broken_service(name, method, outcome.problem))
-        return outcome
-
+    call = partial(call_outside_record, name, method, expected, *args, **kwargs)
     branch = BRANCH.get()
     if branch is None:
         return await call()
     recorded: Result[_A, _E | ServiceFailed] = await branch.once(name, call)
     return recorded
+
+
+async def call_outside_record(
+    name: str,
+    method: Callable[_P, Effect[_A, _E]],
+    expected: type[_A] | None,
+    *args: _P.args,
+    **kwargs: _P.kwargs,
+) -> Result[_A, _E | ServiceFailed]:
+    """Call a method of a service, as :func:`call_service`, outside of any record."""
+    outcome = await attempt_foreign(method, expected or object, *args, **kwargs)
+    if isinstance(outcome, BrokenContract):
+        return Failure(broken_service(name, method, outcome.problem))
+    return outcome
 
 
 def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
