@@ -439,10 +439,11 @@ def _ask(
     if not is_there(file):
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
-    answered = output.ask_store(
-        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
+    return output.ask_store(
+        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
+        question,
+        as_json=as_json,
     )
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:

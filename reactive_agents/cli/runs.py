@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Annotated, Any, TypeVar
 
 import typer
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import describe
@@ -177,11 +177,10 @@ def export(
 
     async def write(log: SqliteRunLog) -> Result[None, RunLogFailed]:
         for each in found:
-            logged = await attempt(log.events(each.run_id))
-            if isinstance(logged, Failure):
-                return Failure(logged.failure())
+            read = await attempt(log.events(each.run_id))
+            logged = output.value_or_exit(read, output.ExitCode.FAILED, as_json=False)
             _print_line({"run": _document(each)})
-            for event in logged.unwrap():
+            for event in logged:
                 _print_line({"event": _event_document(event)})
         return Success(None)
 
@@ -197,8 +196,9 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
-    answered = output.ask_store(lambda: SqliteRunLog(file or default_run_log(), read_only=True), question)
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
+    return output.ask_store(
+        lambda: SqliteRunLog(file or default_run_log(), read_only=True), question, as_json=as_json
+    )
 
 
 def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:
