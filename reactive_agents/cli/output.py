@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
@@ -101,13 +102,10 @@ def ask_store(
     from reactive_agents.effects import attempt
 
     async def ask() -> Result[_T, _Reported]:
-        store = open_store()
-        try:
+        async with aclosing(open_store()) as store:
             asked: Any = question(store)
             answered: Result[_T, _Reported] = await attempt(asked)
             return answered
-        finally:
-            await store.aclose()
 
     return value_or_exit(anyio.run(ask), ExitCode.FAILED, as_json=as_json)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
@@ -65,11 +66,10 @@ class PersonaRecords:
         """Return what the work on the records returns."""
 
         async def ask() -> _T:
-            store = SqlitePersonaStore(open_memory_store(self.place, read_only=read_only))
-            try:
+            async with aclosing(
+                SqlitePersonaStore(open_memory_store(self.place, read_only=read_only))
+            ) as store:
                 return await work(store)
-            finally:
-                await store.aclose()
 
         return anyio.run(ask)
 

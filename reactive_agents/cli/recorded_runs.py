@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -419,10 +420,8 @@ def _with_dbos(known: AgentConfig) -> AgentConfig:
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
     async def run() -> _T:
-        try:
+        async with aclosing(agent):
             return await body()
-        finally:
-            await agent.aclose()
 
     try:
         return anyio.run(run)
