@@ -562,7 +562,6 @@ class _Threads:
         self._idle = 0  # threads that wait, less the works that they have not taken
 
     def start(self, work: Callable[[], None]) -> None:
-        """Call the work in a thread."""
         if self._process != os.getpid():  # the threads are those of the parent
             _Threads.__init__(self)
         with self._changing:

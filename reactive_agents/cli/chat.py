@@ -188,12 +188,10 @@ class _Talk:
     files: tuple[Path, ...] = ()
 
     def tell(self, text: str) -> None:
-        """Print a text to standard error, unless the chat is quiet."""
         if not self.is_quiet:
             typer.echo(output.printable(text), err=True)
 
     def answer(self, message: str) -> output.ExitCode:
-        """Print the answer to a message, or why there is none."""
         ends: list[TaskCompleted | TaskFailed] = []
         given = running.with_files(message, self.files)
         if isinstance(given, Failure):
@@ -247,7 +245,6 @@ class _Talk:
             _print(f"error: {error}")
 
     def completions(self, begun: str) -> list[str]:
-        """Return the words that may stand in place of the last one of a line."""
         name, space, argument = begun.partition(" ")
         if not space:
             return [each for each in _COMMANDS if begun and each.startswith(begun)]

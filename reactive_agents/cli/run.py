@@ -239,7 +239,6 @@ def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErro
 
 
 def _text_of(data: bytes) -> str | None:
-    """Return a text in UTF-8, or ``None``."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:

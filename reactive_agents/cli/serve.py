@@ -293,7 +293,6 @@ def revoke(
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    """Report a file of keys that cannot be read or written."""
     try:
         yield
     except (OSError, ValueError) as error:

@@ -124,7 +124,16 @@ _CONTROL = lazy_pattern(
 def one_line(text: str) -> str:
     """Return the text as one printable line of at most 160 characters."""
     flat = printable(" ".join(text.split()))
-    return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - 1] + "…"
+    return shortened(flat, LINE_CHARACTERS)
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, or its beginning with an ellipsis where it is longer.
+
+    >>> shortened("Elbrus", 6), shortened("Elbrus", 5)
+    ('Elbrus', 'Elbr…')
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def printable(text: str) -> str:

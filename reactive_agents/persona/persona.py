@@ -559,7 +559,6 @@ class Persona:
             return await self._answer(event, description, cycle)
 
     async def _answer(self, event: DomainEvent, description: str, cycle: Cycle) -> PersonaOutcome:
-        """Plan the answer to an event, and execute the plan."""
         domain = cycle.domain
         task = PersonaTask(
             id=cycle.events.task_id,
@@ -818,7 +817,6 @@ class Persona:
     async def _send(
         self, event: DomainEvent, text: str, key: str, cycle: Cycle, *, again: bool = False
     ) -> Result[str, errors.DeliveryFailed]:
-        """Send a message; return the id that the channel gives it, if any."""
         limit = self.settings.timeouts.step_s
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
@@ -995,7 +993,6 @@ def _filter_of(item: WorkItem) -> dict[str, Any]:
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:
-    """Return the event of a schedule, before it has a time."""
     return DomainEvent(
         EventId(schedule.name),
         ContextId(schedule.context),

@@ -164,7 +164,6 @@ def step_of(plan: personas.PersonaPlan, step_id: str) -> PlanStep:
 
 
 def _kinds_tried(plan: personas.PersonaPlan, step_id: str) -> frozenset[personas.ErrorKind]:
-    """Return the kinds of error whose contingencies led to the step."""
     for recovery in plan.recoveries:
         if step_id in recovery.steps:
             earlier = _kinds_tried(plan, recovery.failed_step)

@@ -123,7 +123,6 @@ def followed_learnings(
 async def _recall(
     task: PersonaTask, cycle: Cycle
 ) -> tuple[tuple[LearningEntry, ...], tuple[LearningEntry, ...], SelfState]:
-    """Return the learnings for a plan, the warnings for it, and the self state."""
     settings, store = cycle.settings, cycle.services.store
     learnings: tuple[LearningEntry, ...] = ()
     warnings: tuple[LearningEntry, ...] = ()
@@ -212,7 +211,6 @@ def _words_of(plan: PersonaPlan) -> set[str]:
 
 
 def _is_proven(plan: PersonaPlan) -> bool:
-    """Return whether a plan was executed as planned and not evaluated as a failure."""
     as_planned = plan.plan.status == "completed" and not (plan.attempts or plan.recoveries)
     return plan.source != "reactive" and plan.succeeded is not False and as_planned
 

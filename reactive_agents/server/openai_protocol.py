@@ -184,7 +184,6 @@ def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "
 
 
 def _messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the input of a response as messages of chat completions."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     messages = []
@@ -453,7 +452,6 @@ class OpenAIProtocol:
         return found
 
     async def _stored(self, principal: Principal, run_id: RunId) -> tuple[AgentResponse, Run] | None:
-        """Return the response that a run was begun for, if it was for one."""
         try:
             run = await self._service.find(principal, run_id)
         except web.Problem as problem:
@@ -482,7 +480,6 @@ class OpenAIProtocol:
         return live, live.asked is asked
 
     def _leave(self, live: runs.LiveRun, *, own: bool) -> None:
-        """Cancel a run that no client waits for any more."""
         if own:
             self._service.cancel(live)
 
@@ -546,7 +543,6 @@ def _run_request(
 
 
 def _session_of(run: Run) -> str | None:
-    """Return the session of a run by its name for its user."""
     if isinstance(run, runs.LiveRun):
         return run.session
     return runs.shown_name(run.task.user, run.task.session)
@@ -557,7 +553,6 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def _in_form(handler: Handler) -> Handler:
-    """Return a handler whose problems have the form of the protocol."""
 
     async def answer(request: Request) -> Response:
         try:

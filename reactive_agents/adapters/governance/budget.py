@@ -235,7 +235,6 @@ def _run(run_id: RunId) -> str:
 
 
 def _prune(connection: Transaction, today: str) -> None:
-    """Delete rows that no budget needs any more, so that the file does not grow."""
     oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
     connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))

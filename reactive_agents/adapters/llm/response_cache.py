@@ -61,13 +61,11 @@ class _Flight:
             self.end()
 
     def end(self) -> None:
-        """Let those go on that wait."""
         self._has_ended = True
         for go_on in tuple(self._waiting):
             go_on()
 
     async def ended(self) -> None:
-        """Wait for the end."""
         call_soon, event = calls_on_this_loop(), anyio.Event()
         self._waiting.append(lambda: call_soon(event.set))
         if not self._has_ended:

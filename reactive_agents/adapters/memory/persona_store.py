@@ -25,8 +25,8 @@ from returns.result import Result
 
 from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
-from reactive_agents.adapters.memory.store import decoded, forget_owner, microseconds
-from reactive_agents.adapters.sql import ALL_ROWS, Transaction
+from reactive_agents.adapters.memory.store import forget_owner, microseconds
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction, decoded, where
 from reactive_agents.adapters.sqlite import DatabasePath, moment_of
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import persona_queue as queue
@@ -154,7 +154,7 @@ class SqlitePersonaStore:
             "created_at >= ?": None if since is None else microseconds(since),
             "created_at < ?": None if until is None else microseconds(until),
         }
-        conditions, values = _chosen(wanted)
+        conditions, values = where(wanted)
         place = f"persona_plans WHERE {conditions} ORDER BY created_at DESC, seq DESC LIMIT ?"
         return await self._all("list_plans", personas.PersonaPlan, place, *values, limit)
 
@@ -193,7 +193,7 @@ class SqlitePersonaStore:
     ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
         """Return the learnings, the most confident first, then the most used."""
         wanted = {"persona_id = ?": persona_id, "domain = ?": domain, "tenant = ?": tenant}
-        conditions, values = _chosen(wanted)
+        conditions, values = where(wanted)
         place = f"persona_learnings WHERE {conditions} ORDER BY confidence DESC, use_count DESC, seq"
         return await self._all("list_learnings", personas.LearningEntry, place, *values)
 
@@ -444,7 +444,7 @@ class SqlitePersonaStore:
 
         def work(file: Transaction) -> str:
             for whose, most in limits.of_events.items():
-                conditions, values = _chosen(
+                conditions, values = where(
                     {
                         "persona_id = ?": room.persona_id,
                         "tenant = ?": room.tenant,
@@ -568,7 +568,7 @@ class SqlitePersonaStore:
         """Return the items that fit, the newest first."""
 
         def work(file: Transaction) -> tuple[queue.WorkItem, ...]:
-            conditions, values = _chosen(
+            conditions, values = where(
                 {
                     "persona_id = ?": chosen.persona_id,
                     "tenant = ?": chosen.tenant,
@@ -665,7 +665,7 @@ class SqlitePersonaStore:
         """Return what a tenant, a user or a room has used since a time."""
 
         def work(file: Transaction) -> queue.Spending:
-            conditions, values = _chosen(
+            conditions, values = where(
                 {
                     "persona_id = ?": persona_id,
                     "tenant = ?": tenant,
@@ -700,7 +700,7 @@ class SqlitePersonaStore:
         until = None if before is None else microseconds(before)
 
         def work(file: Transaction) -> int:
-            conditions, values = _chosen(
+            conditions, values = where(
                 {
                     "persona_id = ?": persona_id,
                     '"user" = ?': user,
@@ -725,7 +725,7 @@ class SqlitePersonaStore:
                 for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
                     if event.feedback is not None:
                         _forget_reaction(file, event.feedback)
-                conditions, values = _chosen(
+                conditions, values = where(
                     {"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant}
                 )
                 file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
@@ -800,11 +800,6 @@ def _part(room: personas.Room) -> str:
 
 def _valid_until(now: int) -> int:
     return now + int(LEASE_S * 1e6)
-
-
-def _chosen(wanted: Mapping[str, object]) -> tuple[str, list[object]]:
-    named = {condition: value for condition, value in wanted.items() if value is not None}
-    return " AND ".join(named) or "1 = 1", list(named.values())
 
 
 def _save_plan(
@@ -990,7 +985,6 @@ def _readable(data: str, kind: type[Any]) -> Any:
 
 
 def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
-    """Delete what a user thinks of an answer to another user."""
     found = file.execute("SELECT data FROM persona_plans WHERE id = ?", (feedback.plan_id,)).fetchone()
     plan = None if found is None else _readable(found[0], personas.PersonaPlan)
     if plan is not None:

@@ -16,7 +16,6 @@ from itertools import accumulate
 from typing import Any, assert_never
 
 from attrs import evolve, frozen
-from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory import postgres_search
 from reactive_agents.adapters.memory.search import (
@@ -27,11 +26,11 @@ from reactive_agents.adapters.memory.search import (
     unspaced_words,
     words_of,
 )
-from reactive_agents.adapters.sql import ALL_ROWS, Transaction
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction, decoded
 from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
-from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.codec import to_json
 from reactive_agents.core.ids import AgentId, TaskId
 
 HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
@@ -451,19 +450,6 @@ def listed_sessions(connection: Transaction, agent_id: AgentId | None) -> tuple[
         (agent_id,),
     )
     return tuple(decoded(text, memory.SessionSnapshot) for (text,) in rows)
-
-
-def decoded(text: str, kind: type[Any]) -> Any:
-    """The value that stored JSON text describes.
-
-    Raises:
-        ValueError: the text describes no such value.
-    """
-    match from_json(text, kind):
-        case Success(value):
-            return value
-        case Failure(error):
-            raise ValueError(error.message)
 
 
 def _delete(connection: Transaction, table: str, condition: str, *values: object) -> int:

@@ -217,7 +217,6 @@ def without_vector(
 
 
 def _space(connection: Transaction, embedding: Embedding) -> int | None:
-    """Return the row of the model and dimension; ``None`` when there is none."""
     row = connection.execute(
         "SELECT id FROM embedding_spaces WHERE model = ? AND dimension = ?",
         (embedding.model, embedding.dimension),
