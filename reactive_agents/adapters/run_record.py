@@ -602,12 +602,12 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        """Order a run to pause or cancel, or take a pause back; ``False`` where it comes too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
             row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            if row is None or row[7] not in ("open", "queued"):
+            if row is None or row[7] not in ("open", "queued") or (row[14] == "cancel" != order):
                 return False
             ends = order == "cancel" and not _is_held(row[12], row[13], now)  # nobody else carries it out
             file.execute(

@@ -575,7 +575,10 @@ class RunRecord(Protocol):
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        """Order a run to pause or cancel, or take a pause back.
+
+        ``False`` when it ended; a run that is to be cancelled takes no other order.
+        """
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
