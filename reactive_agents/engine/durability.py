@@ -291,7 +291,7 @@ class RunJournal:
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
         control = self.control
-        if order == self._order or control is None:
+        if order == self._order or control is None or self.record is None:
             return
         earlier, self._order = self._order, order
         if order == "pause":

@@ -143,7 +143,7 @@ async def replay_run(
     events = tuple(bus.events)
     if stopped is not None:
         told = stopped.difference if isinstance(stopped, durability.ReplayEnded) else stopped.error.message
-        ends_early = run.status not in ("open", "queued") and until is None
+        ends_early = run.status not in ("open", "queued") and until is None and not _was_cut_off(run)
         if not told and ends_early:
             told = f"it goes on with {getattr(stopped, 'key', 'a call')}, where the recorded run ended"
         used = journal.used(each.key for each in steps)
@@ -152,6 +152,15 @@ async def replay_run(
     assert outcome is not None
     difference, step = _compared(outcome, run) if until is None else ("", len(steps))
     return Replay(outcome, events, difference, step)
+
+
+def _was_cut_off(run: RecordedRun) -> bool:
+    """Return whether a run was ended from outside, which its record does not have."""
+    known = durability.recorded_outcome(run)
+    if isinstance(known, errors.RunRefused):
+        return False
+    ended = known.unwrap() if isinstance(known, Success) else known.failure()
+    return ended.metadata.terminated_by in ("cancelled", "stopped", "deadline")
 
 
 def _step_at(key: str, steps: Sequence[RecordedStep], used: int) -> int:

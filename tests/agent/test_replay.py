@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -95,6 +97,50 @@ async def test_a_replay_goes_up_to_a_step(tmp_path: Path) -> None:
     ]
     replay = await one.runs.replay("r1", until=3)
     assert (replay.outcome, replay.difference, replay.step) == (None, "", 3)
+
+
+@pytest.mark.parametrize("order", ["pause", "cancel"])
+async def test_a_run_with_an_order_replays_up_to_where_it_is(tmp_path: Path, order: str) -> None:
+    begun = anyio.Event()
+
+    async def look(place: str) -> str:
+        """Look at a place."""
+        if place == "far":
+            begun.set()
+            await anyio.sleep_forever()
+        return "nothing"
+
+    llm = ScriptedLLM(call("look", place="near"), call("look", place="far"))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(one.run, "Look.", run_id="r1"))
+        await begun.wait()
+        group.cancel_scope.cancel()
+    await getattr(one.runs, order)("r1")
+    replay = await one.runs.replay("r1")
+    assert (replay.outcome, replay.difference, replay.step) == (None, "", 3)
+
+
+@pytest.mark.parametrize("end", ["stop", "cancel", "time limit"])
+async def test_a_run_that_was_cut_off_replays_up_to_there(tmp_path: Path, end: str) -> None:
+    async def look() -> str:
+        """Look around."""
+        if end == "stop":
+            one.stop(task.id, "enough").unwrap()
+        elif end == "cancel":
+            one.cancel(task.id).unwrap()
+        await anyio.sleep_forever()
+        return "nothing"
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("look"))).with_reasoning().with_tools(look)
+    described = described.with_timeout(run=0.5 if end == "time limit" else 600)
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    task = one.new_task("Look.")
+    with suppress(AgentError):
+        assert (await one.run(task, run_id="r1")).status == "partial"
+    assert (await one.runs.find("r1")).state in ("partial", "cancelled")
+    assert (await one.runs.replay("r1")).difference == ""
 
 
 async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> None:
