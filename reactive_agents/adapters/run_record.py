@@ -52,6 +52,10 @@ from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spa
 from reactive_agents.ports import Clock, OrderHandler
 
 _LEASE_US = int(LEASE_S * 1e6)
+_DELETED_AT_ONCE = 100
+"""Runs that a transaction deletes: those under way wait for it, and a server has a lock for each."""
+_READ_AT_ONCE = 100
+"""Runs that are read together: a server sends all rows of a statement, each with its task and result."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
 
@@ -646,16 +650,19 @@ class SqliteRunRecord:
                 is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
                 conditions.append("status = coalesce(?, status)")
                 values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
-            rows = file.execute(
-                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
+            statement = (
+                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} AND id < ?"
+                " ORDER BY id DESC LIMIT ?"
             )
-            found: list[RecordedRun] = []
-            for row in rows:
-                run = _listed_run(file, row, now, self._seal)
-                if chosen.state in (None, run.state):
-                    found.append(run)
-                    if len(found) == chosen.limit:
-                        break
+            found, last = list[RecordedRun](), sql.ALL_ROWS
+            while rows := file.execute(statement, (*values, last, _READ_AT_ONCE)).fetchall():
+                last = rows[-1][0]
+                for row in rows:
+                    run = _listed_run(file, row, now, self._seal)
+                    if chosen.state in (None, run.state):
+                        found.append(run)
+                        if len(found) == chosen.limit:
+                            return tuple(found)
             return tuple(found)
 
         return await self._file.read("runs", work)
@@ -808,34 +815,44 @@ class SqliteRunRecord:
         named or is that of the user.
         """
         until = None if before is None else sqlite.microseconds(before)
+        conditions = {
+            "run_id = ?": run_id,
+            '"user" = ?': user,
+            "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
+            " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
+        }
+        given = [(condition, value) for condition, value in conditions.items() if value is not None]
+        if not given:
+            return Success(0)
+        where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
 
         def work(file: sql.Transaction) -> int:
-            conditions = {
-                "run_id = ?": run_id,
-                '"user" = ?': user,
-                "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
-                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
-            }
-            given = [(condition, value) for condition, value in conditions.items() if value is not None]
-            if not given:
-                return 0
-            where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
-            doomed = [name for (name,) in file.execute(f"SELECT run_id FROM runs WHERE {where}", values)]
+            chosen = f"SELECT run_id FROM runs WHERE {where} LIMIT ?"
+            doomed = [name for (name,) in file.execute(chosen, (*values, _DELETED_AT_ONCE))]
             deleted = len(doomed)
             while doomed:
-                name = doomed.pop()
-                doomed += [
-                    child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))
-                ]
-                file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
-            if user is not None:
-                every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
-                named = [(each.agent_id, each.name) for each in every if each.task.user == user]
-                file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
-                deleted += len(named)
+                some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
+                marks = ", ".join("?" * len(some))
+                below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
+                doomed += [child for (child,) in below]
+                file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)
             return deleted
 
-        return await self._file.erase("delete", work)
+        def schedules(file: sql.Transaction) -> int:
+            every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
+            named = [(each.agent_id, each.name) for each in every if each.task.user == user]
+            file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+            return len(named)
+
+        erased = Success(0) if user is None else await self._file.erase("delete", schedules)
+        deleted, found = 0, _DELETED_AT_ONCE
+        while isinstance(erased, Success):
+            deleted += erased.unwrap()
+            if found < _DELETED_AT_ONCE:
+                return Success(deleted)
+            erased = await self._file.erase("delete", work)
+            found = erased.value_or(0)
+        return erased
 
     # --- leases -------------------------------------------------------------------------------------------
 
