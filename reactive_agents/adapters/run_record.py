@@ -668,10 +668,18 @@ class SqliteRunRecord:
         return await self._file.read("runs", work)
 
     @effect
-    async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
-        """Add a run that has not begun; ``False`` when there is one of its id."""
-        now = self._now()
-        return await self._file.write("add", lambda file: _add(file, run, now, self._seal), of=run.run_id)
+    async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
+        """Add a run that has not begun, with its first entries; ``False`` when there is one of its id."""
+        now, sealed = self._now(), self._seal.entries(entries)
+
+        def work(file: sql.Transaction) -> bool:
+            if not _add(file, run, now, self._seal):
+                return False
+            (added,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+            _insert(file, added, run.origin_entries, sealed)
+            return True
+
+        return await self._file.write("add", work, of=run.run_id)
 
     @effect
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
@@ -681,7 +689,7 @@ class SqliteRunRecord:
             now = self._now()
             rows = file.execute(
                 "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
-                " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
+                " AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
                 (agent_id,),
             )
             return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
@@ -1030,11 +1038,16 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
     if held is None:
         return None
     run, order, latest = held
+    _insert(file, run, latest, entries)
+    return order  # type: ignore[no-any-return]
+
+
+def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunEntry]) -> None:
+    """Add entries to a run after the number of its latest one."""
     rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
     file.executemany(
         "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
     )
-    return order  # type: ignore[no-any-return]
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
@@ -1083,7 +1096,8 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
         "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
-        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' ORDER BY priority DESC, id",
+        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
+        " ORDER BY priority DESC, id",
         of_queue,
     ).fetchall()
     free = [row for row in rows if not _is_held(row[2], row[3], now)]

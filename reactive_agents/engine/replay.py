@@ -229,31 +229,35 @@ async def fork_run(
     step = steps[at - 1]
     if tool_result is not None and step.kind != "tool":
         return Failure(errors.RunRefused(run.run_id, f"has no tool call at step {at}"))
-    before = json.loads(run.changes) if run.changes else {}
+    before, shared = json.loads(run.changes) if run.changes else {}, step.entry - 1
     made = {**before, **changes, "seed": before.get("seed", run.run_id)}
+    if "message" in before:
+        earlier = (*before.get("earlier", ()), (before["message"], run.origin_entries))
+        made["earlier"] = [(text, min(at, shared)) for text, at in earlier]
+        if "message" not in changes:
+            del made["message"]
     forked = RecordedRun(
         into,
         run.agent_id,
         run.task,
         definition,
         origin=run.run_id,
-        origin_entries=step.entry - 1,
+        origin_entries=shared,
         changes=json.dumps(made),
         created_at=run.created_at,
     )
-    added = await attempt(record.add(forked))
-    if not isinstance(added, Success):
-        return Failure(added.failure())
-    if not added.unwrap():
-        return Failure(errors.RunRefused(into, "exists already"))
+    replaced: list[RunEntry] = []
     if tool_result is not None:
         known = next(each for each in entries if each.number == step.entry)
         body = json.loads(known.body)
         result = body.get("result") or {"call_id": "", "tool_name": step.name}
         text = to_json({"tool": step.name, "result": {**result, "result": tool_result, "error": ""}})
-        replaced = await attempt(record.answer(into, RunEntry(step.key, "result", known.at, text)))
-        if not isinstance(replaced, Success):
-            return Failure(replaced.failure())
+        replaced = [RunEntry(step.key, "result", known.at, text)]
+    added = await attempt(record.add(forked, *replaced))
+    if not isinstance(added, Success):
+        return Failure(added.failure())
+    if not added.unwrap():
+        return Failure(errors.RunRefused(into, "exists already"))
     return Success(forked)
 
 

@@ -589,8 +589,8 @@ class RunRecord(Protocol):
         """Return the runs that fit, the latest first."""
         ...
 
-    def add(self, run: RecordedRun) -> Effect[bool, RecordErrors]:
-        """Add a run that has not begun; ``False`` when there is one of its id."""
+    def add(self, run: RecordedRun, *entries: RunEntry) -> Effect[bool, RecordErrors]:
+        """Add a run that has not begun, with its first entries; ``False`` when there is one of its id."""
         ...
 
     def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:

@@ -205,6 +205,36 @@ async def test_a_fork_shares_the_record_up_to_its_step_and_goes_another_way(tmp_
     assert counts["r2"] < counts["r1"]
 
 
+async def test_a_fork_of_a_fork_has_the_messages_of_both_where_they_were_said(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    first = agent(tmp_path / "r.db", ScriptedLLM(call("price", item="apple"), answer("It is 3.")))
+    await first.runs.resume(await first.runs.fork("r1", at=4, message="Look once more.", into="r2"))
+    llm = ScriptedLLM(answer("The apple is 3, and the pear 4."))
+    second = agent(tmp_path / "r.db", llm)
+    last = len(await second.runs.steps("r2"))
+    await second.runs.resume(await second.runs.fork("r2", at=last, message="Name both.", into="r3"))
+    assert UserMessage("Look once more.") in llm.requests[0].messages
+    assert llm.requests[0].messages[-1] == UserMessage("Name both.")
+    assert (await second.runs.replay("r3")).difference == ""
+    llm = ScriptedLLM(answer("It is 3 and 4."))
+    third = agent(tmp_path / "r.db", llm)
+    await third.runs.resume(await third.runs.fork("r2", at=last))
+    places = [each.content for each in llm.requests[0].messages]
+    assert places.index("Look once more.") < len(places) - 1, "the answer to it comes after it"
+
+
+async def test_a_fork_waits_until_it_is_resumed(tmp_path: Path) -> None:
+    """No worker makes its calls before it has the result that it was given."""
+    one = await recorded(tmp_path / "r.db")
+    fork = await one.runs.fork("r1", at=5, tool_result="sold for 2")
+    assert await one.runs.recover() == {}
+    await one.runs.work("default", until_idle=True)
+    assert (await one.runs.find(fork)).attempt == 0
+    steps = await one.runs.steps(fork)
+    assert (len(steps), steps[-1].text) == (5, "sold for 2")
+    assert sold == ["apple"]
+
+
 async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     await recorded(tmp_path / "r.db")
     llm = ScriptedLLM(call("sell", item="pear"), answer("The pear is sold."))

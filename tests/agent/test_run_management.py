@@ -135,10 +135,9 @@ async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_pa
         task = one.new_task("Please ask back." if number < 3 else f"Do {number}.")
         await attempt(record.add(RecordedRun(name, one.agent_id, task, status="open")))
     with closing(sqlite3.connect(tmp_path / "r.db")) as file, file:
+        file.execute("UPDATE runs SET attempt = 1")
         file.execute("UPDATE runs SET task = '{' WHERE run_id = 'r5'")
-        file.execute(
-            """UPDATE runs SET attempt = 1, definition = '{"tools": "others"}' WHERE run_id = 'r6'"""
-        )
+        file.execute("""UPDATE runs SET definition = '{"tools": "others"}' WHERE run_id = 'r6'""")
     begun, under_way, most = list[str](), set[str](), 0
 
     def follow(event: AgentEvent) -> None:
