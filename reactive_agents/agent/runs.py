@@ -423,7 +423,7 @@ class Runs(Generic[R]):
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
         if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
-            raise AgentError(errors.RunRefused(run_id, "has ended"))
+            raise AgentError(errors.RunRefused(run_id, "has ended, or is to be cancelled"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
         await self.find(run_id)

@@ -195,7 +195,9 @@ class RunJournal:
         self.begun_at = run.created_at or clock.now()
         self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
-        self._message_at: int | None = None
+        said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else ()
+        self._messages = (*cast("list[tuple[str, int]]", self.changes.get("earlier", ())), *said)
+        self._message_places: list[int] = []
         self._clock = clock
         self.lenient = lenient
         self.reader: RunRecord | None = None
@@ -291,7 +293,7 @@ class RunJournal:
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
         control = self.control
-        if order == self._order or control is None:
+        if order == self._order or control is None or self.record is None:
             return
         earlier, self._order = self._order, order
         if order == "pause":
@@ -318,9 +320,10 @@ class RunJournal:
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
-        is_new = entry is None or entry.number > self._shared
-        if is_new and self._message_at is None and request.purpose == "think":
-            self._message_at = len(request.messages)
+        if request.purpose == "think":
+            for _, shared in self._messages[len(self._message_places) :]:
+                if entry is None or entry.number > shared:
+                    self._message_places.append(len(request.messages))
         if entry is None:
             return key, None
         body = _loaded(entry)
@@ -332,13 +335,14 @@ class RunJournal:
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
         await self.settle()
-        model, message = self.changes.get("model"), self.changes.get("message")
+        model = self.changes.get("model")
         if isinstance(model, str):
             request = evolve(request, model=model)
-        if isinstance(message, str) and request.purpose == "think" and self._message_at is not None:
-            at = min(self._message_at, len(request.messages))
-            messages = (*request.messages[:at], UserMessage(message), *request.messages[at:])
-            request = evolve(request, messages=messages)
+        if self._message_places and request.purpose == "think":
+            messages = list(request.messages)
+            for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
+                messages.insert(at, UserMessage(text))
+            request = evolve(request, messages=tuple(messages))
         return request
 
     async def keep_answer(
