@@ -383,16 +383,6 @@ class EffectivenessTracker(Protocol):
         """Add one run to the record."""
         ...
 
-    def get_effectiveness(
-        self, strategy: ReasoningStrategy, task_type: str
-    ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
-        """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
-        ...
-
-    def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
-        """Return the strategy with the highest success rate, or ``Nothing``."""
-        ...
-
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of all strategies on such tasks, by their names."""
         ...
