@@ -96,7 +96,7 @@ def ask_store(
     *,
     as_json: bool,
 ) -> _T:
-    """Open a store for one question; return its answer, or exit when it fails."""
+    """Open a store for one question, and return the answer; exit when it fails."""
     import anyio  # by the commands that have a store
 
     from reactive_agents.effects import attempt

@@ -235,7 +235,7 @@ class _Judge:
         """
         if text in self.accepted:
             return Success(text)
-        judged = await call_service(SERVICE, self.judge, JudgedAnswer, text)
+        judged = await call_service("output validators", self, _Judge.accept, JudgedAnswer, text)
         if not isinstance(judged, Success):
             error = judged.failure()
             if not isinstance(error, OutputValidatorFailed):
@@ -251,7 +251,7 @@ class _Judge:
         return Success(answer.text)
 
     @effect
-    async def judge(self, text: str) -> Result[JudgedAnswer, OutputValidatorFailed]:
+    async def accept(self, text: str) -> Result[JudgedAnswer, OutputValidatorFailed]:
         """Return the judgement on an answer of the form."""
         value: Any = text
         if self.form.has_fields:

@@ -42,7 +42,7 @@ from reactive_agents.kernel.policies.requirements import ABSTENTION
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.persona import prompts
 from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
+from reactive_agents.ports import Clock, EventBus, Guardrail, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 
@@ -152,7 +152,7 @@ class Cycle:
         if guardrail is None:
             return GuardrailReport(allowed=True)
         checked = await call_service(
-            "guardrail.check", guardrail.check, GuardrailReport, text, stage, self.meter
+            "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, self.meter
         )
         if isinstance(checked, Failure):
             return GuardrailReport(allowed=False, violation="failed", detail=checked.failure().message)

@@ -49,7 +49,6 @@ from reactive_agents.core.personas import (
 from reactive_agents.core.plans import PlanStatus
 from reactive_agents.core.run_record import latest_time, next_time
 from reactive_agents.effects import attempt, effect, outcome_of
-from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import (
     Cycle,
     OvertakenError,
@@ -62,7 +61,7 @@ from reactive_agents.persona.cycle import (
 )
 from reactive_agents.persona.domain import PersonaDomain, should_engage
 from reactive_agents.persona.plan_changes import answer_of, begin_step, end_plan
-from reactive_agents.persona.planning import expand_large_step, formulate_plan
+from reactive_agents.persona.planning import expand_large_step
 from reactive_agents.persona.reasoning_system import PersonaReasoningSystem
 
 _log = logging.getLogger("reactive_agents")
@@ -569,7 +568,7 @@ class Persona:
             triggered_by=event.id,
             created_at=self.services.clock.now(),
         )
-        formulated = await formulate_plan(task, event, cycle)
+        formulated = await self.reasoning.formulate_plan(task, event, cycle)
         plan = formulated.plan
         if formulated.corrects:
             await self._take_correction(event, cycle)
@@ -706,7 +705,7 @@ class Persona:
             await cycle.save(plan, progress=False)  # a step that ends the process is not begun for ever
             await cycle.publish(persona_events.PersonaStepStarted, plan_id=plan.id, step=step)
             outcome = await execute_step(plan, step, cycle)
-            adjustment = await adjust_plan(plan, outcome, cycle)
+            adjustment = await self.reasoning.adjust_plan(plan, outcome, cycle)
             plan = adjustment.plan
             if adjustment.action == "ABORT":  # on disk at once, so that no restart goes on with it
                 status, reason, abstained = "failed", adjustment.reasoning, is_abstention(outcome)

@@ -1,4 +1,4 @@
-"""Evaluation and learning of a persona; access to its learnings."""
+"""Planning, adaptation and evaluation of a persona; access to its learnings."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 import anyio
 from attrs import evolve
-from returns.maybe import Nothing
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import personas
@@ -18,6 +18,7 @@ from reactive_agents.core.persona_events import (
     PersonaStepEnded,
 )
 from reactive_agents.effects import attempt, effect
+from reactive_agents.persona.adaptation import adjust_plan
 from reactive_agents.persona.cycle import MOST_HEARD, Cycle, PersonaServices, add_thought
 from reactive_agents.persona.generality import RoomWords, general_form, is_general, room_words
 from reactive_agents.persona.learnings import (
@@ -30,6 +31,7 @@ from reactive_agents.persona.learnings import (
     present_confidence,
 )
 from reactive_agents.persona.plan_changes import answer_of, evaluation_of, evaluation_shape
+from reactive_agents.persona.planning import FormulatedPlan, formulate_plan
 from reactive_agents.persona.prompts import EVALUATING, evaluation_content
 from reactive_agents.reasoning.structured_output.question import Question
 
@@ -213,12 +215,27 @@ MOST_PREOCCUPATIONS = 3
 
 
 class PersonaReasoningSystem:
-    """The evaluation and learning of a persona, and its self state."""
+    """The reasoning of a persona: planning, adaptation, evaluation and learning."""
 
     def __init__(self, settings: personas.PersonaSettings, services: PersonaServices) -> None:
         self.settings = settings
         self._services = services
         self._changing = anyio.Lock()  # learnings and self state are read and written back
+
+    async def formulate_plan(
+        self, task: personas.PersonaTask, event: personas.DomainEvent, cycle: Cycle
+    ) -> FormulatedPlan:
+        """Formulate a plan; see :func:`reactive_agents.persona.planning.formulate_plan`."""
+        return await formulate_plan(task, event, cycle)
+
+    async def adjust_plan(
+        self, plan: personas.PersonaPlan, outcome: personas.StepOutcome, cycle: Cycle
+    ) -> personas.PlanAdjustment:
+        """Adjust a plan after a step.
+
+        See :func:`reactive_agents.persona.adaptation.adjust_plan`.
+        """
+        return await adjust_plan(plan, outcome, cycle)
 
     async def evaluate_outcome(
         self, plan: personas.PersonaPlan, cycle: Cycle
@@ -296,6 +313,13 @@ class PersonaReasoningSystem:
                 await cycle.attempt_or("record", store.save_self_state(changed), None)
 
     # --- introspection ----------------------------------------------------------------------------------
+
+    @effect
+    async def current_plan(self) -> Result[Maybe[personas.PersonaPlan], MemoryErrors]:
+        """Return the newest active plan, or ``Nothing``. Fails with ``MemoryUnavailable``."""
+        listed = self._services.store.list_plans(self.settings.id, status="active", limit=1)
+        found = await attempt(listed)
+        return found.map(lambda plans: Maybe.from_optional(plans[0] if plans else None))
 
     @effect
     async def learnings(

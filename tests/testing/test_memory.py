@@ -202,7 +202,7 @@ async def test_effectiveness_is_averaged_over_the_runs() -> None:
     clock = FakeClock()
     tracker = InMemoryEffectivenessTracker(clock)
     port: EffectivenessTracker = tracker
-    assert await attempt(port.history("query")) == Success(())
+    assert await attempt(port.get_effectiveness("reactive", "query")) == Success(Nothing)
     first, second = (
         result(cost=1.0, duration=10, confidence=0.25),
         result(cost=2.0, duration=30, confidence=0.75),
@@ -210,7 +210,7 @@ async def test_effectiveness_is_averaged_over_the_runs() -> None:
     await attempt(port.record("reactive", "query", first, success=True))
     clock.advance(60)
     await attempt(port.record("reactive", "query", second, success=False))
-    (known,) = (await attempt(port.history("query"))).unwrap()
+    known = (await attempt(port.get_effectiveness("reactive", "query"))).unwrap().unwrap()
     assert (known.success_rate, known.avg_cost, known.avg_duration, known.avg_confidence) == (
         0.5,
         1.5,
@@ -218,11 +218,22 @@ async def test_effectiveness_is_averaged_over_the_runs() -> None:
         0.5,
     )
     assert (known.executions, known.last_used) == (2, START + timedelta(seconds=60))
-    assert await attempt(port.history("report")) == Success(())
+    assert await attempt(port.get_effectiveness("reactive", "report")) == Success(Nothing)
+
+
+async def test_the_best_strategy_is_the_most_successful_then_the_most_used() -> None:
+    tracker = InMemoryEffectivenessTracker()
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Nothing)
+    for strategy, success in (("a", False), ("b", True), ("c", True), ("c", True), ("a", True)):
+        await attempt(tracker.record(strategy, "query", result(), success=success))
+    await attempt(tracker.record("d", "report", result(), success=True))
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Some("c"))
 
 
 async def test_a_tracker_can_be_down_and_records_nothing_then() -> None:
     tracker = InMemoryEffectivenessTracker(fails_with=DOWN)
     assert await attempt(tracker.record("a", "query", result(), success=True)) == Failure(DOWN)
+    assert await attempt(tracker.get_effectiveness("a", "query")) == Failure(DOWN)
+    assert await attempt(tracker.get_best_strategy("query")) == Failure(DOWN)
     assert await attempt(tracker.history("query")) == Failure(DOWN)
     assert tracker.known == {}

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypeVar
 
 from attrs import Factory, evolve, field, frozen
 from returns.maybe import Maybe
@@ -25,6 +26,8 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, StrategyEffectiveness
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
+
+_T = TypeVar("_T")
 
 
 @frozen(eq=False)
@@ -70,7 +73,7 @@ class SqlitePlanStore:
     async def get(self, plan_id: PlanId) -> Result[Maybe[Plan], MemoryErrors]:
         """The plan, or ``Nothing``."""
         found = await self.database.read("get_plan", lambda connection: _plans(connection, "id = ?", plan_id))
-        return found.map(lambda plans: Maybe.from_optional(plans[0] if plans else None))
+        return found.map(_first)
 
     @effect
     async def list_plans(self, agent_id: AgentId) -> Result[tuple[Plan, ...], MemoryErrors]:
@@ -149,6 +152,11 @@ def _plans(connection: Transaction, condition: str, value: str) -> tuple[Plan, .
 
 # --- how strategies have done ---------------------------------------------------------------------------
 
+_HISTORY = (
+    "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
+    "FROM effectiveness "
+)
+
 
 @frozen(eq=False)
 class SqliteEffectiveness:
@@ -192,15 +200,30 @@ class SqliteEffectiveness:
         return recorded.map(lambda _: None)
 
     @effect
+    async def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """The record, or ``Nothing``."""
+        names = self.redactor.redact(strategy), self.redactor.redact(task_type)
+        condition = "WHERE strategy = ? AND task_type = ?"
+        found = await self.database.rows("get_effectiveness", _effectiveness, _HISTORY + condition, *names)
+        return found.map(_first)
+
+    @effect
+    async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
+        """Return the strategy with the highest success rate, then the most executions."""
+        best = (
+            "SELECT strategy FROM effectiveness WHERE task_type = ? "
+            "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1"
+        )
+        name = self.redactor.redact(task_type)
+        return (await self.database.rows("get_best_strategy", str, best, name)).map(_first)
+
+    @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type."""
-        return await self.database.rows(
-            "history",
-            _effectiveness,
-            "SELECT strategy, task_type, successes, executions, cost, duration, confidence, last_used "
-            "FROM effectiveness WHERE task_type = ? ORDER BY strategy",
-            self.redactor.redact(task_type),
-        )
+        name, condition = self.redactor.redact(task_type), "WHERE task_type = ? ORDER BY strategy"
+        return await self.database.rows("history", _effectiveness, _HISTORY + condition, name)
 
 
 def _effectiveness(
@@ -223,3 +246,7 @@ def _effectiveness(
         executions=executions,
         last_used=datetime.fromisoformat(last_used),
     )
+
+
+def _first(found: tuple[_T, ...]) -> Maybe[_T]:
+    return Maybe.from_optional(found[0] if found else None)
