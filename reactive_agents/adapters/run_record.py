@@ -843,7 +843,7 @@ class SqliteRunRecord:
             deleted = len(doomed)
             while doomed:
                 some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
-                marks = ", ".join("?" * len(some))
+                marks = sql.marks(some)
                 below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
                 doomed += [child for (child,) in below]
                 file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)

@@ -10,7 +10,7 @@ statements for each.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, Protocol, TypeAlias, TypeVar
 
 from returns.result import Failure, Result
@@ -160,6 +160,11 @@ class Database(Protocol[_E_co]):
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...
+
+
+def marks(values: Sized) -> str:
+    """Return a question mark for each of the values."""
+    return ", ".join("?" * len(values))
 
 
 def where(wanted: Mapping[str, object]) -> tuple[str, list[object]]:

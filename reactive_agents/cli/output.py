@@ -55,6 +55,12 @@ AllowedModules = Annotated[
         help="Modules whose functions the configuration may name. None by default.",
     ),
 ]
+HostOption = Annotated[
+    str, option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+]
+PortOption = Annotated[
+    int, option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one.")
+]
 
 
 class _Reported(Protocol):

@@ -203,13 +203,8 @@ def run(
 @persona.command()
 def serve(
     file: FileArgument,
-    host: Annotated[
-        str, output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one."),
-    ] = 8_000,
+    host: output.HostOption = "127.0.0.1",
+    port: output.PortOption = 8_000,
     drain: Annotated[
         float, output.option("--drain", metavar="SECONDS", min=0, help="For events under way, on SIGTERM.")
     ] = 30.0,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from operator import not_
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -429,7 +429,7 @@ class Persona:
             pause_s = min(_POLL_S, pause_s * 2)
 
     async def _current(self, item: WorkItem) -> WorkItem:
-        chosen = WorkFilter(kinds=(item.kind,), **_filter_of(item), limit=1)
+        chosen = WorkFilter.of_event(item.room, item.event.id, item.kind)
         found = await attempt(self.services.store.find_work(chosen))
         gone = evolve(item, status="dropped") if isinstance(found, Success) else item  # it was deleted
         return next(iter(found.value_or(())), gone)
@@ -467,7 +467,7 @@ class Persona:
     async def _deliver_in_turn(
         self, event: WorkItem, outcome: PersonaOutcome, *, waits: bool
     ) -> PersonaOutcome:
-        chosen = WorkFilter(kinds=("delivery",), **_filter_of(event))
+        chosen = WorkFilter.of_event(event.room, event.event.id, "delivery")
         while True:
             found = await attempt(self.services.store.find_work(chosen))
             own = found.value_or(())
@@ -978,17 +978,6 @@ def _fallback(event_id: EventId, policy: DeliveryPolicy, *, is_delivered: bool =
 
 def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
     return PersonaOutcome(event.id, "declined", reason, room=room)
-
-
-def _filter_of(item: WorkItem) -> dict[str, Any]:
-    room = item.room
-    return {
-        "persona_id": room.persona_id,
-        "tenant": room.tenant,
-        "domain": room.domain,
-        "context_id": room.context_id,
-        "event_id": item.event.id,
-    }
 
 
 def _scheduled(schedule: EventSchedule) -> DomainEvent:

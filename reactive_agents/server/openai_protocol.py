@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import anyio
 from attrs import define, evolve, frozen
@@ -130,6 +130,9 @@ class ResponseRequest(ModelRequestBody):
     store: bool | None = True
     max_output_tokens: int | None = None
     reasoning: dict[str, Any] | None = None
+
+
+_Body = TypeVar("_Body", bound=ModelRequestBody)
 
 
 def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: Any) -> ModelSettings | None:
@@ -333,6 +336,13 @@ class OpenAIProtocol:
         name, _ = self._agent(principal, request.path_params["model"])
         return web.JsonText(_model(name))
 
+    async def _read(self, request: Request, kind: type[_Body]) -> tuple[Principal, _Body]:
+        principal = self._service.principal(request)
+        limits = principal.limits
+        body = await web.read_body(request, kind, most=limits.body_bytes, seconds=limits.body_s)
+        body.check()
+        return principal, body
+
     def _agent(self, principal: Principal, name: str) -> tuple[str, ReactiveAgent[Any, Any]]:
         try:
             return self._service.agent(principal, name)
@@ -344,10 +354,7 @@ class OpenAIProtocol:
 
     async def chat(self, request: Request) -> Response:
         """Answer with a chat completion."""
-        principal = self._service.principal(request)
-        limits = principal.limits
-        body = await web.read_body(request, ChatRequest, most=limits.body_bytes, seconds=limits.body_s)
-        body.check()
+        principal, body = await self._read(request, ChatRequest)
         name, agent = self._agent(principal, body.model)
         given = conversation_of(body.messages)
         settings = _settings(
@@ -376,10 +383,7 @@ class OpenAIProtocol:
 
     async def respond(self, request: Request) -> Response:
         """Answer with a response, whose conversation goes on by its id."""
-        principal = self._service.principal(request)
-        limits = principal.limits
-        body = await web.read_body(request, ResponseRequest, most=limits.body_bytes, seconds=limits.body_s)
-        body.check()
+        principal, body = await self._read(request, ResponseRequest)
         name, agent = self._agent(principal, body.model)
         given = conversation_of(_messages_of_input(body.input), body.instructions or "")
         settings = _settings(
