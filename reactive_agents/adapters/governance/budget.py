@@ -10,7 +10,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.sql import Transaction, Work, open_database
-from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store
+from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store, failure_of, storable
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -19,6 +19,7 @@ from reactive_agents.ports import Clock
 
 _T = TypeVar("_T")
 
+_failed = failure_of("budget")
 BUDGET = Store(
     "budget",
     (
@@ -225,13 +226,9 @@ class SqliteBudget:
         return tuple(uses)
 
 
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, "budget", operation)
-
-
 def _run(run_id: RunId) -> str:
-    """The name of a run's own period: what SQLite cannot hold of it is escaped."""
-    return f"run {run_id}".encode(errors="backslashreplace").decode()
+    """Return the name of a run's own period."""
+    return storable(f"run {run_id}")
 
 
 def _prune(connection: Transaction, today: str) -> None:

@@ -24,12 +24,13 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import from_json, to_json
-from reactive_agents.core.errors import LLMErrors, ServiceFailed
+from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, TextDelta
 from reactive_agents.effects import attempt, calls_on_this_loop, effect
 from reactive_agents.ports import LLM
 
 _SERVICE: Final = "response-cache"
+_failed = sqlite.failure_of(_SERVICE)
 RESPONSES = sqlite.Store(
     _SERVICE,
     (("CREATE TABLE model_responses (request TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",),),
@@ -199,7 +200,3 @@ def cache_problem(path: sqlite.DatabasePath) -> str | None:
         return None
     looked = sqlite.look_into(path, RESPONSES, lambda _: None)
     return looked.failure() if isinstance(looked, Failure) else None
-
-
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, _SERVICE, operation)
