@@ -217,6 +217,14 @@ class Cycle:
         thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
         self.thoughts = await self.attempt_or("recall", thoughts, ())
 
+    async def plans(self, **chosen: Any) -> tuple[personas.PersonaPlan, ...]:
+        """Return the latest plans of the room that fit; none where the store fails."""
+        room = self.room
+        listed = self.services.store.list_plans(
+            room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant, **chosen
+        )
+        return await self.attempt_or("recall", listed, ())
+
     async def save(self, plan: personas.PersonaPlan, *, progress: bool = True) -> None:
         """Store the plan.
 

@@ -588,27 +588,16 @@ class Persona:
 
     async def _take_correction(self, event: DomainEvent, cycle: Cycle) -> None:
         """Take an event as the opinion that the last answer to its author was bad."""
-        room = cycle.room
-        listed = self.services.store.list_plans(
-            room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
-        )
-        for plan in await cycle.attempt_or("recall", listed, ()):
+        for plan in await cycle.plans():
             if plan.event.user_id == event.user_id and plan.event.id != event.id:
                 feedback = Feedback(plan.id, event.user_id, good=False, at=event.at)
                 await self.reasoning.take_feedback(feedback, cycle)
                 return
 
     async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
-        policy, room, now = self.settings.engagement, cycle.room, self.services.clock.now()
-        listed = self.services.store.list_plans(
-            room.persona_id,
-            domain=room.domain,
-            context_id=room.context_id,
-            tenant=room.tenant,
-            since=now - timedelta(seconds=policy.window_s),
-            limit=policy.max_events,
-        )
-        recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
+        policy, now = self.settings.engagement, self.services.clock.now()
+        since = now - timedelta(seconds=policy.window_s)
+        recent = [plan.task.created_at for plan in await cycle.plans(since=since, limit=policy.max_events)]
         speakers = ("", self.settings.name, *policy.peers)
         said = tuple(each for each in cycle.heard if not each.is_reaction)
         of_people = (each.author not in speakers for each in reversed(said))
