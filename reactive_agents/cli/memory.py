@@ -168,7 +168,7 @@ def forget(
     output.report({"forgotten": deleted}, f"{deleted} forgotten.", as_json=as_json)
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:
-        typer.echo(output.printable(f"{missing} of the ids are not in {shown_place(path)!r}."), err=True)
+        output.tell(f"{missing} of the ids are not in {shown_place(path)!r}.")
         raise typer.Exit(output.ExitCode.FAILED)
 
 

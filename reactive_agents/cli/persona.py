@@ -189,7 +189,7 @@ def run(
                             number += 1
                             if problem:
                                 rejected += 1
-                                typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
+                                output.tell(f"error: line {number}: {problem}")
         if not failed + rejected:
             return output.ExitCode.COMPLETED
         return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED
@@ -311,9 +311,9 @@ def _print_line(outcome: PersonaOutcome, *, as_json: bool) -> None:
 
 def _print_outcome(outcome: PersonaOutcome) -> None:
     if outcome.status == "completed":
-        typer.echo(output.printable(outcome.answer) if sys.stdout.isatty() else outcome.answer)
+        output.print_answer(outcome.answer)
     else:
-        typer.echo(output.printable(f"{outcome.status}: {outcome.reason}"), err=True)
+        output.tell(f"{outcome.status}: {outcome.reason}")
 
 
 @asynccontextmanager

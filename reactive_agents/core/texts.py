@@ -127,6 +127,15 @@ def one_line(text: str) -> str:
     return shortened(flat, LINE_CHARACTERS)
 
 
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "turn"), counted(2, "turn")
+    ('1 turn', '2 turns')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
 def shortened(text: str, most: int) -> str:
     """Return the text, or its beginning with an ellipsis where it is longer.
 
@@ -229,7 +238,7 @@ def dollars(cost: float) -> str:
 
 def figures_of(figures: Any) -> str:
     """Return model calls, tokens, cost and duration."""
-    calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
+    calls = counted(figures.model_calls, "model call")
     cost = f"{dollars(figures.cost_usd)}{' or more' if figures.unpriced_calls else ''}"
     return f"{calls}, {figures.tokens_used} tokens, {cost}, {figures.duration_ms / 1000:.1f} s"
 
