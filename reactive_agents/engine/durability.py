@@ -207,7 +207,7 @@ class RunJournal:
         self._begun: dict[str, JsonObject] = {}
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
-        again = [each for each in entries if each.number <= self._shared and _call_of(each)]
+        again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork makes these calls once more, and what was approved was for the first time
             if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
@@ -224,6 +224,10 @@ class RunJournal:
     def size(self) -> int:
         """Number of entries until now."""
         return len(self._entries)
+
+    def is_shared(self, entry: RunEntry) -> bool:
+        """Return whether the run that this one was forked from has an entry, and has paid for it."""
+        return entry.number <= self._shared
 
     def used(self, keys: Iterable[str]) -> int:
         """Return how many of these entries were used."""
@@ -330,7 +334,7 @@ class RunJournal:
         asked = body.get("asked")
         if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
-        return key, _answer_of(body)
+        return key, _unpaid(_answer_of(body)) if self.is_shared(entry) else _answer_of(body)
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
@@ -386,6 +390,9 @@ class RunJournal:
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
+            if self.is_shared(known):
+                await self._take_in({**body, "spent": {}})
+                return _outcome_of(body, made.call).map(lambda done: evolve(done, usage=())), True
             await self._take_in(body)
             return _outcome_of(body, made.call), True
         if self.record is None:
@@ -658,7 +665,8 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            journal.count_spent(f"{key}/", _usage_of(body))
+            if not journal.is_shared(entry):
+                journal.count_spent(f"{key}/", _usage_of(body))
             return _value_of(body, kind)
         await journal.settle()
         spent: list[RunUsage] = []
@@ -1154,6 +1162,14 @@ def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
     if "answer" in body:
         return Success(_decoded(body["answer"], ModelResponse))
     return Failure(_decoded(body.get("error"), errors.LLMErrors))
+
+
+def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
+    """Return an answer that another run has paid for."""
+    if isinstance(answer, Success):
+        return Success(evolve(answer.unwrap(), refused=(), cached=True))
+    error: Any = answer.failure()
+    return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
 def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
