@@ -226,7 +226,7 @@ class RunJournal:
         return len(self._entries)
 
     def is_shared(self, entry: RunEntry) -> bool:
-        """Return whether the run that this one was forked from has an entry, and has paid for it."""
+        """Return whether an entry is that of the run which this one was forked from."""
         return entry.number <= self._shared
 
     def used(self, keys: Iterable[str]) -> int:
