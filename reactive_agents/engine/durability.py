@@ -75,6 +75,7 @@ from reactive_agents.ports import Approver, Clock, RunRecord
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 _A = TypeVar("_A")
 
@@ -808,7 +809,9 @@ async def conduct_durably(
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
-        return _ended_run(engine, task, claim.run)
+        return _ended_run(
+            engine, task, claim.run, overrides.services.get("output_shape", engine.ports.output_shape)
+        )
     refusal = _refusal(claim, run, accept_changes=accept_changes)
     read = (
         Success(())
@@ -1014,11 +1017,13 @@ def _not_begun(
     return refused_run(engine, task, run_id, failure)
 
 
-def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[TaskResult, TaskFailed]:
+def _ended_run(
+    engine: ExecutionEngine, task: Task, run: RecordedRun, shape: Maybe[Shape[Any]]
+) -> Result[TaskResult, TaskFailed]:
     difference = task_difference(run.task, task)
     if difference:
         return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference))
-    outcome = recorded_outcome(run)
+    outcome = recorded_outcome(run, shape)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome)
     events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
@@ -1061,8 +1066,14 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
     return failed.status, data_to_json({"failed": encode(failed)})
 
 
-def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
-    """Return the outcome of a run that has ended."""
+def recorded_outcome(
+    run: RecordedRun, shape: Maybe[Shape[Any]] = Nothing
+) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
+    """Return the outcome of a run that has ended.
+
+    Args:
+        shape: of the output, which an earlier version of the agent may have given another one.
+    """
     if run.status == "cancelled" and not run.result:
         at = run.updated_at or run.task.created_at
         metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", "", "cancelled")
@@ -1073,12 +1084,23 @@ def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | error
     if "result" in body:
         read = decode(body["result"], TaskResult)
         if isinstance(read, Success):
-            return Success(read.unwrap())
+            wrong = _wrong_output(read.unwrap(), shape.value_or(None))
+            return Success(read.unwrap()) if wrong is None else errors.RunRefused(run.run_id, wrong)
     else:
         read = decode(body.get("failed"), TaskFailed)
         if isinstance(read, Success):
             return Failure(read.unwrap())
     return errors.RunRefused(run.run_id, f"has a result that cannot be read: {read.failure().message}")
+
+
+def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:
+    """Return how the output of a completed run is not of a shape."""
+    if shape is None or result.status != "completed" or result.output is None:
+        return None
+    from reactive_agents.reasoning.structured_output.answer_parser import read_answer  # seldom needed
+
+    problem = read_answer(result.output, shape).swap().value_or(None)
+    return None if problem is None else f"has an output that is no {shape.name}: {problem.message}"
 
 
 # --- the definition of an agent -------------------------------------------------------------------------

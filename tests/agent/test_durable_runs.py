@@ -171,6 +171,21 @@ async def test_what_a_durable_run_is_described_by_is_named_where_it_breaks(
         await one.run("Pay.", run_id="order-1")
 
 
+async def test_a_recorded_output_of_another_type_is_refused(tmp_path: Path) -> None:
+    """A result without its value would look like one whose value is ``None``."""
+
+    def typed(output: Any, *turns: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return described.with_output_type(output).with_durability(tmp_path / "r.db", recover=False).build()
+
+    assert (await typed(list[int], say("[1, 2]")).run("Count.", run_id="r1")).output == [1, 2]
+    changed = typed(dict[str, int])
+    for again in (changed.run("Count.", run_id="r1"), changed.runs.resume("r1"), changed.runs.wait("r1")):
+        with pytest.raises(AgentError, match="has an output that is no dict"):
+            await again
+    assert (await changed.run("Count.", run_id="r1", output=list[int])).output == [1, 2]
+
+
 async def test_without_durability_a_run_id_is_used_once() -> None:
     plain = (
         ReactiveAgents.create().with_llm(ScriptedLLM(*[answer("It is said.")] * 6)).with_reasoning().build()
