@@ -130,17 +130,21 @@ class RunStopped(BaseException):
 
     Attributes:
         error: the reason.
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
     """
 
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused) -> None:
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
+        self.is_lost = is_lost
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return what the record answered; without it the run is stopped."""
     if isinstance(answer, Failure):
-        raise RunStopped(errors.RunInterrupted(run_id, answer.failure().message))
+        error = answer.failure()
+        interrupted = errors.RunInterrupted(run_id, error.message)
+        raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
 
 
@@ -617,7 +621,8 @@ class RunJournal:
             await self.events.flush()
 
     def _lost(self) -> RunStopped:
-        return RunStopped(errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message))
+        error = errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message)
+        return RunStopped(error, is_lost=True)
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
