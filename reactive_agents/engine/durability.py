@@ -74,6 +74,7 @@ from reactive_agents.ports import Approver, Clock, RunRecord
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
@@ -129,17 +130,21 @@ class RunStopped(BaseException):
 
     Attributes:
         error: the reason.
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
     """
 
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused) -> None:
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
+        self.is_lost = is_lost
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return what the record answered; without it the run is stopped."""
     if isinstance(answer, Failure):
-        raise RunStopped(errors.RunInterrupted(run_id, answer.failure().message))
+        error = answer.failure()
+        interrupted = errors.RunInterrupted(run_id, error.message)
+        raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
 
 
@@ -207,7 +212,7 @@ class RunJournal:
         self._begun: dict[str, JsonObject] = {}
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
-        again = [each for each in entries if each.number <= self._shared and _call_of(each)]
+        again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork makes these calls once more, and what was approved was for the first time
             if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
@@ -224,6 +229,10 @@ class RunJournal:
     def size(self) -> int:
         """Number of entries until now."""
         return len(self._entries)
+
+    def is_shared(self, entry: RunEntry) -> bool:
+        """Return whether an entry is that of the run which this one was forked from."""
+        return entry.number <= self._shared
 
     def used(self, keys: Iterable[str]) -> int:
         """Return how many of these entries were used."""
@@ -330,7 +339,7 @@ class RunJournal:
         asked = body.get("asked")
         if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
-        return key, _answer_of(body)
+        return key, _unpaid(_answer_of(body)) if self.is_shared(entry) else _answer_of(body)
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
@@ -386,6 +395,9 @@ class RunJournal:
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
+            if self.is_shared(known):
+                await self._take_in({**body, "spent": {}})
+                return _outcome_of(body, made.call).map(lambda done: evolve(done, usage=())), True
             await self._take_in(body)
             return _outcome_of(body, made.call), True
         if self.record is None:
@@ -609,7 +621,8 @@ class RunJournal:
             await self.events.flush()
 
     def _lost(self) -> RunStopped:
-        return RunStopped(errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message))
+        error = errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message)
+        return RunStopped(error, is_lost=True)
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
@@ -658,7 +671,8 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            journal.count_spent(f"{key}/", _usage_of(body))
+            if not journal.is_shared(entry):
+                journal.count_spent(f"{key}/", _usage_of(body))
             return _value_of(body, kind)
         await journal.settle()
         spent: list[RunUsage] = []
@@ -800,7 +814,9 @@ async def conduct_durably(
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
-        return _ended_run(engine, task, claim.run)
+        return _ended_run(
+            engine, task, claim.run, overrides.services.get("output_shape", engine.ports.output_shape)
+        )
     refusal = _refusal(claim, run, accept_changes=accept_changes)
     read = (
         Success(())
@@ -1006,11 +1022,13 @@ def _not_begun(
     return refused_run(engine, task, run_id, failure)
 
 
-def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[TaskResult, TaskFailed]:
+def _ended_run(
+    engine: ExecutionEngine, task: Task, run: RecordedRun, shape: Maybe[Shape[Any]]
+) -> Result[TaskResult, TaskFailed]:
     difference = task_difference(run.task, task)
     if difference:
         return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference))
-    outcome = recorded_outcome(run)
+    outcome = recorded_outcome(run, shape)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome)
     events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
@@ -1053,8 +1071,14 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
     return failed.status, data_to_json({"failed": encode(failed)})
 
 
-def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
-    """Return the outcome of a run that has ended."""
+def recorded_outcome(
+    run: RecordedRun, shape: Maybe[Shape[Any]] = Nothing
+) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
+    """Return the outcome of a run that has ended.
+
+    Args:
+        shape: of the output, which an earlier version of the agent may have given another one.
+    """
     if run.status == "cancelled" and not run.result:
         at = run.updated_at or run.task.created_at
         metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", "", "cancelled")
@@ -1065,12 +1089,23 @@ def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | error
     if "result" in body:
         read = decode(body["result"], TaskResult)
         if isinstance(read, Success):
-            return Success(read.unwrap())
+            wrong = _wrong_output(read.unwrap(), shape.value_or(None))
+            return Success(read.unwrap()) if wrong is None else errors.RunRefused(run.run_id, wrong)
     else:
         read = decode(body.get("failed"), TaskFailed)
         if isinstance(read, Success):
             return Failure(read.unwrap())
     return errors.RunRefused(run.run_id, f"has a result that cannot be read: {read.failure().message}")
+
+
+def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:
+    """Return how the output of a completed run is not of a shape."""
+    if shape is None or result.status != "completed" or result.output is None:
+        return None
+    from reactive_agents.reasoning.structured_output.answer_parser import read_answer  # seldom needed
+
+    problem = read_answer(result.output, shape).swap().value_or(None)
+    return None if problem is None else f"has an output that is no {shape.name}: {problem.message}"
 
 
 # --- the definition of an agent -------------------------------------------------------------------------
@@ -1154,6 +1189,14 @@ def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
     if "answer" in body:
         return Success(_decoded(body["answer"], ModelResponse))
     return Failure(_decoded(body.get("error"), errors.LLMErrors))
+
+
+def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
+    """Return an answer that another run has paid for."""
+    if isinstance(answer, Success):
+        return Success(evolve(answer.unwrap(), refused=(), cached=True))
+    error: Any = answer.failure()
+    return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
 def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
