@@ -387,7 +387,6 @@ def worker(
 
 
 def _rate(text: str) -> tuple[int, float]:
-    """Return a number of runs and seconds."""
     runs_, _, seconds = text.partition("/")
     try:
         return int(runs_), float(seconds)
