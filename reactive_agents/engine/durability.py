@@ -770,7 +770,7 @@ async def conduct_durably(
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
     if parent is not None and parent.record is None:
-        return await _replayed(engine, task, run_id, overrides, parent)
+        return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
     run_id = run_id or RunId(engine.ports.ids.new())
@@ -838,7 +838,7 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a run that is part of another one, such as that of another agent."""
     from reactive_agents.engine.replay import CollectedEvents, replaying_engine

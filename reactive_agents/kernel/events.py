@@ -11,7 +11,6 @@ from attrs import asdict, frozen
 
 from reactive_agents.core import events
 from reactive_agents.core.config import CompactionMethod
-from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     CompactionReason,
     FinalAnswerProduced,
@@ -251,9 +250,6 @@ class KernelHooks:
             iteration=state.iteration,
             total_tokens=state.tokens,
         )
-
-    def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
-        """Publish nothing of a run that failed: its engine does."""
 
     def on_compacted(self, state: KernelState, compaction: Compaction) -> None:
         """Publish that the transcript was made smaller."""

@@ -111,7 +111,9 @@ async def run_kernel(
             return following
         state = following.unwrap()
     ended = await run_embedded_calls(state, context)
-    return _finish(ended.unwrap(), context) if isinstance(ended, Success) else ended
+    if isinstance(ended, Success) and ended.unwrap().status != "failed":  # a failure is its engine's event
+        context.hooks.on_done(ended.unwrap())
+    return ended
 
 
 def assemble_context(
@@ -264,11 +266,3 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
         terminated_by=state.terminated_by or "kernel",
         reason=f"{reason} {describe_missing(now)}" if unmet else reason,
     )
-
-
-def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
-    if state.status == "failed":
-        context.hooks.on_error(state, state.error)
-    else:
-        context.hooks.on_done(state)
-    return Success(state)
