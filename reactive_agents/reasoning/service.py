@@ -284,7 +284,3 @@ class StrategyRegistry:
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel, in place of one of the same name."""
         self.kernels[name] = kernel
-
-    def register_compaction_function(self, name: str, function: CompactionFunction) -> None:
-        """Register such a function, in place of one of the same name."""
-        self.compaction_functions[name] = function
