@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import anyio
 import anyio.lowlevel
 from attrs import evolve, frozen
-from returns.maybe import Maybe, Nothing, Some
+from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -345,12 +345,8 @@ class RunJournal:
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
     ) -> None:
         """Record the answer to a request, before it is used."""
-        body: JsonObject = {"asked": _asked(request)}
-        if isinstance(answer, Success):
-            body["answer"] = encode(answer.unwrap())
-        else:
-            body["error"] = encode(answer.failure(), errors.LLMErrors)
-        await self.keep(key, "model", body, later=True)
+        body = _body_of(answer, "answer", ModelResponse, errors.LLMErrors)
+        await self.keep(key, "model", {"asked": _asked(request), **body}, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
         """Count what was spent in a branch that is not run again."""
@@ -383,17 +379,14 @@ class RunJournal:
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
             await self._take_in(body)
-            return _outcome_of(body, made.call), True
+            recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None
         if outcome is None:
             outcome = await self._made(key, made, branch)
-        kept: dict[str, Json] = {"tool": made.call.name}
-        if isinstance(outcome, Success):
-            kept["result"] = encode(outcome.unwrap())
-        else:
-            kept["error"] = encode(outcome.failure(), errors.ToolErrors)
+        kept = {"tool": made.call.name, **_body_of(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
         kept.update(self._begun.pop(key, {}))
@@ -445,7 +438,7 @@ class RunJournal:
             return
         for run_id in body.get("runs", ()):
             found = await attempt(record.find(RunId(run_id)))
-            run = found.unwrap() if isinstance(found, Success) else None
+            run = found.value_or(None)
             if run is not None and run.result:
                 caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
         recorded = body.get("spent", {}).items()
@@ -654,20 +647,21 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            journal.count_spent(f"{key}/", _usage_of(body))
-            return _value_of(body, kind)
+            spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+            journal.count_spent(f"{key}/", spent)
+            return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
-        spent: list[RunUsage] = []
+        used: list[RunUsage] = []
         branch = BRANCH.set(self.fork(key))
-        recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
+        recorder = USAGE_RECORDER.set(_also_noting(used, USAGE_RECORDER.get()))
         try:
             outcome = await call()
         finally:
             USAGE_RECORDER.reset(recorder)
             BRANCH.reset(branch)
-        body = _body_of(outcome, kind)
-        if spent:
-            body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
+        body = _body_of(outcome, "value", kind, _ServiceErrors)
+        if used:
+            body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
         await journal.keep(key, "service", body, later=True)
         return outcome
 
@@ -1146,43 +1140,32 @@ def _asked(request: ModelRequest) -> list[Json]:
     return [request.purpose, len(request.messages), zlib.crc32(text.encode(errors="backslashreplace"))]
 
 
-def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
-    if "answer" in body:
-        return Success(_decoded(body["answer"], ModelResponse))
-    return Failure(_decoded(body.get("error"), errors.LLMErrors))
+def _body_of(outcome: Result[Any, Any], name: str, kind: Any, failures: Any) -> JsonObject:
+    """Return an outcome as data.
 
-
-def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
-    if "result" in body:
-        result: ToolResult = _decoded(body["result"], ToolResult)
-        return Success(evolve(result, call_id=call.id))
-    return Failure(_decoded(body.get("error"), errors.ToolErrors))
-
-
-def _body_of(outcome: Result[Any, Any], kind: Any) -> JsonObject:
+    Args:
+        kind: the type of the value, which is kept under ``name``; ``None`` for one that nothing reads.
+        failures: the type of the error.
+    """
     if not isinstance(outcome, Success):
-        return {"error": encode(outcome.failure(), _ServiceErrors)}
+        return {"error": encode(outcome.failure(), failures)}
     value = outcome.unwrap()
     if kind is None:
-        return {"value": None}
+        return {name: None}
+    return {name: encode(value.value_or(None)) if kind is Maybe else encode(value, kind)}
+
+
+def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result[Any, Any]:
+    """Return the outcome that :func:`_body_of` made data of."""
+    if name not in body:
+        return Failure(_decoded(body.get("error"), failures))
     if kind is Maybe:
-        return {"value": encode(value.value_or(None))}
-    return {"value": encode(value, kind)}
+        return Success(Maybe.from_optional(_decoded(body[name], Plan | None)))
+    return Success(None if kind is None else _decoded(body[name], kind))
 
 
-def _value_of(body: JsonObject, kind: Any) -> Result[Any, Any]:
-    if "error" in body:
-        return Failure(_decoded(body["error"], _ServiceErrors))
-    value = body.get("value")
-    if kind is None:
-        return Success(None)
-    if kind is Maybe:
-        return Success(Nothing if value is None else Some(_decoded(value, Plan)))
-    return Success(_decoded(value, kind))
-
-
-def _usage_of(body: JsonObject) -> tuple[RunUsage, ...]:
-    return _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
+    return _outcome_in(body, "answer", ModelResponse, errors.LLMErrors)
 
 
 def _decoded(data: Json, kind: Any) -> Any:
