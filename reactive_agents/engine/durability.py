@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import anyio
 import anyio.lowlevel
 from attrs import evolve, frozen
-from returns.maybe import Maybe, Nothing, Some
+from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -358,12 +358,8 @@ class RunJournal:
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
     ) -> None:
         """Record the answer to a request, before it is used."""
-        body: JsonObject = {"asked": _asked(request)}
-        if isinstance(answer, Success):
-            body["answer"] = encode(answer.unwrap())
-        else:
-            body["error"] = encode(answer.failure(), errors.LLMErrors)
-        await self.keep(key, "model", body, later=True)
+        body = _body_of(answer, "answer", ModelResponse, errors.LLMErrors)
+        await self.keep(key, "model", {"asked": _asked(request), **body}, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
         """Count what was spent in a branch that is not run again."""
@@ -395,21 +391,17 @@ class RunJournal:
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
-            if self.is_shared(known):
-                await self._take_in({**body, "spent": {}})
-                return _outcome_of(body, made.call).map(lambda done: evolve(done, usage=())), True
-            await self._take_in(body)
-            return _outcome_of(body, made.call), True
+            is_shared = self.is_shared(known)
+            await self._take_in({**body, "spent": {}} if is_shared else body)
+            recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
+            changes: dict[str, Any] = {"usage": ()} if is_shared else {}
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id, **changes)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None
         if outcome is None:
             outcome = await self._made(key, made, branch)
-        kept: dict[str, Json] = {"tool": made.call.name}
-        if isinstance(outcome, Success):
-            kept["result"] = encode(outcome.unwrap())
-        else:
-            kept["error"] = encode(outcome.failure(), errors.ToolErrors)
+        kept = {"tool": made.call.name, **_body_of(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
         kept.update(self._begun.pop(key, {}))
@@ -461,7 +453,7 @@ class RunJournal:
             return
         for run_id in body.get("runs", ()):
             found = await attempt(record.find(RunId(run_id)))
-            run = found.unwrap() if isinstance(found, Success) else None
+            run = found.value_or(None)
             if run is not None and run.result:
                 caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
         recorded = body.get("spent", {}).items()
@@ -671,21 +663,21 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            if not journal.is_shared(entry):
-                journal.count_spent(f"{key}/", _usage_of(body))
-            return _value_of(body, kind)
+            if "usage" in body and not journal.is_shared(entry):
+                journal.count_spent(f"{key}/", _decoded(body["usage"], tuple[RunUsage, ...]))
+            return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
-        spent: list[RunUsage] = []
+        used: list[RunUsage] = []
         branch = BRANCH.set(self.fork(key))
-        recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
+        recorder = USAGE_RECORDER.set(_also_noting(used, USAGE_RECORDER.get()))
         try:
             outcome = await call()
         finally:
             USAGE_RECORDER.reset(recorder)
             BRANCH.reset(branch)
-        body = _body_of(outcome, kind)
-        if spent:
-            body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
+        body = _body_of(outcome, "value", kind, _ServiceErrors)
+        if used:
+            body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
         await journal.keep(key, "service", body, later=True)
         return outcome
 
@@ -788,7 +780,7 @@ async def conduct_durably(
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
     if parent is not None and parent.record is None:
-        return await _replayed(engine, task, run_id, overrides, parent)
+        return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
     run_id = run_id or RunId(engine.ports.ids.new())
@@ -858,7 +850,7 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a run that is part of another one, such as that of another agent."""
     from reactive_agents.engine.replay import CollectedEvents, replaying_engine
@@ -1185,10 +1177,28 @@ def _asked(request: ModelRequest) -> list[Json]:
     return [request.purpose, len(request.messages), zlib.crc32(text.encode(errors="backslashreplace"))]
 
 
-def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
-    if "answer" in body:
-        return Success(_decoded(body["answer"], ModelResponse))
-    return Failure(_decoded(body.get("error"), errors.LLMErrors))
+def _body_of(outcome: Result[Any, Any], name: str, kind: Any, failures: Any) -> JsonObject:
+    """Return an outcome as data.
+
+    Args:
+        kind: the type of the value, which is kept under ``name``; ``None`` for one that nothing reads.
+        failures: the type of the error.
+    """
+    if not isinstance(outcome, Success):
+        return {"error": encode(outcome.failure(), failures)}
+    value = outcome.unwrap()
+    if kind is None:
+        return {name: None}
+    return {name: encode(value.value_or(None)) if kind is Maybe else encode(value, kind)}
+
+
+def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result[Any, Any]:
+    """Return the outcome that :func:`_body_of` made data of."""
+    if name not in body:
+        return Failure(_decoded(body.get("error"), failures))
+    if kind is Maybe:
+        return Success(Maybe.from_optional(_decoded(body[name], Plan | None)))
+    return Success(None if kind is None else _decoded(body[name], kind))
 
 
 def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
@@ -1199,37 +1209,8 @@ def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResp
     return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
-def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
-    if "result" in body:
-        result: ToolResult = _decoded(body["result"], ToolResult)
-        return Success(evolve(result, call_id=call.id))
-    return Failure(_decoded(body.get("error"), errors.ToolErrors))
-
-
-def _body_of(outcome: Result[Any, Any], kind: Any) -> JsonObject:
-    if not isinstance(outcome, Success):
-        return {"error": encode(outcome.failure(), _ServiceErrors)}
-    value = outcome.unwrap()
-    if kind is None:
-        return {"value": None}
-    if kind is Maybe:
-        return {"value": encode(value.value_or(None))}
-    return {"value": encode(value, kind)}
-
-
-def _value_of(body: JsonObject, kind: Any) -> Result[Any, Any]:
-    if "error" in body:
-        return Failure(_decoded(body["error"], _ServiceErrors))
-    value = body.get("value")
-    if kind is None:
-        return Success(None)
-    if kind is Maybe:
-        return Success(Nothing if value is None else Some(_decoded(value, Plan)))
-    return Success(_decoded(value, kind))
-
-
-def _usage_of(body: JsonObject) -> tuple[RunUsage, ...]:
-    return _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
+    return _outcome_in(body, "answer", ModelResponse, errors.LLMErrors)
 
 
 def _decoded(data: Json, kind: Any) -> Any:

@@ -194,7 +194,7 @@ async def guard_output(
         violation = checked.unwrap().violation
         message = f"The output was blocked by a guardrail: {violation}"
         error = GuardrailViolationError(message, context.task_id, violation)
-    report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
+    report = checked.value_or(GuardrailReport(allowed=False))
     if error is None:
         if report.redacted is not None:
             redact = _redaction_like(output, report)
