@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import anyio
 import anyio.lowlevel
 from attrs import evolve, frozen
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -663,8 +663,9 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            if "usage" in body and not journal.is_shared(entry):
-                journal.count_spent(f"{key}/", _decoded(body["usage"], tuple[RunUsage, ...]))
+            if not journal.is_shared(entry):
+                spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+                journal.count_spent(f"{key}/", spent)
             return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
         used: list[RunUsage] = []

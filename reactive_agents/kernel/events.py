@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from reactive_agents.core import events
+from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     FinalAnswerProduced,
     ReasoningStepCompleted,
@@ -229,6 +230,9 @@ class KernelHooks:
             iteration=state.iteration,
             total_tokens=state.tokens,
         )
+
+    def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
+        """Publish nothing of a run that failed: its engine does."""
 
     def on_compacted(self, state: KernelState, **how: Any) -> None:
         """Publish a ``ContextCompacted`` with these fields and the iteration."""

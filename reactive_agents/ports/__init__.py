@@ -304,6 +304,47 @@ class MemoryService(Protocol):
         ...
 
 
+class SearchableMemory(MemoryService, Protocol):
+    """A memory with direct access; every effect fails with ``MemoryUnavailable``."""
+
+    def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
+        """Add a note to the working memory of a task, which lasts until its flush."""
+        ...
+
+    def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
+        """Return the working memory of a task, oldest first; empty after its flush."""
+        ...
+
+    def remember(
+        self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
+    ) -> Effect[memory.MemoryEntry, MemoryErrors]:
+        """Store an entry, of the agent or of its user, or renew the equal one.
+
+        Return it as stored.
+        """
+        ...
+
+    def search(
+        self,
+        agent_id: AgentId,
+        text: str,
+        *,
+        user: str | None = None,
+        kinds: Sequence[memory.MemoryKind] = (),
+        limit: int = 20,
+    ) -> Effect[tuple[memory.MemoryEntry, ...], MemoryErrors]:
+        """Return the agent's entries that contain every word of the text, best first.
+
+        Those of a user are found for that user alone. A memory with an embedder also finds entries of
+        similar meaning.
+        """
+        ...
+
+    def forget(self, what: memory.Forgetting) -> Effect[int, MemoryErrors]:
+        """Delete entries and sessions, and return their number."""
+        ...
+
+
 class PlanStore(Protocol):
     """Plans and the transitions of their steps.
 
@@ -340,6 +381,16 @@ class EffectivenessTracker(Protocol):
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Effect[None, MemoryErrors]:
         """Add one run to the record."""
+        ...
+
+    def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
+        ...
+
+    def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
+        """Return the strategy with the highest success rate, or ``Nothing``."""
         ...
 
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:

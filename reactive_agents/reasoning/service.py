@@ -128,6 +128,10 @@ class ReasoningService:
             return outcome
         return Success(await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input))
 
+    def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
+        """Register a custom strategy under a name."""
+        self.registry.register(name, strategy)
+
     def learns_from(self, result: ReasoningResult) -> bool:
         """Return whether outcomes of such a strategy are recorded."""
         return tracker_of(result.strategy, self.config, self._effectiveness) is not None
@@ -281,6 +285,17 @@ class StrategyRegistry:
         """Return the names of the strategies, in the order of their registration."""
         return tuple(self.strategies)
 
+    def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
+        """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
+        kernel = self.kernels.get(name)
+        return (
+            Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names(), "kernel"))
+        )
+
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel, in place of one of the same name."""
         self.kernels[name] = kernel
+
+    def kernel_names(self) -> tuple[str, ...]:
+        """Return the names of the kernels, in the order of their registration."""
+        return tuple(self.kernels)

@@ -170,7 +170,7 @@ async def test_a_result_has_the_success_rate_of_its_strategy_with_this_run() -> 
     ended = [await built.run(task) for _ in turns]
     assert [each.status for each in ended] == ["completed", "partial", "completed"]
     assert [each.metadata.effectiveness for each in ended] == [1.0, 0.5, pytest.approx(2 / 3)]
-    (known,) = (await attempt(tracker.history("question"))).unwrap()
+    known = (await attempt(tracker.get_effectiveness("reactive", "question"))).unwrap().unwrap()
     assert ended[-1].metadata.effectiveness == pytest.approx(known.success_rate)
 
 
@@ -248,7 +248,7 @@ async def test_looking_up_a_record_takes_no_more_work_after_many_runs() -> None:
         for _ in range(runs):
             await agent(say("4"), reasoning="reactive", tracker=tracker).run("What's 2+2?")
         with counted_operations() as count:
-            await attempt(tracker.history("question"))
+            await attempt(tracker.get_effectiveness("reactive", "question"))
         return count.total
 
     assert await operations(20) == await operations(1)

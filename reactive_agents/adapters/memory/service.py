@@ -69,7 +69,7 @@ _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 
 
 class SqliteMemory:
-    """Implements ``MemoryService`` on a memory file or database.
+    """Implements ``SearchableMemory`` on a memory file or database.
 
     It is opened by its first use; every failure is a ``MemoryUnavailable``.
 

@@ -28,7 +28,7 @@ from reactive_agents.core.memory import (
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
-from reactive_agents.ports import EffectivenessTracker, PlanStore
+from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, SequentialIds
 from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, OTHER, a_plan, a_result, a_session, a_task, observed
@@ -346,7 +346,7 @@ async def test_what_is_forgotten_is_not_left_in_the_file(
 
 async def test_every_method_fails_with_a_value_when_the_file_cannot_be_used(tmp_path: Path) -> None:
     services = open_memory(tmp_path, clock=FakeClock(), ids=SequentialIds())
-    memory = services.memory
+    memory: SearchableMemory = services.memory
     plans: PlanStore = services.plans
     tracker: EffectivenessTracker = services.effectiveness
     plan = a_plan()
@@ -364,7 +364,8 @@ async def test_every_method_fails_with_a_value_when_the_file_cannot_be_used(tmp_
         plans.list_plans(AGENT),
         services.plans.transitions(plan.id),
         tracker.record("reactive", "query", a_result(), success=True),
-        tracker.history("query"),
+        tracker.get_effectiveness("reactive", "query"),
+        tracker.get_best_strategy("query"),
     ]
     operations = []
     for each in effects:
