@@ -239,9 +239,10 @@ class TaskResult(Value, Generic[Output]):
         return self.history + self.new_messages
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class CompletedResult(TaskResult[Output]):
     """The result of a run that has its answer: ``output`` is never ``None``."""
+
+    __slots__ = ()  # the fields, and the constructor, are those of the base
 
     if TYPE_CHECKING:
         output: Output
@@ -249,21 +250,23 @@ class CompletedResult(TaskResult[Output]):
         status: Literal["completed"]
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class PartialResult(TaskResult[Output]):
     """The result of a run that ended early: ``reason`` says what is missing.
 
     The status is ``failed`` where a custom strategy sets it.
     """
 
+    __slots__ = ()
+
     if TYPE_CHECKING:
         success: Literal[False]
         status: Literal["partial", "failed"]
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class AbstainedResult(TaskResult[Output]):
     """The result of a run that found its task impossible: ``reason`` says why."""
+
+    __slots__ = ()
 
     if TYPE_CHECKING:
         success: Literal[False]
