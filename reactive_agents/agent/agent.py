@@ -774,7 +774,7 @@ class ReactiveAgent(Generic[R, D]):
     ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
         text, parts = (task, ()) if isinstance(task, str | Task) else task_text(task)
         made = text if isinstance(text, Task) else self._first_task(text)
-        if isinstance(made, errors.ExecutionError):
+        if not isinstance(made, Task):
             return Failure(made)
         if parts:
             made = evolve(made, parts=parts)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from reactive_agents.agent.errors import AgentError, value_or_raise
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import SessionInfo, wrong_name
-from reactive_agents.core.errors import SessionRefused
 from reactive_agents.core.ids import AgentId, SessionId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.redaction import Redactor
@@ -47,7 +47,7 @@ class Sessions:
         if turns is not None and turns < 1:
             wrong = f"turns: got {turns}, expected 1 or more"
         if wrong is not None:
-            raise AgentError(SessionRefused(session, wrong))
+            raise AgentError(errors.SessionRefused(session, wrong))
         value_or_raise(
             await attempt(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
         )

@@ -12,7 +12,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
-from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed
 from reactive_agents.core.events import StrategySelected
 from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
@@ -228,7 +227,7 @@ class _Judge:
     accepted: set[str] = field(factory=set)
     rejected: list[str] = field(factory=list)
 
-    async def __call__(self, text: str) -> Result[str, str | OutputValidatorFailed]:
+    async def __call__(self, text: str) -> Result[str, str | errors.OutputValidatorFailed]:
         """Return the answer as it is delivered.
 
         Fails with the objection of a validator, or with ``OutputValidatorFailed``, which ends the run.
@@ -238,10 +237,10 @@ class _Judge:
         judged = await call_service(SERVICE, self.judge, JudgedAnswer, text)
         if not isinstance(judged, Success):
             error = judged.failure()
-            if not isinstance(error, OutputValidatorFailed):
-                error = OutputValidatorFailed(SERVICE, error.message)
+            if not isinstance(error, errors.OutputValidatorFailed):
+                error = errors.OutputValidatorFailed(SERVICE, error.message)
             handle = self.services.handle
-            handle.failure = ExecutionError(error.message, handle.context.task_id, handle.phase, error)
+            handle.failure = errors.ExecutionError(error.message, handle.context.task_id, handle.phase, error)
             return Failure(error)
         answer = judged.unwrap()
         if answer.objection:
@@ -251,7 +250,7 @@ class _Judge:
         return Success(answer.text)
 
     @effect
-    async def judge(self, text: str) -> Result[JudgedAnswer, OutputValidatorFailed]:
+    async def judge(self, text: str) -> Result[JudgedAnswer, errors.OutputValidatorFailed]:
         """Return the judgement on an answer of the form."""
         value: Any = text
         if self.form.has_fields:
@@ -268,7 +267,7 @@ class _Judge:
                 if is_cancelled():
                     raise
                 return Failure(
-                    OutputValidatorFailed(validator.name, f"raised {type(error).__name__}: {error}")
+                    errors.OutputValidatorFailed(validator.name, f"raised {type(error).__name__}: {error}")
                 )
             if isinstance(returned, ModelRetry):
                 reason = str(returned).strip() or f"{validator.name} refused it."
@@ -278,7 +277,7 @@ class _Judge:
             problem = "it has no JSON form" if after is None else self.form.problem_in(after)
             if after is None or problem:
                 wrong = f"returned a value that is no {self.shape.name}: {problem}"
-                return Failure(OutputValidatorFailed(validator.name, wrong))
+                return Failure(errors.OutputValidatorFailed(validator.name, wrong))
             text = text if after == before else after
         return Success(JudgedAnswer(text))
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolNotApproved
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.governance import START, AuditAction, AuditEntry, GuardrailStage
 from reactive_agents.core.ids import CallId
@@ -23,6 +23,9 @@ from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_service, lacking_method
 from reactive_agents.ports import AuditLog
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors, ToolNotApproved
 
 _log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, RuntimeErrors, ServiceFailed
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
@@ -30,6 +30,7 @@ from reactive_agents.ports import Guardrail
 from reactive_agents.reasoning import structured_output
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import MemoryErrors, RuntimeErrors
     from reactive_agents.core.plans import PlanStep
 
 
@@ -132,7 +133,7 @@ async def _checked_input(
     if report.allowed:
         return Success(report.redacted)
     message = f"The input was blocked: {report.detail or report.violation}"
-    return Failure(GuardrailViolationError(message, context.task_id, report.violation))
+    return Failure(errors.GuardrailViolationError(message, context.task_id, report.violation))
 
 
 async def _with_checked_documents(
@@ -191,7 +192,7 @@ async def guard_output(
     elif not checked.unwrap().allowed:
         violation = checked.unwrap().violation
         message = f"The output was blocked by a guardrail: {violation}"
-        error = GuardrailViolationError(message, context.task_id, violation)
+        error = errors.GuardrailViolationError(message, context.task_id, violation)
     report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
     if error is None:
         if report.redacted is not None:

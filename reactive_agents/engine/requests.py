@@ -18,8 +18,8 @@ from attrs import evolve
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotAnswered
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
@@ -39,6 +39,7 @@ from reactive_agents.kernel.service_calls import broken_service
 from reactive_agents.ports import Approver, RequestDesk
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import ToolErrors
     from reactive_agents.engine.durability import RunJournal
 
 _A = TypeVar("_A")
@@ -148,7 +149,7 @@ async def request_reply(
     caller = CALLER.get()
     desk = None if caller is None else caller.desk(request)
     if desk is None:
-        return Failure(ToolNotAnswered(call.name, NOBODY))
+        return Failure(errors.ToolNotAnswered(call.name, NOBODY))
     started = clock.monotonic()
     asked = isinstance(request, QuestionRequest)
 
@@ -195,17 +196,17 @@ async def request_reply(
     detail = f"{what}. The arguments: {redacted_arguments(call.arguments, services)}"
     await append_or_report("request", services, subject=call.name, detail=detail, call_id=call.id)
     if services.handle.failure is not None:
-        return Failure(ToolNotAnswered(call.name, _UNRECORDED.message))
+        return Failure(errors.ToolNotAnswered(call.name, _UNRECORDED.message))
     reply = _reply_in(await _awaited(services, reply_in_time(), entered, end))
     if reply.missing:
         reason = f"{reply.missing} Go on without it, or say what is missing." if asked else reply.missing
-        return Failure(ToolNotAnswered(call.name, reason))
+        return Failure(errors.ToolNotAnswered(call.name, reason))
     if reply.error:
-        return Failure(ToolFailed(call.name, reply.error))
+        return Failure(errors.ToolFailed(call.name, reply.error))
     try:
         json.dumps(reply.value)
     except (TypeError, ValueError) as error:
-        return Failure(ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
+        return Failure(errors.ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
     took_ms = (clock.monotonic() - started) * 1000
     return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
 

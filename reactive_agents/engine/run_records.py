@@ -15,12 +15,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import BudgetUnavailable, ExecutionError, LLMErrors, RuntimeErrors
+from reactive_agents.core import errors, events
 from reactive_agents.core.governance import ModelRoute, RouteNeeds
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.requirements import BudgetConfig
@@ -36,6 +36,9 @@ from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import call_service, definitions_of
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import LLMErrors, RuntimeErrors
 
 # --- Budgets after the loop ---
 
@@ -71,9 +74,9 @@ class SpendingLimit:
             async for chunk in chunks:
                 yield chunk
 
-    def _refusal(self, request: ModelRequest) -> BudgetUnavailable | None:
+    def _refusal(self, request: ModelRequest) -> errors.BudgetUnavailable | None:
         used_up = budget_reached_by_run(self._limits, self._llm.account)
-        return None if used_up is None else BudgetUnavailable(used_up, request.model or self.model)
+        return None if used_up is None else errors.BudgetUnavailable(used_up, request.model or self.model)
 
 
 # --- Phase 3: model routing ---
@@ -219,5 +222,5 @@ def _publish_gaps(context: ExecutionContext, services: EngineServices) -> None:
         if stage != "done" and phase.service is not None and phase.service(services.ports):
             known = "whether it was recorded is not known" if stage == "begun" else "it was not recorded"
             message = f"The phase {phase.name} of the run was cut off: {known}."
-            error = ExecutionError(message, context.task_id, phase.name)
+            error = errors.ExecutionError(message, context.task_id, phase.name)
             publish_failure(phase.name, error, services, fatal=False)

@@ -12,8 +12,9 @@ from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents import ports
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import SessionKey
-from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFailed, ToolErrors
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import PersonRequest
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
@@ -36,6 +37,7 @@ from reactive_agents.kernel.tool_execution import provenance
 from reactive_agents.reasoning import ReasoningService
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors, ToolErrors
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
@@ -205,7 +207,7 @@ class RunHandle:
         """Return an error that no kernel expresses and that ends the run, if there is one."""
         broken = self.faults.first
         if self.failure is None and broken is not None:
-            self.failure = ExecutionError(broken.message, self.context.task_id, self.phase, broken)
+            self.failure = errors.ExecutionError(broken.message, self.context.task_id, self.phase, broken)
         return self.failure
 
     def record_state(self, state: KernelState) -> None:

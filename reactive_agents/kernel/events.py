@@ -11,7 +11,6 @@ from attrs import asdict, frozen
 
 from reactive_agents.core import events
 from reactive_agents.core.config import CompactionMethod
-from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     CompactionReason,
     FinalAnswerProduced,
@@ -28,6 +27,7 @@ from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.kernel.streamed_answer import AnswerStream
 

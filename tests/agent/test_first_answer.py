@@ -29,6 +29,7 @@ HEAVY = (
         "reactive_agents.core.memory",
         "reactive_agents.core.model_profiles",
         "reactive_agents.core.plans",
+        "reactive_agents.core.run_errors",
         "reactive_agents.adapters.tools.mcp.server",
         "reactive_agents.adapters.tools.service",
         "reactive_agents.adapters.tools.schema",
