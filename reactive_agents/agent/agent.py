@@ -20,7 +20,6 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters import system
-from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.run_options import (
@@ -38,7 +37,6 @@ from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
-from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
 from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.tasks import (
@@ -64,11 +62,13 @@ from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler, RequestDesk, SessionStore
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.governance.requests import LocalRequestDesk
     from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.containers.composition import Lifetimes
     from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
     from reactive_agents.core.model_profiles import ModelProfile
 
 
@@ -731,14 +731,12 @@ class ReactiveAgent(Generic[R, D]):
     @property
     def _approval_desk(self) -> LocalRequestDesk | None:
         approver: Maybe[Approver] = self.container.governance.approver()
-        found = approver.value_or(None)
-        return found if isinstance(found, LocalRequestDesk) else None
+        return _local_desk(approver.value_or(None))
 
     @property
     def _desk(self) -> LocalRequestDesk | None:
         desk: Maybe[RequestDesk] = self.container.governance.desk()
-        found = desk.value_or(None)
-        return found if isinstance(found, LocalRequestDesk) else None
+        return _local_desk(desk.value_or(None))
 
     def _run_of(
         self, task: TaskInput | Task, options: dict[str, Any]
@@ -787,6 +785,12 @@ class ReactiveAgent(Generic[R, D]):
         if isinstance(fields, Failure):
             return Failure(errors.TaskError(fields.failure(), made.id))
         return Success(evolve(made, **fields.unwrap()))
+
+
+def _local_desk(found: Approver | RequestDesk | None) -> LocalRequestDesk | None:
+    from reactive_agents.adapters.governance.requests import LocalRequestDesk  # of agents that ask people
+
+    return found if isinstance(found, LocalRequestDesk) else None
 
 
 def _inside_event_loop() -> bool:

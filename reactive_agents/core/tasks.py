@@ -11,7 +11,6 @@ from typing_extensions import TypeVar
 
 from reactive_agents.core import results
 from reactive_agents.core.content import Content
-from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
@@ -177,7 +176,7 @@ class TaskResult(Value, Generic[Output]):
     metadata: TaskResultMetadata
     completed_at: datetime
     tool_results: Mapping[str, str] = field(factory=dict)
-    verification: VerificationReport | None = None
+    verification: results.VerificationReport | None = None
     tree: results.ThoughtTree | None = None
     deliverables: tuple[results.Deliverable, ...] = ()
     new_messages: tuple[Message, ...] = ()

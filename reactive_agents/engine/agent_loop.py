@@ -13,10 +13,9 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
 from reactive_agents.core.events import StrategySelected
-from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
-from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.results import ModelRetry, ReasoningResult
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -24,10 +23,8 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import with_lifecycle
 from reactive_agents.engine.memory import OWNER
-from reactive_agents.engine.requests import RunApprover, approver_of
 from reactive_agents.engine.run_result import partial_result
-from reactive_agents.engine.run_tools import RunTools
-from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle
+from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.policies.limits import budget_refusal
@@ -36,6 +33,8 @@ from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
+    from reactive_agents.core.governance import JudgedAnswer
+    from reactive_agents.ports import Approver, ToolService
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 
@@ -173,13 +172,24 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
 def strategy_services(services: EngineServices) -> StrategyServices:
     """Return the services of the run's strategy."""
     ports = services.ports
+
+    def run_tools(tools: ToolService) -> ToolService:
+        from reactive_agents.engine.run_tools import RunTools  # of agents with tools
+
+        return RunTools(tools, services)
+
+    def run_approver(approver: Approver) -> Approver:
+        from reactive_agents.engine.requests import RunApprover  # of agents with an approver
+
+        return RunApprover(approver, services)
+
     kernel = KernelServices(
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=ports.tools.map(lambda tools: RunTools(tools, services)),
+        tools=ports.tools.map(run_tools),
         policies=ports.policies,
-        approver=approver_of(ports).map(lambda approver: RunApprover(approver, services)),
+        approver=approver_of(ports).map(run_approver),
         events=Some(services.events),
         wrap=lambda inner: with_lifecycle(inner, services),
         counter=ports.counter.map(CheckedCounter),
@@ -234,6 +244,8 @@ class _Judge:
         """
         if text in self.accepted:
             return Success(text)
+        from reactive_agents.core.governance import JudgedAnswer  # of agents with validators
+
         judged = await call_service(SERVICE, self.judge, JudgedAnswer, text)
         if not isinstance(judged, Success):
             error = judged.failure()
@@ -252,6 +264,8 @@ class _Judge:
     @effect
     async def judge(self, text: str) -> Result[JudgedAnswer, errors.OutputValidatorFailed]:
         """Return the judgement on an answer of the form."""
+        from reactive_agents.core.governance import JudgedAnswer
+
         value: Any = text
         if self.form.has_fields:
             value = structured_output.read_answer(text, self.shape).unwrap().value

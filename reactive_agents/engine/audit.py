@@ -12,7 +12,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import START, AuditAction, AuditEntry, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
@@ -26,6 +25,7 @@ from reactive_agents.ports import AuditLog
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors, ToolNotApproved
+    from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
 
 _log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000
@@ -54,6 +54,8 @@ async def append_entry(
 def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> AuditEntry:
     context, status = services.handle.context, fields.pop("status", None)
     ids = context.run_id, context.task_id, context.agent_id
+    from reactive_agents.core.governance import AuditEntry  # of agents with an audit log
+
     return AuditEntry(*ids, action, status, fields.pop("detail", ""), services.ports.clock.now(), **fields)
 
 
@@ -146,7 +148,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
         return DONE
     context, required = services.handle.context, services.settings.requires("audit")
     if required or services.journal is not None:
-        entered = await append_entry(START, services, subject="", detail="")
+        entered = await append_entry("start", services, subject="", detail="")
         if isinstance(entered, Success):
             return DONE
         error = context.failure_of("audit")(entered.failure())
@@ -156,7 +158,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
 
     async def enter() -> None:
         try:
-            entered = await _append(_entry(START, services), services)
+            entered = await _append(_entry("start", services), services)
             if isinstance(entered, Failure):
                 error = context.failure_of("audit")(entered.failure())
                 publish_failure("audit", error, services, fatal=False)

@@ -11,7 +11,6 @@ from attrs import field, frozen
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
@@ -25,6 +24,7 @@ from reactive_agents.kernel import EarlierAttempt
 if TYPE_CHECKING:
     from reactive_agents.core.errors import PhaseCause, RuntimeErrors
     from reactive_agents.core.memory import MemoryContext
+    from reactive_agents.core.results import VerificationReport
 
 AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"

@@ -40,7 +40,6 @@ from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
-from reactive_agents.engine.requests import approver_of, desk_finder
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
@@ -54,6 +53,8 @@ from reactive_agents.engine.services import (
     RunHandle,
     RunningTasks,
     RunOverrides,
+    approver_of,
+    desk_finder,
     output_type_of,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents

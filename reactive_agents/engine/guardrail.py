@@ -12,7 +12,6 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, events
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message
@@ -31,6 +30,7 @@ from reactive_agents.reasoning import structured_output
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import MemoryErrors, RuntimeErrors
+    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
     from reactive_agents.core.plans import PlanStep
 
 
@@ -45,6 +45,8 @@ async def check_text(
     Args:
         call_id: the tool call whose result is checked.
     """
+    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
+
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
         return Success(GuardrailReport(allowed=True))
@@ -78,6 +80,8 @@ async def check_text(
 async def _checked(
     guardrail: Guardrail, text: str, stage: GuardrailStage, services: EngineServices
 ) -> Result[GuardrailReport, ServiceFailed]:
+    from reactive_agents.core.governance import GuardrailReport
+
     return await call_service("guardrail.check", guardrail.check, GuardrailReport, text, stage, services.llm)
 
 
@@ -93,6 +97,8 @@ def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailRep
 
 def _combined(text: str, one: GuardrailReport, other: GuardrailReport) -> GuardrailReport:
     """Return a report on a text with all that two reports found in it."""
+    from reactive_agents.core.governance import GuardrailReport
+
     new = tuple(each for each in other.findings if each not in one.findings)
     findings = (*one.findings, *new)
     worst = other if one.allowed else one
@@ -185,6 +191,8 @@ async def guard_output(
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
         return Success(replaced(context, reasoning=result))
+    from reactive_agents.core.governance import GuardrailReport
+
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from attrs import evolve
-from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
@@ -34,9 +33,9 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import TIMEOUTS, BrokenContract, attempt_foreign, effect
 from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments
-from reactive_agents.engine.services import CALLER, EnginePorts, EngineServices
+from reactive_agents.engine.services import CALLER, EngineServices
 from reactive_agents.kernel.service_calls import broken_service
-from reactive_agents.ports import Approver, RequestDesk
+from reactive_agents.ports import Approver
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ToolErrors
@@ -49,28 +48,6 @@ NOBODY = "no one can answer here. Go on without it, or say what is missing."
 _AT_THE_DEADLINE = "no answer came before the run's deadline."
 _UNRECORDED = ServiceFailed("The request cannot be audited.", "audit", "append")
 _INTERRUPTED = "the run was interrupted before there was an answer."
-
-
-def approver_of(ports: EnginePorts) -> Maybe[Approver]:
-    """Return the engine's approver, or that of the run whose tool this run is."""
-    caller = CALLER.get()
-    return ports.approver if caller is None or ports.approver else caller.approver
-
-
-def desk_finder(ports: EnginePorts) -> Callable[[PersonRequest], RequestDesk | None]:
-    """Return a function that finds the desk for a request of a run that begins here.
-
-    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
-    """
-    caller = CALLER.get()
-
-    def find(request: PersonRequest) -> RequestDesk | None:
-        own = ports.desk().value_or(None)
-        if caller is None or (own is not None and own.handles(request)):
-            return own
-        return caller.desk(request)
-
-    return find
 
 
 class RunApprover:

@@ -21,7 +21,6 @@ import anyio
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
-from reactive_agents.core.governance import ModelRoute, RouteNeeds
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.values import replaced
@@ -39,6 +38,7 @@ from reactive_agents.kernel.service_calls import call_service, definitions_of
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+    from reactive_agents.core.governance import RouteNeeds
 
 # --- Budgets after the loop ---
 
@@ -89,6 +89,8 @@ async def cost_route(
     router = services.ports.cost_router.value_or(None)
     if router is None:
         return Success(context)
+    from reactive_agents.core.governance import ModelRoute  # of agents that route
+
     needs = route_needs(context, services)
     routed = await call_service(
         "cost router.select_model", router.select_model, ModelRoute, context.task, needs
@@ -102,6 +104,8 @@ async def cost_route(
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
     """Return the size of the run's request prefix, and whether it has tools."""
+    from reactive_agents.core.governance import RouteNeeds
+
     tools = services.ports.tools.map(definitions_of).value_or(())
     prefix = stable_prefix(
         KernelInput(

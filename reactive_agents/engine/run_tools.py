@@ -14,7 +14,6 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors, events
 from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.events import ToolCallStarted
-from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
@@ -32,6 +31,7 @@ from reactive_agents.ports import Approver, ToolService
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ToolErrors
+    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 
 
 class RunTools:

@@ -15,7 +15,6 @@ from reactive_agents import ports
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import SessionKey
 from reactive_agents.core.errors import ServiceFailed
-from reactive_agents.core.governance import PersonRequest
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
@@ -38,6 +37,7 @@ from reactive_agents.reasoning import ReasoningService
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors, ToolErrors
+    from reactive_agents.core.governance import PersonRequest
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
@@ -391,3 +391,25 @@ class EngineServices(Value):
             and any(each.name == ASK_USER and each.external for each in definitions_of(tools)),
         )
         return (own, *(() if handle.caller is None else handle.caller.shown()))
+
+
+def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:
+    """Return the engine's approver, or that of the run whose tool this run is."""
+    caller = CALLER.get()
+    return engine.approver if caller is None or engine.approver else caller.approver
+
+
+def desk_finder(engine: EnginePorts) -> Callable[[PersonRequest], ports.RequestDesk | None]:
+    """Return a function that finds the desk for a request of a run that begins here.
+
+    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
+    """
+    caller = CALLER.get()
+
+    def find(request: PersonRequest) -> ports.RequestDesk | None:
+        own = engine.desk().value_or(None)
+        if caller is None or (own is not None and own.handles(request)):
+            return own
+        return caller.desk(request)
+
+    return find

@@ -10,9 +10,8 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
 from reactive_agents.core.config import VerificationAction
-from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.results import ReasoningResult, VerificationReport
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext

@@ -25,7 +25,6 @@ from reactive_agents.core.events import (
     ModelCallCompleted,
     ModelCallStarted,
 )
-from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.models import (
@@ -59,6 +58,7 @@ from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCou
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import LLMErrors
+    from reactive_agents.core.governance import BudgetUse, Reservation
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
 
@@ -223,6 +223,8 @@ class RunBudget:
             return Failure(
                 errors.BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model)
             )
+        from reactive_agents.core.governance import Reservation  # of agents with a budget
+
         run_id = self._events.run_id
         reserve = partial(cast(Any, guard.reserve), for_run_alone=True) if shared else guard.reserve
         reserved = await call_service("budget.reserve", reserve, Reservation, run_id, bound.usd)

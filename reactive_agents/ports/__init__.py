@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.core import governance
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
@@ -40,7 +39,7 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
 
 if TYPE_CHECKING:
-    from reactive_agents.core import memory
+    from reactive_agents.core import governance, memory
     from reactive_agents.core.channels import ChannelRefused, ChannelRequest, Received
     from reactive_agents.core.errors import (
         BudgetErrors,

@@ -23,7 +23,9 @@ HEAVY = (
     *("rich", "sqlite3", "starlette", "typer", "werkzeug", "yaml", "reactive_agents.persona"),
     *("croniter", "cryptography", "dbos", "psycopg", "sqlalchemy"),  # of durable runs, as what follows
     *(
+        "reactive_agents.adapters.governance.requests",
         "reactive_agents.core.control_events",
+        "reactive_agents.core.governance",
         "reactive_agents.core.service_events",
         "reactive_agents.core.converter",
         "reactive_agents.core.memory",
@@ -40,6 +42,8 @@ HEAVY = (
         "reactive_agents.kernel.call_parsing.parser",
         "reactive_agents.reasoning.structured_output.output_type",
         "reactive_agents.engine.handoffs",
+        "reactive_agents.engine.requests",
+        "reactive_agents.engine.run_tools",
         "reactive_agents.core.run_record",
         "reactive_agents.adapters.run_record",
         "reactive_agents.agent.runs",
