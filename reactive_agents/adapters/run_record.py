@@ -52,6 +52,10 @@ from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spa
 from reactive_agents.ports import Clock, OrderHandler
 
 _LEASE_US = int(LEASE_S * 1e6)
+_DELETED_AT_ONCE = 100
+"""Runs that a transaction deletes: those under way wait for it, and a server has a lock for each."""
+_READ_AT_ONCE = 100
+"""Runs that are read together: a server sends all rows of a statement, each with its task and result."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
 
@@ -602,12 +606,15 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        """Order a run to pause or cancel, or take a pause back.
+
+        ``False`` where it comes too late.
+        """
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
             row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            if row is None or row[7] not in ("open", "queued"):
+            if row is None or row[7] not in ("open", "queued") or (row[14] == "cancel" != order):
                 return False
             ends = order == "cancel" and not _is_held(row[12], row[13], now)  # nobody else carries it out
             file.execute(
@@ -646,25 +653,39 @@ class SqliteRunRecord:
                 is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
                 conditions.append("status = coalesce(?, status)")
                 values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
-            rows = file.execute(
-                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
+            statement = (
+                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} AND id < ?"
+                " ORDER BY id DESC LIMIT ?"
             )
-            found: list[RecordedRun] = []
-            for row in rows:
-                run = _listed_run(file, row, now, self._seal)
-                if chosen.state in (None, run.state):
-                    found.append(run)
-                    if len(found) == chosen.limit:
-                        break
+            found, last = list[RecordedRun](), sql.ALL_ROWS
+            while rows := file.execute(statement, (*values, last, _READ_AT_ONCE)).fetchall():
+                last = rows[-1][0]
+                for row in rows:
+                    run = _listed_run(file, row, now, self._seal)
+                    if chosen.state in (None, run.state):
+                        found.append(run)
+                        if len(found) == chosen.limit:
+                            return tuple(found)
             return tuple(found)
 
         return await self._file.read("runs", work)
 
     @effect
-    async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
-        """Add a run that has not begun; ``False`` when there is one of its id."""
-        now = self._now()
-        return await self._file.write("add", lambda file: _add(file, run, now, self._seal), of=run.run_id)
+    async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
+        """Add a run that has not begun, with its first entries.
+
+        ``False`` when there is one of its id.
+        """
+        now, sealed = self._now(), self._seal.entries(entries)
+
+        def work(file: sql.Transaction) -> bool:
+            if not _add(file, run, now, self._seal):
+                return False
+            (added,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+            _insert(file, added, run.origin_entries, sealed)
+            return True
+
+        return await self._file.write("add", work, of=run.run_id)
 
     @effect
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
@@ -674,7 +695,7 @@ class SqliteRunRecord:
             now = self._now()
             rows = file.execute(
                 "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
-                " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
+                " AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
                 (agent_id,),
             )
             return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
@@ -808,34 +829,44 @@ class SqliteRunRecord:
         named or is that of the user.
         """
         until = None if before is None else sqlite.microseconds(before)
+        conditions = {
+            "run_id = ?": run_id,
+            '"user" = ?': user,
+            "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
+            " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
+        }
+        given = [(condition, value) for condition, value in conditions.items() if value is not None]
+        if not given:
+            return Success(0)
+        where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
 
         def work(file: sql.Transaction) -> int:
-            conditions = {
-                "run_id = ?": run_id,
-                '"user" = ?': user,
-                "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
-                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
-            }
-            given = [(condition, value) for condition, value in conditions.items() if value is not None]
-            if not given:
-                return 0
-            where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
-            doomed = [name for (name,) in file.execute(f"SELECT run_id FROM runs WHERE {where}", values)]
+            chosen = f"SELECT run_id FROM runs WHERE {where} LIMIT ?"
+            doomed = [name for (name,) in file.execute(chosen, (*values, _DELETED_AT_ONCE))]
             deleted = len(doomed)
             while doomed:
-                name = doomed.pop()
-                doomed += [
-                    child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))
-                ]
-                file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
-            if user is not None:
-                every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
-                named = [(each.agent_id, each.name) for each in every if each.task.user == user]
-                file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
-                deleted += len(named)
+                some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
+                marks = ", ".join("?" * len(some))
+                below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
+                doomed += [child for (child,) in below]
+                file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)
             return deleted
 
-        return await self._file.erase("delete", work)
+        def schedules(file: sql.Transaction) -> int:
+            every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
+            named = [(each.agent_id, each.name) for each in every if each.task.user == user]
+            file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+            return len(named)
+
+        erased = Success(0) if user is None else await self._file.erase("delete", schedules)
+        deleted, found = 0, _DELETED_AT_ONCE
+        while isinstance(erased, Success):
+            deleted += erased.unwrap()
+            if found < _DELETED_AT_ONCE:
+                return Success(deleted)
+            erased = await self._file.erase("delete", work)
+            found = erased.value_or(0)
+        return erased
 
     # --- leases -------------------------------------------------------------------------------------------
 
@@ -1013,11 +1044,16 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
     if held is None:
         return None
     run, order, latest = held
+    _insert(file, run, latest, entries)
+    return order  # type: ignore[no-any-return]
+
+
+def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunEntry]) -> None:
+    """Add entries to a run after the number of its latest one."""
     rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
     file.executemany(
         "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
     )
-    return order  # type: ignore[no-any-return]
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
@@ -1066,7 +1102,8 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
         "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
-        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' ORDER BY priority DESC, id",
+        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
+        " ORDER BY priority DESC, id",
         of_queue,
     ).fetchall()
     free = [row for row in rows if not _is_held(row[2], row[3], now)]

@@ -183,7 +183,6 @@ class SqliteFile(Generic[_E]):
         patience_s: seconds to wait for a lock that another process holds, 0 or more. After a wait that was
             too long, of this or another store in the file, a twentieth of it, until the file is free again.
         read_only: never write, and never make the file.
-        max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
         traced: an empty file beside this one remembers that the store was made. Without its tables, the file
             is then refused: it was deleted or replaced.
 
@@ -206,7 +205,6 @@ class SqliteFile(Generic[_E]):
         *,
         patience_s: float = DEFAULT_PATIENCE_S,
         read_only: bool = False,
-        max_pages: int | None = None,
         traced: bool = False,
     ) -> None:
         if is_postgres(path):
@@ -220,7 +218,6 @@ class SqliteFile(Generic[_E]):
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
-        self._max_pages = max_pages
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
@@ -488,8 +485,6 @@ class SqliteFile(Generic[_E]):
         try:
             if trace is not None and trace.exists() and not version_of(connection, self._store):
                 raise FileNotFoundError(self._lost(trace))
-            if self._max_pages is not None:
-                connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
             if self._read_only:
                 _require_newest(connection, self._store)
             else:

@@ -23,6 +23,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
+from reactive_agents.agent.validation import is_count, wrong_value
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated, to_json
 from reactive_agents.core.conversation import wrong_name
@@ -138,7 +139,7 @@ class Runs(Generic[R]):
             concurrency: the most runs at the same time, 1 or more; those that wait for a person, or that
                 another process has under way, do not count.
         """
-        _value_of_limits(concurrency, None, None, 0)
+        _checked_limits(concurrency, None, None, 0)
         found = value_or_raise(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
         here: dict[RunId, TaskId] = {}
@@ -216,7 +217,8 @@ class Runs(Generic[R]):
                 call is in doubt; they are then interrupted between two steps.
             until_idle: end when nothing is due.
         """
-        limits = _value_of_limits(concurrency, total, rate, finish_s)
+        check_queued(queue, 0)
+        limits = _checked_limits(concurrency, total, rate, finish_s)
         worker = QueueWorker(
             self._engine, self._record, queue, limits, partial(self._continued, deps), self._queues
         )
@@ -423,7 +425,7 @@ class Runs(Generic[R]):
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
         if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
-            raise AgentError(errors.RunRefused(run_id, "has ended"))
+            raise AgentError(errors.RunRefused(run_id, "has ended, or is to be cancelled"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
         await self.find(run_id)
@@ -497,24 +499,21 @@ def check_queued(
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
 
 
-def _value_of_limits(
+def _checked_limits(
     concurrency: int, total: int | None, rate: tuple[int, float] | None, finish_s: float
 ) -> QueueLimits:
     """Return the limits of a worker.
 
     Raises:
-        AgentError: one is too small.
+        AgentError: one is not of its type, or too small.
     """
-    given = {
-        "concurrency": (concurrency, 1),
-        "total": (total, 1),
-        "rate": (None if rate is None else rate[0], 1),
-        "seconds of the rate": (None if rate is None else rate[1], 0.001),
-        "finish_s": (finish_s, 0),
-    }
-    for name, (value, least) in given.items():
-        if value is not None and not value >= least:
-            raise AgentError(errors.InvalidConfig(name, str(value), f"{least} or more"))
-    if rate is None:
-        return QueueLimits(concurrency, total)
-    return QueueLimits(concurrency, total, *rate)
+    few, often = "a whole number, 1 or more", "a whole number of runs, 1 or more, and seconds above 0"
+    wrong = (
+        wrong_value("concurrency", concurrency, int, few, is_count)
+        or wrong_value("total", total, int | None, few, is_count)
+        or wrong_value("rate", rate, tuple[int, float] | None, often, lambda given: min(given) > 0)
+        or wrong_value("finish_s", finish_s, float, "0 seconds or more", lambda given: given >= 0)
+    )
+    if wrong is not None:
+        raise AgentError(wrong)
+    return QueueLimits(concurrency, total) if rate is None else QueueLimits(concurrency, total, *rate)

@@ -202,11 +202,11 @@ def cost(
     """Show the cost of past runs by model, agent, day or run."""
     grouping: cost_tracker.Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
-    asked = output.ask_store(
+    totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
         lambda tracker: tracker.totals(grouping, since=since),
+        as_json=as_json,
     )
-    totals = output.value_or_exit(asked, output.ExitCode.FAILED, as_json=as_json)
     if as_json:
         document: JsonObject = {
             "by": grouping,

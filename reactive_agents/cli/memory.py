@@ -203,12 +203,11 @@ def _ask(
     if not is_postgres(path) and Path(path).stat().st_size == 0:
         empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")
         raise output.fail(empty, output.ExitCode.FAILED, as_json=as_json)
-
-    answer = output.ask_store(
+    return output.ask_store(
         lambda: open_memory_store(path, read_only=read_only),
         lambda database: question(MemoryArchive(database, SystemClock())),
+        as_json=as_json,
     )
-    return output.value_or_exit(answer, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _agent(name: str | None) -> AgentId | None:

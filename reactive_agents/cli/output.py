@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
-_E = TypeVar("_E")
 
 
 class ExitCode(IntEnum):
@@ -92,23 +92,22 @@ def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: boo
 
 def ask_store(
     open_store: Callable[[], _Store],
-    question: Callable[[_Store], Effect[_T, _E] | Awaitable[Result[_T, _E]]],
-) -> Result[_T, _E]:
-    """Open a store for one question, close it, and return the answer."""
+    question: Callable[[_Store], Effect[_T, _Reported] | Awaitable[Result[_T, _Reported]]],
+    *,
+    as_json: bool,
+) -> _T:
+    """Open a store for one question, and return the answer; exit when it fails."""
     import anyio  # by the commands that have a store
 
     from reactive_agents.effects import attempt
 
-    async def ask() -> Result[_T, _E]:
-        store = open_store()
-        try:
+    async def ask() -> Result[_T, _Reported]:
+        async with aclosing(open_store()) as store:
             asked: Any = question(store)
-            answered: Result[_T, _E] = await attempt(asked)
+            answered: Result[_T, _Reported] = await attempt(asked)
             return answered
-        finally:
-            await store.aclose()
 
-    return anyio.run(ask)
+    return value_or_exit(anyio.run(ask), ExitCode.FAILED, as_json=as_json)
 
 
 def moment(text: str) -> datetime:

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -419,10 +420,8 @@ def _with_dbos(known: AgentConfig) -> AgentConfig:
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
     async def run() -> _T:
-        try:
+        async with aclosing(agent):
             return await body()
-        finally:
-            await agent.aclose()
 
     try:
         return anyio.run(run)
@@ -439,15 +438,16 @@ def _ask(
     if not is_there(file):
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
-    answered = output.ask_store(
-        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
+    return output.ask_store(
+        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
+        question,
+        as_json=as_json,
     )
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
     if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
-        refused = RunRefused(run, "is not in the record, or has ended")
+        refused = RunRefused(run, "is not in the record, has ended, or is to be cancelled")
         raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
     output.report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
 

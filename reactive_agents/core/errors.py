@@ -9,14 +9,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from reactive_agents.core.error_base import BudgetPeriod as BudgetPeriod
-from reactive_agents.core.error_base import ConfigErrors as ConfigErrors
-from reactive_agents.core.error_base import DecodeError as DecodeError
-from reactive_agents.core.error_base import FieldProblem as FieldProblem
-from reactive_agents.core.error_base import InvalidConfig as InvalidConfig
-from reactive_agents.core.error_base import ServiceFailed as ServiceFailed
-from reactive_agents.core.error_base import ServiceMissing as ServiceMissing
-from reactive_agents.core.error_base import sentence as sentence
+from reactive_agents.core.bases import BudgetPeriod as BudgetPeriod
+from reactive_agents.core.bases import ConfigErrors as ConfigErrors
+from reactive_agents.core.bases import DecodeError as DecodeError
+from reactive_agents.core.bases import FieldProblem as FieldProblem
+from reactive_agents.core.bases import InvalidConfig as InvalidConfig
+from reactive_agents.core.bases import ServiceFailed as ServiceFailed
+from reactive_agents.core.bases import ServiceMissing as ServiceMissing
+from reactive_agents.core.bases import sentence as sentence
 
 if TYPE_CHECKING:
     from reactive_agents.core.run_errors import *  # noqa: F403

@@ -6,8 +6,8 @@ from typing import Literal, TypeAlias
 
 from attrs import frozen
 
-from reactive_agents.core import error_base
-from reactive_agents.core.error_base import FieldProblem, ServiceFailed, sentence
+from reactive_agents.core import bases
+from reactive_agents.core.bases import FieldProblem, ServiceFailed, sentence
 from reactive_agents.core.json import Json
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
@@ -31,7 +31,7 @@ class BudgetExceeded(Value):
         needed_usd: US dollars that were to be reserved.
     """
 
-    period: error_base.BudgetPeriod
+    period: bases.BudgetPeriod
     limit_usd: float
     spent_usd: float
     needed_usd: float = 0.0
@@ -615,7 +615,7 @@ PhaseCause: TypeAlias = (
     | SessionErrors
     | ContentErrors
     | ServiceFailed
-    | error_base.ConfigErrors
+    | bases.ConfigErrors
     | KernelErrors
     | ReasoningErrors
     | RecordErrors

@@ -156,7 +156,7 @@ _TAGGED: Mapping[str, str] = {
         ModelTextRetracted ModelTextStreamed ModelThinkingStreamed RunContinued ToolArgumentsStreamed
         ToolCallInDoubt ToolProgressed
     """,
-    "error_base": "DecodeError InvalidConfig ServiceFailed ServiceMissing",
+    "bases": "DecodeError InvalidConfig ServiceFailed ServiceMissing",
     "events": """
         ExecutionCancelled ExecutionHookFired ExecutionLoopIteration ExecutionPhaseEntered
         ExecutionPhaseFailed ExecutionPhaseSkipped FinalAnswerProduced ModelCallCompleted ModelCallStarted

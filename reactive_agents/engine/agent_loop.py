@@ -246,7 +246,7 @@ class _Judge:
             return Success(text)
         from reactive_agents.core.governance import JudgedAnswer  # of agents with validators
 
-        judged = await call_service(SERVICE, self.judge, JudgedAnswer, text)
+        judged = await call_service("output validators", self, _Judge.accept, JudgedAnswer, text)
         if not isinstance(judged, Success):
             error = judged.failure()
             if not isinstance(error, errors.OutputValidatorFailed):
@@ -262,7 +262,7 @@ class _Judge:
         return Success(answer.text)
 
     @effect
-    async def judge(self, text: str) -> Result[JudgedAnswer, errors.OutputValidatorFailed]:
+    async def accept(self, text: str) -> Result[JudgedAnswer, errors.OutputValidatorFailed]:
         """Return the judgement on an answer of the form."""
         from reactive_agents.core.governance import JudgedAnswer
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -16,11 +16,11 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.effects import Effect, attempt, effect, spawn_on_this_loop
+from reactive_agents.effects import attempt_foreign, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.kernel.service_calls import call_service, lacking_method
+from reactive_agents.kernel.service_calls import call_outside_record, once
 from reactive_agents.ports import AuditLog
 
 if TYPE_CHECKING:
@@ -60,27 +60,18 @@ def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> Audi
 
 
 async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
-    log = services.ports.audit.unwrap()
-    lacking = lacking_method("audit", log, "append")
-    if lacking is not None:
-        return Failure(lacking)
-    return await call_service("audit.append", _appender(log, services), None, entry)
+    return await once("audit.append", partial(_append_once, entry, services))
 
 
-def _appender(log: AuditLog, services: EngineServices) -> Callable[[AuditEntry], Effect[None, ServiceFailed]]:
-    """Return what appends an entry; for a run that goes on after a crash, once."""
+async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
+    """Append an entry; not a second time in a run that goes on after a crash."""
+    log, journal = services.ports.audit.unwrap(), services.journal
     holds = getattr(log, "holds", None)
-    if holds is None or services.journal is None or services.journal.run.attempt < 2:
-        return log.append
-
-    @effect
-    async def append(entry: AuditEntry) -> Result[None, ServiceFailed]:
-        known: Result[bool, ServiceFailed] = await attempt(holds(entry))
+    if holds is not None and journal is not None and journal.run.attempt > 1:
+        known = await attempt_foreign(holds, bool, entry)
         if isinstance(known, Success) and known.unwrap():
             return Success(None)
-        return await attempt(log.append(entry))
-
-    return append
+    return await call_outside_record("audit", log, AuditLog.append, None, entry)
 
 
 async def _after_start(services: EngineServices) -> None:

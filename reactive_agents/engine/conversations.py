@@ -29,8 +29,8 @@ from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
-from reactive_agents.kernel.service_calls import CheckedCounter, call_service, lacking_method
-from reactive_agents.ports import LLM
+from reactive_agents.kernel.service_calls import CheckedCounter, broken_service, call_service
+from reactive_agents.ports import LLM, SessionStore
 
 _log = logging.getLogger("reactive_agents")
 
@@ -69,8 +69,8 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         if store is None:
             missing = errors.ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
-        lacking = lacking_method("sessions", store, "begin", "end")
-        if lacking is not None:
+        if not hasattr(store, "end"):  # known before the answer is paid for
+            lacking = broken_service("sessions", store, "end", "has no 'end'.")
             return Failure(context.failure_of("bootstrap")(lacking))
         late = f"Other runs held the session {task.session!r} until the time limit of the run."
         begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
@@ -79,8 +79,9 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
         with anyio.move_on_after(left_s):
             begun = await call_service(
-                "sessions.begin",
-                store.begin,
+                "sessions",
+                store,
+                SessionStore.begin,
                 conversation.History,
                 key,
                 context.run_id,
@@ -117,7 +118,7 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
         turn = _turn(result, services)
     ended: Result[None, errors.SessionErrors | errors.ServiceFailed] = Success(None)
     with anyio.CancelScope(shield=True):
-        ended = await call_service("sessions.end", store.end, None, key, run_id, turn)
+        ended = await call_service("sessions", store, SessionStore.end, None, key, run_id, turn)
     if not isinstance(ended, Success):
         error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
         _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)

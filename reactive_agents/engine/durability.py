@@ -18,7 +18,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
@@ -55,7 +55,7 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, attempt, effect
+from reactive_agents.effects import BRANCH, Branch, Effect, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
@@ -67,7 +67,6 @@ from reactive_agents.kernel.service_calls import (
     ServiceFaults,
     call_outside_record,
     definitions_of,
-    lacking_method,
     model_of,
 )
 from reactive_agents.ports import Approver, Clock, RunRecord
@@ -77,6 +76,7 @@ if TYPE_CHECKING:
     from reactive_agents.engine.services import EnginePorts, RunOverrides
 
 _A = TypeVar("_A")
+_P = ParamSpec("_P")
 
 IN_DOUBT = (
     "In doubt: the process ended while this call was under way, so it may have taken effect. It was not run "
@@ -195,7 +195,9 @@ class RunJournal:
         self.begun_at = run.created_at or clock.now()
         self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
-        self._message_at: int | None = None
+        said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else ()
+        self._messages = (*cast("list[tuple[str, int]]", self.changes.get("earlier", ())), *said)
+        self._message_places: list[int] = []
         self._clock = clock
         self.lenient = lenient
         self.reader: RunRecord | None = None
@@ -262,9 +264,9 @@ class RunJournal:
             now = max(now, branch.at)  # for the run, time does not go back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
         written = await _of_record(
-            self.record, "append", object, self.run_id, self.holder, entry, durable=durable, later=later
+            self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
         )
-        order = cast("RunOrder | None", _recorded(self.run_id, written))
+        order = _recorded(self.run_id, written)
         self._entries[key] = entry
         self._arrive(entry.at)
         if order is None:
@@ -282,8 +284,8 @@ class RunJournal:
         begun = self._begun_writes
         if self.record is None or begun == self._settled_writes:
             return
-        settled = await _of_record(self.record, "settle", object, self.run_id, self.holder)
-        order = cast("RunOrder | None", _recorded(self.run_id, settled))
+        settled = await _of_record(self.record, RunRecord.settle, None, self.run_id, self.holder)
+        order = _recorded(self.run_id, settled)
         self._settled_writes = max(begun, self._settled_writes)
         if order is not None:
             self.follow(order)
@@ -291,7 +293,7 @@ class RunJournal:
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
         control = self.control
-        if order == self._order or control is None:
+        if order == self._order or control is None or self.record is None:
             return
         earlier, self._order = self._order, order
         if order == "pause":
@@ -318,9 +320,10 @@ class RunJournal:
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
-        is_new = entry is None or entry.number > self._shared
-        if is_new and self._message_at is None and request.purpose == "think":
-            self._message_at = len(request.messages)
+        if request.purpose == "think":
+            for _, shared in self._messages[len(self._message_places) :]:
+                if entry is None or entry.number > shared:
+                    self._message_places.append(len(request.messages))
         if entry is None:
             return key, None
         body = _loaded(entry)
@@ -332,13 +335,14 @@ class RunJournal:
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
         await self.settle()
-        model, message = self.changes.get("model"), self.changes.get("message")
+        model = self.changes.get("model")
         if isinstance(model, str):
             request = evolve(request, model=model)
-        if isinstance(message, str) and request.purpose == "think" and self._message_at is not None:
-            at = min(self._message_at, len(request.messages))
-            messages = (*request.messages[:at], UserMessage(message), *request.messages[at:])
-            request = evolve(request, messages=messages)
+        if self._message_places and request.purpose == "think":
+            messages = list(request.messages)
+            for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
+                messages.insert(at, UserMessage(text))
+            request = evolve(request, messages=tuple(messages))
         return request
 
     async def keep_answer(
@@ -597,7 +601,7 @@ class RunJournal:
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None
         entry = RunEntry(key, "answer", self._clock.now(), data_to_json(body))
-        _recorded(self.run_id, await _of_record(self.record, "answer", object, self.run_id, entry))
+        _recorded(self.run_id, await _of_record(self.record, RunRecord.answer, None, self.run_id, entry))
 
     async def flush(self) -> None:
         """Wait until the events so far are stored."""
@@ -611,8 +615,8 @@ class RunJournal:
         """Return an entry that another process may have written."""
         if self.record is None:
             return None
-        found = await _of_record(self.record, "entry", object, self.run_id, key)
-        entry = cast("RunEntry | None", _recorded(self.run_id, found))
+        found = await _of_record(self.record, RunRecord.entry, None, self.run_id, key)
+        entry = _recorded(self.run_id, found)
         if entry is not None:
             self._entries[key] = entry
         return entry
@@ -801,12 +805,12 @@ async def conduct_durably(
     read = (
         Success(())
         if refusal or (claim.state == "new" and not claim.run.origin_entries)
-        else await _of_record(record, "entries", tuple, run_id)
+        else await _of_record(record, RunRecord.entries, tuple, run_id)
     )
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
-        await _of_record(record, "release", object, run_id, claim.holder)
+        await _of_record(record, RunRecord.release, None, run_id, claim.holder)
         if parent is not None:  # for its caller it would be a failed call, to be made otherwise
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
@@ -879,7 +883,7 @@ async def _conducted(
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
             await journal.flush()  # a run that has ended is not run again, so that its log lacks no event
-            _recorded(run_id, await _of_record(record, "end", object, run_id, holder, status, text))
+            _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
         ended = True
         return outcome
     except RunStopped as stopped:
@@ -894,26 +898,26 @@ async def _conducted(
         BRANCH.reset(token)
         if not ended:
             with anyio.CancelScope(shield=True):
-                await _of_record(record, "release", object, run_id, holder)
+                await _of_record(record, RunRecord.release, None, run_id, holder)
 
 
 async def _of_record(
-    record: RunRecord, operation: str, expected: type[_A], *args: object, **kwargs: object
+    record: RunRecord,
+    method: Callable[Concatenate[RunRecord, _P], Effect[_A, errors.RecordErrors]],
+    expected: type[_A] | None,
+    *args: _P.args,
+    **kwargs: _P.kwargs,
 ) -> Result[_A, errors.RecordErrors]:
     """Return the answer of a record.
 
     Of a custom one that breaks its port, it is a failure that names it.
     """
-    missing = lacking_method("record", record, operation)
-    if missing is not None:
-        return Failure(errors.RecordFailed(missing.message, operation))
-    method = getattr(record, operation)
-    answer = await call_outside_record(f"record.{operation}", method, expected, *args, **kwargs)
+    answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
     if isinstance(answer, Success):
         return answer
     problem = answer.failure()
     if isinstance(problem, errors.ServiceFailed):
-        return Failure(errors.RecordFailed(problem.message, operation))
+        return Failure(errors.RecordFailed(problem.message, problem.operation))
     return Failure(problem)
 
 
@@ -942,7 +946,7 @@ async def _claimed(
     """Claim a run as soon as no other process holds it, or it has ended."""
     pause_s = _FIRST_WAIT_S
     while True:
-        claimed = await _of_record(record, "claim", RunClaim, run, orders, reserved)
+        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, orders, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
         if task_difference(claimed.unwrap().run.task, run.task):
@@ -951,10 +955,10 @@ async def _claimed(
         while held:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-            found = await _of_record(record, "find", object, run.run_id)
+            found = await _of_record(record, RunRecord.find, None, run.run_id)
             if not isinstance(found, Success):
                 return Failure(found.failure())
-            known = cast("RecordedRun | None", found.unwrap())
+            known = found.unwrap()
             held = known is not None and known.state in ("running", "paused", "waiting")
             if known is not None and known.state != "running":
                 break  # whether its process still lives, the claim tells

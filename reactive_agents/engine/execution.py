@@ -18,8 +18,8 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.errors import ServiceMissing
-from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import (
     ExecutionCancelled,

@@ -25,7 +25,7 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.service_calls import call_service
-from reactive_agents.ports import Guardrail
+from reactive_agents.ports import Guardrail, PlanStore
 from reactive_agents.reasoning import structured_output
 
 if TYPE_CHECKING:
@@ -82,7 +82,9 @@ async def _checked(
 ) -> Result[GuardrailReport, ServiceFailed]:
     from reactive_agents.core.governance import GuardrailReport
 
-    return await call_service("guardrail.check", guardrail.check, GuardrailReport, text, stage, services.llm)
+    return await call_service(
+        "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
+    )
 
 
 def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailReport:
@@ -331,14 +333,14 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
     if store is None:
         return
     task = services.handle.context.task
-    listed = await call_service("plan store.list_plans", store.list_plans, tuple, task.agent_id)
+    listed = await call_service("plan store", store, PlanStore.list_plans, tuple, task.agent_id)
     if isinstance(listed, Failure):
         _publish_store_failure(listed.failure(), services)
         return
     for plan in listed.unwrap():
         if plan.task_id == task.id or plan.id == task.details.get(PLAN_ID):
             changed = await call_service(
-                "plan store.rewrite_steps", store.rewrite_steps, None, plan.id, rewritten
+                "plan store", store, PlanStore.rewrite_steps, None, plan.id, rewritten
             )
             if isinstance(changed, Failure):
                 _publish_store_failure(changed.failure(), services)

@@ -38,7 +38,7 @@ from reactive_agents.engine.context import (
 from reactive_agents.engine.hooks import HookTiming
 from reactive_agents.engine.services import EnginePorts, EngineServices, RunHandle
 from reactive_agents.kernel import KernelContext, KernelState, KernelStatus, KernelStep, transition_state
-from reactive_agents.kernel.service_calls import BrokenServiceError, lacking_method
+from reactive_agents.kernel.service_calls import BrokenServiceError, broken_service
 from reactive_agents.kernel.termination import FINISHING_S
 from reactive_agents.kernel.tool_execution import call_key
 
@@ -149,7 +149,7 @@ def _lacking_service(error: BaseException, ports: EnginePorts) -> ServiceFailed 
     for each in fields(EnginePorts):
         given = getattr(ports, each.name)
         if error.obj is (given.value_or(None) if isinstance(given, Maybe) else given):
-            return lacking_method(each.name, error.obj, error.name or "")
+            return broken_service(each.name, error.obj, error.name or "", f"has no {error.name!r}.")
     return None
 
 

@@ -31,11 +31,11 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import RequestId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
-from reactive_agents.effects import TIMEOUTS, BrokenContract, attempt_foreign, effect
+from reactive_agents.effects import TIMEOUTS, BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments
 from reactive_agents.engine.services import CALLER, EngineServices
 from reactive_agents.kernel.service_calls import broken_service
-from reactive_agents.ports import Approver
+from reactive_agents.ports import Approver, RequestDesk
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import ToolErrors
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
 
 _A = TypeVar("_A")
 _R = TypeVar("_R")
+_S = TypeVar("_S")
 
 NOBODY = "no one can answer here. Go on without it, or say what is missing."
 _AT_THE_DEADLINE = "no answer came before the run's deadline."
@@ -108,7 +109,7 @@ class RunApprover:
         if services.handle.failure is not None:  # auditing is required, and no one is asked off the record
             return Failure(_UNRECORDED)
         decided = _settled(
-            self._approver.decide, request, ApprovalDecision, "approval.decide", ask, services.journal
+            "approval", self._approver, Approver.decide, request, ApprovalDecision, ask, services.journal
         )
         return await _awaited(services, decided, granted, end)
 
@@ -166,7 +167,9 @@ async def request_reply(
     async def reply_in_time() -> Result[Reply, ServiceFailed]:
         left_s = None if scope.deadline is None else scope.deadline - clock.monotonic()
         with anyio.move_on_after(left_s):
-            return await _settled(desk.reply, request, Reply, "requests.reply", publish, services.journal)
+            return await _settled(
+                "requests", desk, RequestDesk.reply, request, Reply, publish, services.journal
+            )
         return Success(Reply(missing=_AT_THE_DEADLINE))
 
     what = "Question asked" if asked else "External call requested"
@@ -238,10 +241,11 @@ async def _awaited(
 
 
 async def _settled(
-    ask: Callable[[_R], object],
+    name: str,
+    service: _S,
+    method: Callable[[_S, _R], Effect[_A, ServiceFailed]],
     request: _R,
     expected: type[_A],
-    operation: str,
     publish: Callable[[], None],
     journal: RunJournal | None,
 ) -> Result[_A, ServiceFailed]:
@@ -253,14 +257,14 @@ async def _settled(
 
     def pending() -> object:
         try:
-            return ask(request)
+            return getattr(service, method.__name__)(request)
         finally:
             publish()
 
     async def asked() -> Result[_A, ServiceFailed]:
         outcome = await attempt_foreign(pending, expected)
         if isinstance(outcome, BrokenContract):
-            return Failure(broken_service(operation, ask, outcome.problem))
+            return Failure(broken_service(name, service, method.__name__, outcome.problem))
         return outcome
 
     return await asked() if journal is None else await journal.ask(request, expected, asked, publish)

@@ -35,6 +35,7 @@ from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import call_service, definitions_of
+from reactive_agents.ports import CostRouter, CostTracker
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import LLMErrors, RuntimeErrors
@@ -93,7 +94,7 @@ async def cost_route(
 
     needs = route_needs(context, services)
     routed = await call_service(
-        "cost router.select_model", router.select_model, ModelRoute, context.task, needs
+        "cost router", router, CostRouter.select_model, ModelRoute, context.task, needs
     )
     if not isinstance(routed, Success):
         return Failure(context.failure_of("cost-route")(routed.failure()))
@@ -132,7 +133,7 @@ async def cost_track(
     if tracker is None:
         return Success(context)
     record = spending_record(context, services)
-    recorded = await call_service("cost tracking.record", tracker.record, None, record)
+    recorded = await call_service("cost tracking", tracker, CostTracker.record, None, record)
     if not isinstance(recorded, Success):
         return Failure(context.failure_of("cost-track")(recorded.failure()))
     services.progress.recorded += 1

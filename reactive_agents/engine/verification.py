@@ -21,6 +21,7 @@ from reactive_agents.kernel import EarlierAttempt
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.ports import Verifier
 
 if TYPE_CHECKING:
     from reactive_agents.core.errors import RuntimeErrors
@@ -231,8 +232,9 @@ async def _check(
     llm = SpendingLimit(services.llm, services.settings.budget)
     model = context.selected_model
     verified = await call_service(
-        "verification.verify",
-        verifier.verify,
+        "verification",
+        verifier,
+        Verifier.verify,
         VerificationReport,
         context.task,
         evolve(reasoning, tool_results={**_shown_from_outside(context), **reasoning.tool_results}),

@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
-from functools import partial
 from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
 import anyio
 from attrs import evolve, frozen
@@ -60,6 +59,9 @@ if TYPE_CHECKING:
     from reactive_agents.core.errors import LLMErrors
     from reactive_agents.core.governance import BudgetUse, Reservation
     from reactive_agents.kernel.streamed_answer import AnswerStream
+
+_FOR_RUN_ALONE: Final[Mapping[str, Any]] = {"for_run_alone": True}
+"""Where a caller with the same budget has entered an amount already: it counts for the run alone."""
 
 
 @frozen(eq=False, repr=False)
@@ -184,10 +186,15 @@ class RunBudget:
         """
         place = self._place
         if self._guard is not None:
-            run_id, spend = self._events.run_id, self._guard.spend
-            if place in before:
-                spend = partial(cast(Any, spend), for_run_alone=True)
-            entered = await call_service("budget.spend", spend, tuple, run_id, cost_usd)
+            entered = await call_service(
+                "budget",
+                self._guard,
+                SpendingGuard.spend,
+                tuple,
+                self._events.run_id,
+                cost_usd,
+                **(_FOR_RUN_ALONE if place in before else {}),
+            )
             self._tell(entered, cost_usd, 0.0)
         if self._caller is not None:
             await self._caller.spend(cost_usd, (*before, place) if place else before)
@@ -225,9 +232,15 @@ class RunBudget:
             )
         from reactive_agents.core.governance import Reservation  # of agents with a budget
 
-        run_id = self._events.run_id
-        reserve = partial(cast(Any, guard.reserve), for_run_alone=True) if shared else guard.reserve
-        reserved = await call_service("budget.reserve", reserve, Reservation, run_id, bound.usd)
+        reserved = await call_service(
+            "budget",
+            guard,
+            SpendingGuard.reserve,
+            Reservation,
+            self._events.run_id,
+            bound.usd,
+            **(_FOR_RUN_ALONE if shared else {}),
+        )
         if isinstance(reserved, Failure):
             refusal = reserved.failure()
             if isinstance(refusal, ServiceFailed):
@@ -275,7 +288,9 @@ class RunBudget:
 
     async def _settle(self, reservation: Reservation, actual_usd: float) -> None:
         if self._guard is not None:
-            settled = await call_service("budget.settle", self._guard.settle, tuple, reservation, actual_usd)
+            settled = await call_service(
+                "budget", self._guard, SpendingGuard.settle, tuple, reservation, actual_usd
+            )
             self._tell(settled, actual_usd, reservation.amount_usd)
 
     async def _bound(self, request: ModelRequest, model: str) -> CallBound:

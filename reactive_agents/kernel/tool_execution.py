@@ -20,12 +20,13 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
-from reactive_agents.kernel.answer_check import Seen, only_asks, unsupported_figures
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.call_parsing.response_calls import needs_care
+from reactive_agents.kernel.clauses import only_asks
 from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_of
+from reactive_agents.kernel.evidence import Seen, unsupported_figures
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,

@@ -17,9 +17,9 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, personas
+from reactive_agents.core.bases import Event
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import ApprovalDecided, GuardrailTriggered, TaskFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
@@ -41,7 +41,7 @@ from reactive_agents.kernel.policies.requirements import ABSTENTION
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.persona import prompts
 from reactive_agents.persona.domain import PersonaDomain
-from reactive_agents.ports import Clock, EventBus, IdSource, PersonaStore, TextComparison
+from reactive_agents.ports import Clock, EventBus, Guardrail, IdSource, PersonaStore, TextComparison
 from reactive_agents.reasoning import StrategyInput, StrategyServices
 from reactive_agents.reasoning.structured_output.question import Question, Structured, ask_structured
 
@@ -151,7 +151,7 @@ class Cycle:
         if guardrail is None:
             return GuardrailReport(allowed=True)
         checked = await call_service(
-            "guardrail.check", guardrail.check, GuardrailReport, text, stage, self.meter
+            "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, self.meter
         )
         if isinstance(checked, Failure):
             return GuardrailReport(allowed=False, violation="failed", detail=checked.failure().message)

@@ -572,7 +572,10 @@ class RunRecord(Protocol):
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        """Order a run to pause or cancel, or take a pause back.
+
+        ``False`` when it ended; a run that is to be cancelled takes no other order.
+        """
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
@@ -583,8 +586,11 @@ class RunRecord(Protocol):
         """Return the runs that fit, the latest first."""
         ...
 
-    def add(self, run: RecordedRun) -> Effect[bool, RecordErrors]:
-        """Add a run that has not begun; ``False`` when there is one of its id."""
+    def add(self, run: RecordedRun, *entries: RunEntry) -> Effect[bool, RecordErrors]:
+        """Add a run that has not begun, with its first entries.
+
+        ``False`` when there is one of its id.
+        """
         ...
 
     def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:

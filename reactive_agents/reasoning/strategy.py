@@ -43,10 +43,10 @@ from reactive_agents.kernel import (
     MeteredLLM,
     ThoughtKernel,
 )
-from reactive_agents.kernel.answer_check import Seen
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
+from reactive_agents.kernel.evidence import Seen
 from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.confidence import (
     RunCourse,

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -485,14 +485,6 @@ def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
     return [new_data_part(runs.decoded_output(agent, output))]
 
 
-@asynccontextmanager
-async def _closing(handler: DefaultRequestHandler) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await handler.aclose()
-
-
 # --- cards and routes -----------------------------------------------------------------------------------
 
 
@@ -530,7 +522,7 @@ class _Peer:
         handler = self._tasks.handler = DefaultRequestHandler(
             self._tasks, store, self._card(f"/a2a/{name}"), interrupted_task_timeout=2 * ANSWER_S
         )
-        service.lifespans.append(lambda: _closing(handler))
+        service.lifespans.append(lambda: aclosing(handler))
         self._dispatcher = JsonRpcDispatcher(handler, _Contexts())
 
     def _card(self, address: str) -> AgentCard:

@@ -75,11 +75,11 @@ class McpAgents:
         server: of the MCP library, to be run over any transport.
     """
 
-    def __init__(self, service: runs.AgentService, *, name: str = "reactive_agents") -> None:
+    def __init__(self, service: runs.AgentService) -> None:
         self._service = service
         self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
         self.server: Server[Any] = Server(
-            name,
+            "reactive_agents",
             version=__version__,
             on_list_tools=self._list,
             on_call_tool=self._call,
@@ -336,12 +336,11 @@ def _error(text: str) -> types.CallToolResult:
 async def serve_stdio(
     service: runs.AgentService,
     *,
-    name: str = "reactive_agents",
     stdin: anyio.AsyncFile[str] | None = None,
     stdout: anyio.AsyncFile[str] | None = None,
 ) -> None:
     """Serve one client over standard input and output, until it closes them."""
-    server = McpAgents(service, name=name).server
+    server = McpAgents(service).server
     async with stdio_server(stdin, stdout) as (read, write):
         await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,8 +157,7 @@ class RunLibrary:
                 events = await _read(self._log.events(run.run_id))
                 children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
                 waiting += [each.run_id for each in children]
-            lines.append(json.dumps({"run": run_document(run)}))
-            lines += (json.dumps({"event": encode(each)}) for each in events)
+            lines += lines_of(run, events)
         return "\n".join(lines) + "\n"
 
     async def open(self, text: str) -> list[RunId]:
@@ -223,6 +222,13 @@ def _decoded(value: Any, kind: Any, number: int) -> Any:
     if isinstance(read, Failure):
         raise RunUnreadable(f"Line {number}: {read.failure().message}")
     return read.unwrap()
+
+
+def lines_of(run: LoggedRun, events: Iterable[LoggedEvent]) -> Iterator[str]:
+    """Yield a run and its events as JSON lines."""
+    yield json.dumps({"run": run_document(run)})
+    for each in events:
+        yield json.dumps({"event": encode(each)})
 
 
 def run_document(run: LoggedRun) -> JsonObject:

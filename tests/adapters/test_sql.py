@@ -11,7 +11,7 @@ from returns.result import Failure
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.governance.budget import SqliteBudget
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.sql import is_postgres, shown_place
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.ids import RunId
@@ -39,7 +39,7 @@ def test_an_address_is_shown_without_its_password(address: str, shown: str) -> N
 
 def test_no_file_is_made_of_an_address() -> None:
     with pytest.raises(ValueError, match="got 'postgresql://h/d', expected the path of a file"):
-        MemoryDatabase("postgresql://u:hush@h/d")
+        open_memory_store("postgresql://u:hush@h/d")
 
 
 def test_a_file_is_shown_as_it_is() -> None:

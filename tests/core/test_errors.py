@@ -7,7 +7,7 @@ from typing import get_args
 import attrs
 import pytest
 
-from reactive_agents.core import error_base, errors, run_errors
+from reactive_agents.core import bases, errors, run_errors
 from reactive_agents.core.errors import (
     AddressRefused,
     ArgumentProblem,
@@ -178,9 +178,9 @@ def test_every_error_has_its_layer() -> None:
     }  # answer a call of the program, and never fail a run
     classes = {
         kind.__name__
-        for module in (error_base, run_errors)
+        for module in (bases, run_errors)
         for kind in vars(module).values()
-        if getattr(kind, "__module__", "") == module.__name__ and attrs.has(kind)
+        if getattr(kind, "__module__", "") == module.__name__ and attrs.has(kind) and kind is not bases.Event
     }
     assert {kind.__name__ for kind in get_args(RuntimeErrors)} | {
         kind.__name__ for kind in get_args(PhaseCause)

@@ -20,7 +20,7 @@ import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
 from reactive_agents.agent.run_options import RunOptions
 from reactive_agents.containers import RuntimeContainer
-from reactive_agents.core import error_base, run_errors
+from reactive_agents.core import bases, run_errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
 from reactive_agents.reasoning import StrategyRegistry
@@ -290,7 +290,7 @@ def test_every_event_is_told_with_its_fields() -> None:
 def test_every_error_class_is_told() -> None:
     kinds = [
         kind.__name__
-        for module in (error_base, run_errors)
+        for module in (bases, run_errors)
         for kind in vars(module).values()
         if getattr(kind, "__module__", "") == module.__name__ and attrs.has(kind)
     ]

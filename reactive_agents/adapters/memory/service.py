@@ -31,7 +31,7 @@ from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import (
     AnonymousMemory,
     FlushReport,
@@ -200,14 +200,6 @@ class SqliteMemory:
             lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS),
             of=f"sessions\n{session.agent_id}",
         )
-
-    @effect
-    async def session(self, session_id: SessionId) -> Result[Maybe[SessionSnapshot], MemoryErrors]:
-        """A session that was kept, or ``Nothing``."""
-        found = await self._database.read(
-            "session", lambda connection: store.get_session(connection, session_id)
-        )
-        return found.map(Maybe.from_optional)
 
     # --- working memory ---------------------------------------------------------------------------------
 

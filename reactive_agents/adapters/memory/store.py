@@ -32,7 +32,7 @@ from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
 from reactive_agents.core.codec import from_json, to_json
-from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, TaskId
 
 HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
     "working": timedelta(hours=1),
@@ -438,16 +438,6 @@ def save_session(connection: Transaction, session: memory.SessionSnapshot, *, ke
         "ORDER BY ended_at DESC, seq DESC LIMIT ? OFFSET ?)",
         (session.agent_id, ALL_ROWS, keep),
     )
-
-
-def get_session(connection: Transaction, session_id: SessionId) -> memory.SessionSnapshot | None:
-    """The session of that id.
-
-    Raises:
-        ValueError: what is stored cannot be read as a session.
-    """
-    row = connection.execute("SELECT data FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return None if row is None else decoded(row[0], memory.SessionSnapshot)
 
 
 def listed_sessions(connection: Transaction, agent_id: AgentId | None) -> tuple[memory.SessionSnapshot, ...]:

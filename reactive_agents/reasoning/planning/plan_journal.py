@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ParamSpec
+from typing import Concatenate, ParamSpec
 
 from attrs import define, evolve
 from returns.result import Failure
@@ -77,7 +77,7 @@ class PlanJournal:
             retries=step.retries,
         )
         if self.store is not None:
-            await self._keep("plan store.update_step", self.store.update_step, self.plan.id, step)
+            await self._keep(self.store, PlanStore.update_step, self.plan.id, step)
 
     async def revise(self, plan: Plan, change: PlanChange) -> None:
         """Replace the plan by one with other steps."""
@@ -101,12 +101,16 @@ class PlanJournal:
             self.plan, total_tokens=tokens + spent.usage.total_tokens, total_cost=cost + spent.cost_usd
         )
         if self.store is not None:
-            await self._keep("plan store.save", self.store.save, self.plan)
+            await self._keep(self.store, PlanStore.save, self.plan)
 
     async def _keep(
-        self, name: str, store: Callable[_P, Effect[None, MemoryErrors]], *args: _P.args, **kwargs: _P.kwargs
+        self,
+        store: PlanStore,
+        write: Callable[Concatenate[PlanStore, _P], Effect[None, MemoryErrors]],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
     ) -> None:
-        kept = await call_service(name, store, None, *args, **kwargs)
+        kept = await call_service("plan store", store, write, None, *args, **kwargs)
         if not isinstance(kept, Failure):
             return
         self.store = None

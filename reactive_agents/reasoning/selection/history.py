@@ -28,7 +28,7 @@ from reactive_agents.core.results import (
     StrategyEffectiveness,
 )
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.service_calls import call_service, lacking_method
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.selection.rules import NO_CANDIDATES, Selection, learned_type
 
@@ -191,10 +191,7 @@ async def read_history(
     tracker: EffectivenessTracker, task_type: str
 ) -> Result[tuple[StrategyEffectiveness, ...], errors.MemoryErrors | errors.ServiceFailed]:
     """Return the records of a type of task."""
-    lacking = lacking_method("effectiveness", tracker, "history")
-    if lacking is not None:
-        return Failure(lacking)
-    return await call_service("effectiveness.history", tracker.history, tuple, task_type)
+    return await call_service("effectiveness", tracker, EffectivenessTracker.history, tuple, task_type)
 
 
 async def record_of(
@@ -221,13 +218,15 @@ async def learn(
 ) -> None:
     """Record an outcome under the type of the task; a failure to do so is an event."""
     learned = learned_type(task_description, task_type)
-    lacking = lacking_method("effectiveness", tracker, "record")
-    recorded: Result[None, errors.MemoryErrors | errors.ServiceFailed] = (
-        Failure(lacking)
-        if lacking is not None
-        else await call_service(
-            "effectiveness.record", tracker.record, None, result.strategy, learned, result, success=success
-        )
+    recorded = await call_service(
+        "effectiveness",
+        tracker,
+        EffectivenessTracker.record,
+        None,
+        result.strategy,
+        learned,
+        result,
+        success=success,
     )
     run_events = events.value_or(None)
     if isinstance(recorded, Failure) and run_events is not None:
