@@ -8,7 +8,6 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
 from reactive_agents.core import events
-from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.events import (
     FinalAnswerProduced,
     ReasoningStepCompleted,
@@ -23,6 +22,7 @@ from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
