@@ -605,10 +605,7 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take a pause back.
-
-        ``False`` where it comes too late.
-        """
+        """Order a run to pause, cancel or go on; ``False`` where that is too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
@@ -669,10 +666,7 @@ class SqliteRunRecord:
 
     @effect
     async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
-        """Add a run that has not begun, with its first entries.
-
-        ``False`` when there is one of its id.
-        """
+        """Add a run with its first entries; ``False`` when there is one of its id."""
         now, sealed = self._now(), self._seal.entries(entries)
 
         def work(file: sql.Transaction) -> bool:

@@ -17,9 +17,9 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, personas
+from reactive_agents.core.bases import Event
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import ApprovalDecided, GuardrailTriggered, TaskFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId

@@ -90,8 +90,13 @@ def test_no_configuration_shows_a_password() -> None:
     [
         (lambda made: made.with_response_cache("postgresql://h/d"), "got an address, expected a path"),
         (lambda made: made.with_memory(Path("postgresql://h/d")), "expected an address as a str"),
+        (
+            lambda made: made.with_durability("postgresql+psycopg://a:b@h/d"),
+            "got postgresql.psycopg://…, exp",
+        ),
+        (lambda made: made.with_cost("mysql://h/d"), "a path, or an address that begins with postgresql://"),
     ],
-    ids=["file alone", "path"],
+    ids=["file alone", "path", "address of another library", "other database"],
 )
 def test_an_address_is_refused_where_a_file_is_meant(
     build: Callable[[ReactiveAgents], ReactiveAgents], problem: str

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from attrs import evolve
 from returns.result import Success
 
-from reactive_agents.core.errors import OutputValidatorFailed
+from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
@@ -440,8 +440,8 @@ def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool
     if not clauses.lacks_figure(text, context.input.to_do):
         return False
     observed = (step for step in state.steps if step.type == "observation" and step.metadata is not None)
-    errors = [step.content for step in observed if step.metadata and step.metadata.success is False]
-    return not errors or not answer_check.explains(text, context.input.to_do, errors)
+    failures = [step.content for step in observed if step.metadata and step.metadata.success is False]
+    return not failures or not answer_check.explains(text, context.input.to_do, failures)
 
 
 def _says_other(figures: tuple[str, ...], state: KernelState) -> bool:
@@ -529,7 +529,7 @@ def output_type(state: KernelState, context: KernelContext) -> Verdict | None:
 
 async def held_to_form(
     stop: Stop, state: KernelState, context: KernelContext
-) -> Stop | Redirect | OutputValidatorFailed:
+) -> Stop | Redirect | errors.OutputValidatorFailed:
     """Return the verdict on an answer that no policy objects to.
 
     It is accepted as a value of the form, and by the functions of the program; these are why this is no
@@ -545,7 +545,7 @@ async def held_to_form(
     if isinstance(accepted, Success):
         return evolve(stop, output=accepted.unwrap())
     problem = accepted.failure()
-    if isinstance(problem, OutputValidatorFailed):
+    if isinstance(problem, errors.OutputValidatorFailed):
         return problem
     if state.proposal is None:
         return stop

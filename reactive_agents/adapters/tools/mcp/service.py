@@ -46,7 +46,7 @@ from reactive_agents.adapters.tools.mcp.listed_tools import (
 )
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core import errors
-from reactive_agents.core.event_base import PUBLISH
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
