@@ -325,6 +325,26 @@ async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) ->
     assert sold == ["apple"]
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ('"task"', '"tusk"', "'task'"),
+        ('"tool_calls"', '"tool_cals"', "m1: .*tool_cals"),
+        ('"entries": [', '"entries": 3, "others": [', "not iterable"),
+        ("{", "", "Extra data"),
+    ],
+)
+async def test_a_recording_that_was_edited_wrongly_is_refused_with_the_place(
+    tmp_path: Path, before: str, after: str, problem: str
+) -> None:
+    one = await recorded(tmp_path / "r.db")
+    await one.runs.export("r1", tmp_path / "run.json")
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace(before, after, 1))
+    with pytest.raises(ValueError, match=f"run.json is no recording of a run: .*{problem}"):
+        RecordedRunPlayer(tmp_path / "run.json")
+
+
 async def test_calls_of_one_turn_are_played_with_their_own_results(tmp_path: Path) -> None:
     second_ended = anyio.Event()
 
