@@ -454,9 +454,16 @@ async def settle_question(
     value = body.get("value")
     if question.kind == "question" and not (isinstance(value, str) and value.strip()):
         return Failure(errors.RunRefused(run_id, "expects a text that is not blank as its answer"))
+    for name in ("reason", "error"):
+        if not isinstance(body.get(name, ""), str):  # the run could never read it
+            return Failure(errors.RunRefused(run_id, f"expects a text as its {name}"))
     if question.kind in ("approval", "doubt") and "approved" not in body:
         body = {"value": body["value"]}
-    added = await attempt(record.answer(run_id, RunEntry(f"{question.key}=", "answer", now, to_json(body))))
+    try:
+        text = to_json(body)
+    except (TypeError, ValueError) as error:
+        return Failure(errors.RunRefused(run_id, f"expects JSON data as its result ({error})"))
+    added = await attempt(record.answer(run_id, RunEntry(f"{question.key}=", "answer", now, text)))
     if not isinstance(added, Success):
         return Failure(added.failure())
     if not added.unwrap():
@@ -505,16 +512,20 @@ def _value_of_limits(
     Raises:
         AgentError: one is too small.
     """
-    given = {
+    try:
+        runs_, seconds = (None, None) if rate is None else rate
+    except (TypeError, ValueError):
+        raise AgentError(errors.InvalidConfig("rate", abbreviated(rate), "runs and seconds")) from None
+    given: dict[str, tuple[object, float]] = {
         "concurrency": (concurrency, 1),
         "total": (total, 1),
-        "rate": (None if rate is None else rate[0], 1),
-        "seconds of the rate": (None if rate is None else rate[1], 0.001),
+        "rate": (runs_, 1),
+        "seconds of the rate": (seconds, 0.001),
         "finish_s": (finish_s, 0),
     }
     for name, (value, least) in given.items():
-        if value is not None and not value >= least:
-            raise AgentError(errors.InvalidConfig(name, str(value), f"{least} or more"))
+        if value is not None and not (isinstance(value, int | float) and value >= least):
+            raise AgentError(errors.InvalidConfig(name, abbreviated(value), f"{least} or more"))
     if rate is None:
         return QueueLimits(concurrency, total)
     return QueueLimits(concurrency, total, *rate)

@@ -354,7 +354,13 @@ async def test_a_schedule_of_wrong_values_is_refused(tmp_path: Path, wrong: dict
     assert await agent.runs.schedules() == ()
 
 
-@pytest.mark.parametrize("limits", [{"concurrency": 0}, {"total": 0}, {"rate": (0, 60)}, {"rate": (1, 0)}])
+WRONG_LIMITS: list[dict[str, Any]] = [
+    *({"concurrency": 0}, {"concurrency": "4"}, {"total": 0}),
+    *({"rate": wrong} for wrong in ((0, 60), (1, 0), 5, ("1", 60), (1, 2, 3))),
+]
+
+
+@pytest.mark.parametrize("limits", WRONG_LIMITS)
 async def test_wrong_limits_are_refused(tmp_path: Path, limits: Any) -> None:
     with pytest.raises(AgentError) as refused:
         await submitter(tmp_path / "r.db").runs.work(**limits)
