@@ -93,6 +93,7 @@ class Runs(Generic[R]):
             state: such as ``interrupted`` or ``waiting``; all by default.
             limit: the most that are returned, 1 or more.
         """
+        _check(limit=(limit, _is_count(limit), "1 or more"))
         chosen = RunFilter(self._engine.settings.agent_id, state, user, limit=limit)
         return value_or_raise(await attempt(self._record.runs(chosen)))
 
@@ -331,6 +332,7 @@ class Runs(Generic[R]):
         Args:
             until: number of the last step to replay, from 1; all by default.
         """
+        _check(until=(until, until is None or _is_count(until), "the number of a step, from 1"))
         run = await self.find(run_id)
         entries = await self._entries(run_id)
         return await replay_run(self._engine, run, entries, until=until, reader=self._record)
@@ -362,6 +364,17 @@ class Runs(Generic[R]):
         if wrong is not None:
             raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {wrong}"))
         given = {"model": model, "instructions": instructions, "message": message}
+        texts = {
+            name: (text, text is None or (isinstance(text, str) and bool(text.strip())), "a text")
+            for name, text in given.items()
+        }
+        is_json = True
+        try:
+            to_json(tool_result)
+        except (TypeError, ValueError):
+            is_json = False
+        step = (at, _is_count(at), "the number of a step, from 1")
+        _check(at=step, tool_result=(tool_result, is_json, "JSON data"), **texts)
         forked = await fork_run(
             self._record,
             await self.find(run_id),
@@ -493,15 +506,27 @@ def check_queued(
     Raises:
         AgentError: a value is not of its type, or out of bounds.
     """
-    known = {
-        "queue": (queue, queue is not None and wrong_name("queue", queue) is None, "the name of a queue"),
-        "name": (name, name is not None and wrong_name("name", name) is None, "the name of a schedule"),
-        "priority": (priority, isinstance(priority, int) and abs(priority) <= MOST, f"-{MOST} to {MOST}"),
-        "delay_s": (delay_s, isinstance(delay_s, int | float) and 0 <= delay_s <= MOST, f"0 to {MOST}"),
-    }
+    _check(
+        queue=(queue, queue is not None and wrong_name("queue", queue) is None, "the name of a queue"),
+        name=(name, name is not None and wrong_name("name", name) is None, "the name of a schedule"),
+        priority=(priority, isinstance(priority, int) and abs(priority) <= MOST, f"-{MOST} to {MOST}"),
+        delay_s=(delay_s, isinstance(delay_s, int | float) and 0 <= delay_s <= MOST, f"0 to {MOST}"),
+    )
+
+
+def _check(**known: tuple[object, bool, str]) -> None:
+    """Refuse the first value that does not fit, by its name.
+
+    Raises:
+        AgentError: with what was expected.
+    """
     for option, (value, fits, expected) in known.items():
         if not fits:
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and value >= 1
 
 
 def _value_of_limits(

@@ -16,7 +16,7 @@ from dependency_injector.providers import Object
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import RunRefused
+from reactive_agents.core.errors import InvalidConfig, RunRefused
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
@@ -309,6 +309,23 @@ async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) 
     with pytest.raises(AgentError) as refused:
         await other.runs.fork("r1", at=99)
     assert isinstance(refused.value.error, RunRefused)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [{"at": 0}, {"at": "1"}, {"message": " "}, {"model": 5}, {"instructions": ""}, {"tool_result": object()}],
+)
+async def test_a_fork_of_wrong_values_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    one = await recorded(tmp_path / "r.db")
+    (name,) = wrong
+    with pytest.raises(AgentError, match=f"{name}: got") as refused:
+        await one.runs.fork("r1", **{"at": 2, **wrong})
+    assert isinstance(refused.value.error, InvalidConfig)
+    for until in (0, -1):
+        with pytest.raises(AgentError, match="until: got"):
+            await one.runs.replay("r1", until=until)
+    with pytest.raises(AgentError, match="limit: got 0"):
+        await one.runs.list(limit=0)
 
 
 async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) -> None:
