@@ -20,17 +20,17 @@ import pytest
 from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.audit_log import public_key_of, read_entries, verify
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
-from reactive_agents.adapters.memory.service import SqliteMemory
+from reactive_agents.adapters.memory.service import MemoryArchive, SqliteMemory
 from reactive_agents.agent.config import read_config, read_document
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.core import errors, events, memory, messages, personas, plans, tasks
 from reactive_agents.core.codec import decode, encode, to_json
 from reactive_agents.core.converter import union_members
 from reactive_agents.core.governance import AuditEntry
-from reactive_agents.core.ids import AgentId, PersonaId, PlanId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, PersonaId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.persona_queue import WorkFilter
 from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, TAGS, UPGRADES, renamed_fields, tag_of
@@ -126,14 +126,15 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 async def test_memory_files_open(files: Path) -> None:
-    database, clock = MemoryDatabase(files / "memory.db"), FakeClock()
+    database, clock = open_memory_store(files / "memory.db"), FakeClock()
     plan = (await attempt(SqlitePlanStore(database, clock).get(PlanId("plan-1")))).unwrap().unwrap()
     assert [step.status for step in plan.steps] == ["completed", "in_progress", "pending"]
     assert (await attempt(SqlitePlanStore(database, clock).transitions(plan.id))).unwrap()
     kept = SqliteMemory(database, clock=clock, ids=SequentialIds())
     found = (await attempt(kept.search(AgentId("agent-1"), "keys drawer"))).unwrap()
     assert {entry.kind for entry in found} == {"episodic", "semantic", "procedural", "critique"}
-    session = (await attempt(kept.session(SessionId("session-0")))).unwrap().unwrap()
+    session = (await attempt(MemoryArchive(database, clock).sessions())).unwrap()[-1]
+    assert session.id == "session-0"
     assert len(session.messages) == 2
     history = (await attempt(SqliteEffectiveness(database, clock).history("query"))).unwrap()
     assert [(each.strategy, each.executions) for each in history] == [("reactive", 2)]

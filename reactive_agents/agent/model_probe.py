@@ -40,7 +40,7 @@ from reactive_agents.kernel import MeteredLLM, RunEvents
 from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.metered_llm import RunBudget
 from reactive_agents.kernel.service_calls import call_service
-from reactive_agents.ports import Clock
+from reactive_agents.ports import Clock, CostTracker
 
 PURPOSE: Final = "probe"
 LONGEST_PROMPT: Final = 32_768
@@ -104,7 +104,7 @@ async def probe_agent(
     if tracker is not None:
         agent_id = container.settings().agent_id
         record = SpendingRecord(events.run_id, events.task_id, agent_id, meter.models, clock.now())
-        await call_service("cost tracking.record", tracker.record, None, record)
+        await call_service("cost tracking", tracker, CostTracker.record, None, record)
     store = SqliteModelProfiles(config.profiles or state_directory(os.environ) / PROFILES_FILE)
     try:
         stored = await attempt(store.save(profile))

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import anyio
 from attrs import define, evolve, field
 from returns.maybe import Some
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.core import errors
@@ -150,7 +150,7 @@ class QueueWorker:
         """
         if run_id not in self._begun:
             known = await attempt(self._record.find(run_id))
-            run = known.unwrap() if isinstance(known, Success) else None
+            run = known.value_or(None)
             if run is not None and run.status == "queued" and run.order == "pause":
                 return True
         begun = self._begun.get(run_id)  # perhaps since it was looked for

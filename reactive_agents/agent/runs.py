@@ -23,6 +23,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
+from reactive_agents.agent.validation import is_count, wrong_text, wrong_value
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated, to_json
 from reactive_agents.core.conversation import wrong_name
@@ -53,6 +54,7 @@ RECOVERED_AT_ONCE = 8
 MOST = 1_000_000_000
 """The highest priority, and the most seconds of a delay."""
 _POLL_S = 0.25
+_STEP = "the number of a step, from 1"
 _log = logging.getLogger("reactive_agents")
 
 
@@ -93,7 +95,7 @@ class Runs(Generic[R]):
             state: such as ``interrupted`` or ``waiting``; all by default.
             limit: the most that are returned, 1 or more.
         """
-        _check(limit=(limit, _is_count(limit), "1 or more"))
+        _refuse(wrong_value("limit", limit, int, "a whole number, 1 or more", is_count))
         chosen = RunFilter(self._engine.settings.agent_id, state, user, limit=limit)
         return value_or_raise(await attempt(self._record.runs(chosen)))
 
@@ -139,7 +141,7 @@ class Runs(Generic[R]):
             concurrency: the most runs at the same time, 1 or more; those that wait for a person, or that
                 another process has under way, do not count.
         """
-        _value_of_limits(concurrency, None, None, 0)
+        _checked_limits(concurrency, None, None, 0)
         found = value_or_raise(await attempt(self._record.interrupted(self._engine.settings.agent_id)))
         outcomes: dict[RunId, Result[R, errors.RuntimeErrors | errors.RecordErrors]] = {}
         here: dict[RunId, TaskId] = {}
@@ -217,7 +219,8 @@ class Runs(Generic[R]):
                 call is in doubt; they are then interrupted between two steps.
             until_idle: end when nothing is due.
         """
-        limits = _value_of_limits(concurrency, total, rate, finish_s)
+        check_queued(queue, 0)
+        limits = _checked_limits(concurrency, total, rate, finish_s)
         worker = QueueWorker(
             self._engine, self._record, queue, limits, partial(self._continued, deps), self._queues
         )
@@ -332,7 +335,7 @@ class Runs(Generic[R]):
         Args:
             until: number of the last step to replay, from 1; all by default.
         """
-        _check(until=(until, until is None or _is_count(until), "the number of a step, from 1"))
+        _refuse(wrong_value("until", until, int | None, _STEP, is_count))
         run = await self.find(run_id)
         entries = await self._entries(run_id)
         return await replay_run(self._engine, run, entries, until=until, reader=self._record)
@@ -360,21 +363,14 @@ class Runs(Generic[R]):
             message: of the user, which the model is shown from there on.
             tool_result: the result of the step, which is then a tool call and is not made.
         """
-        wrong = wrong_name("into", into)
-        if wrong is not None:
-            raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {wrong}"))
+        unfit = wrong_name("into", into)
+        if unfit is not None:
+            raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {unfit}"))
         given = {"model": model, "instructions": instructions, "message": message}
-        texts = {
-            name: (text, text is None or (isinstance(text, str) and bool(text.strip())), "a text")
-            for name, text in given.items()
-        }
-        is_json = True
-        try:
-            to_json(tool_result)
-        except (TypeError, ValueError):
-            is_json = False
-        step = (at, _is_count(at), "the number of a step, from 1")
-        _check(at=step, tool_result=(tool_result, is_json, "JSON data"), **texts)
+        _refuse(wrong_value("at", at, int, _STEP, is_count))
+        _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
+        for name, text in given.items():
+            _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
         forked = await fork_run(
             self._record,
             await self.find(run_id),
@@ -506,51 +502,36 @@ def check_queued(
     Raises:
         AgentError: a value is not of its type, or out of bounds.
     """
-    _check(
-        queue=(queue, queue is not None and wrong_name("queue", queue) is None, "the name of a queue"),
-        name=(name, name is not None and wrong_name("name", name) is None, "the name of a schedule"),
-        priority=(priority, isinstance(priority, int) and abs(priority) <= MOST, f"-{MOST} to {MOST}"),
-        delay_s=(delay_s, isinstance(delay_s, int | float) and 0 <= delay_s <= MOST, f"0 to {MOST}"),
-    )
-
-
-def _check(**known: tuple[object, bool, str]) -> None:
-    """Refuse the first value that does not fit, by its name.
-
-    Raises:
-        AgentError: with what was expected.
-    """
+    known = {
+        "queue": (queue, queue is not None and wrong_name("queue", queue) is None, "the name of a queue"),
+        "name": (name, name is not None and wrong_name("name", name) is None, "the name of a schedule"),
+        "priority": (priority, isinstance(priority, int) and abs(priority) <= MOST, f"-{MOST} to {MOST}"),
+        "delay_s": (delay_s, isinstance(delay_s, int | float) and 0 <= delay_s <= MOST, f"0 to {MOST}"),
+    }
     for option, (value, fits, expected) in known.items():
         if not fits:
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
 
 
-def _is_count(value: object) -> bool:
-    return isinstance(value, int) and value >= 1
+def _refuse(wrong: errors.InvalidConfig | None) -> None:
+    if wrong is not None:
+        raise AgentError(wrong)
 
 
-def _value_of_limits(
+def _checked_limits(
     concurrency: int, total: int | None, rate: tuple[int, float] | None, finish_s: float
 ) -> QueueLimits:
     """Return the limits of a worker.
 
     Raises:
-        AgentError: one is too small.
+        AgentError: one is not of its type, or too small.
     """
-    try:
-        runs_, seconds = (None, None) if rate is None else rate
-    except (TypeError, ValueError):
-        raise AgentError(errors.InvalidConfig("rate", abbreviated(rate), "runs and seconds")) from None
-    given: dict[str, tuple[object, float]] = {
-        "concurrency": (concurrency, 1),
-        "total": (total, 1),
-        "rate": (runs_, 1),
-        "seconds of the rate": (seconds, 0.001),
-        "finish_s": (finish_s, 0),
-    }
-    for name, (value, least) in given.items():
-        if value is not None and not (isinstance(value, int | float) and value >= least):
-            raise AgentError(errors.InvalidConfig(name, abbreviated(value), f"{least} or more"))
-    if rate is None:
-        return QueueLimits(concurrency, total)
-    return QueueLimits(concurrency, total, *rate)
+    few, often = "a whole number, 1 or more", "a whole number of runs, 1 or more, and seconds above 0"
+    wrong = (
+        wrong_value("concurrency", concurrency, int, few, is_count)
+        or wrong_value("total", total, int | None, few, is_count)
+        or wrong_value("rate", rate, tuple[int, float] | None, often, lambda given: min(given) > 0)
+        or wrong_value("finish_s", finish_s, float, "0 seconds or more", lambda given: given >= 0)
+    )
+    _refuse(wrong)
+    return QueueLimits(concurrency, total) if rate is None else QueueLimits(concurrency, total, *rate)

@@ -274,8 +274,3 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """Return a problem for the first value that is no function."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
-
-
-def wrong_handler(handler: object) -> InvalidConfig | None:
-    """Return the problem of a value that cannot handle events, or ``None``."""
-    return None if callable(handler) else InvalidConfig("handler", abbreviated(handler), "a function")

@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -386,7 +387,6 @@ def worker(
 
 
 def _rate(text: str) -> tuple[int, float]:
-    """Return a number of runs and seconds."""
     runs_, _, seconds = text.partition("/")
     try:
         return int(runs_), float(seconds)
@@ -423,10 +423,8 @@ def _with_dbos(known: AgentConfig) -> AgentConfig:
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
     async def run() -> _T:
-        try:
+        async with aclosing(agent):
             return await body()
-        finally:
-            await agent.aclose()
 
     try:
         return anyio.run(run)
@@ -441,10 +439,11 @@ def _ask(
     as_json: bool,
 ) -> _T:
     _check_there(file, as_json=as_json)
-    answered = output.ask_store(
-        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
+    return output.ask_store(
+        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
+        question,
+        as_json=as_json,
     )
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _check_there(file: str, *, as_json: bool) -> None:

@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from attrs import field, frozen
 
 from reactive_agents.core import errors
-from reactive_agents.core.event_base import CompactionReason as CompactionReason
-from reactive_agents.core.event_base import Event as Event
-from reactive_agents.core.event_base import PlanChange as PlanChange
-from reactive_agents.core.event_base import Stamp as Stamp
+from reactive_agents.core.bases import CompactionReason as CompactionReason
+from reactive_agents.core.bases import Event as Event
+from reactive_agents.core.bases import PlanChange as PlanChange
+from reactive_agents.core.bases import Stamp as Stamp
 from reactive_agents.core.ids import AgentId, CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage

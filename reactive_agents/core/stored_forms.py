@@ -156,20 +156,7 @@ _TAGGED: Mapping[str, str] = {
         ModelTextRetracted ModelTextStreamed ModelThinkingStreamed RunContinued ToolArgumentsStreamed
         ToolCallInDoubt ToolProgressed
     """,
-    "errors": """
-        AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContentRefused
-        ContentUnavailable ContentUnsupported ContextOverflow
-        ControllerError DecodeError DeliveryFailed ExecutionError GuardrailViolationError HookError
-        IllegalAgentState IllegalTransition InboxFull InvalidConfig InvalidEvent InvalidToolArguments
-        IterationLimitError KernelFailed MalformedResponse MaxIterationsError MemoryUnavailable
-        LeaseLost ModelCallFailed ModelTimeout ModelUnavailable OutputValidatorFailed PolicyFailed RateLimited
-        ReasoningError RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted RunRefused
-        ScriptExhausted SelectionError ServiceFailed
-        ServiceMissing SessionRefused SessionUnavailable StepIncomplete StepTimedOut
-        StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
-        ToolNotAnswered ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed
-        WorkspaceViolation
-    """,
+    "bases": "DecodeError InvalidConfig ServiceFailed ServiceMissing",
     "events": """
         ExecutionCancelled ExecutionHookFired ExecutionLoopIteration ExecutionPhaseEntered
         ExecutionPhaseFailed ExecutionPhaseSkipped FinalAnswerProduced ModelCallCompleted ModelCallStarted
@@ -183,6 +170,18 @@ _TAGGED: Mapping[str, str] = {
         PersonaEngagementDecided PersonaEventDropped PersonaEventReceived PersonaLearningChanged
         PersonaOutcomeEvaluated PersonaPlanAdjusted PersonaPlanEnded PersonaPlanFormulated
         PersonaPlanResumed PersonaStageFailed PersonaStepEnded PersonaStepExpanded PersonaStepStarted
+    """,
+    "run_errors": """
+        AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContentRefused
+        ContentUnavailable ContentUnsupported ContextOverflow ControllerError DeliveryFailed ExecutionError
+        GuardrailViolationError HookError IllegalAgentState IllegalTransition InboxFull InvalidEvent
+        InvalidToolArguments IterationLimitError KernelFailed LeaseLost MalformedResponse MaxIterationsError
+        MemoryUnavailable ModelCallFailed ModelTimeout ModelUnavailable OutputValidatorFailed PolicyFailed
+        RateLimited ReasoningError RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted
+        RunRefused ScriptExhausted SelectionError SessionRefused SessionUnavailable StepIncomplete
+        StepTimedOut StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
+        ToolNotAnswered ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed
+        WorkspaceViolation
     """,
     "service_events": """
         ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ExternalCallDelivered

@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolNotApproved
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import START, AuditAction, AuditEntry, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.effects import Effect, attempt, effect, spawn_on_this_loop
+from reactive_agents.core.texts import shortened
+from reactive_agents.effects import attempt_foreign, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.kernel.service_calls import call_service, lacking_method
+from reactive_agents.kernel.service_calls import call_outside_record, once
 from reactive_agents.ports import AuditLog
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors, ToolNotApproved
+    from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
 
 _log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000
@@ -51,31 +55,24 @@ async def append_entry(
 def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> AuditEntry:
     context, status = services.handle.context, fields.pop("status", None)
     ids = context.run_id, context.task_id, context.agent_id
+    from reactive_agents.core.governance import AuditEntry  # of agents with an audit log
+
     return AuditEntry(*ids, action, status, fields.pop("detail", ""), services.ports.clock.now(), **fields)
 
 
 async def _append(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
-    log = services.ports.audit.unwrap()
-    lacking = lacking_method("audit", log, "append")
-    if lacking is not None:
-        return Failure(lacking)
-    return await call_service("audit.append", _appender(log, services), None, entry)
+    return await once("audit.append", partial(_append_once, entry, services))
 
 
-def _appender(log: AuditLog, services: EngineServices) -> Callable[[AuditEntry], Effect[None, ServiceFailed]]:
-    """Return what appends an entry; for a run that goes on after a crash, once."""
+async def _append_once(entry: AuditEntry, services: EngineServices) -> Result[None, ServiceFailed]:
+    """Append an entry; not a second time in a run that goes on after a crash."""
+    log, journal = services.ports.audit.unwrap(), services.journal
     holds = getattr(log, "holds", None)
-    if holds is None or services.journal is None or services.journal.run.attempt < 2:
-        return log.append
-
-    @effect
-    async def append(entry: AuditEntry) -> Result[None, ServiceFailed]:
-        known: Result[bool, ServiceFailed] = await attempt(holds(entry))
+    if holds is not None and journal is not None and journal.run.attempt > 1:
+        known = await attempt_foreign(holds, bool, entry)
         if isinstance(known, Success) and known.unwrap():
             return Success(None)
-        return await attempt(log.append(entry))
-
-    return append
+    return await call_outside_record("audit", log, AuditLog.append, None, entry)
 
 
 async def _after_start(services: EngineServices) -> None:
@@ -114,7 +111,7 @@ def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
     """Return the arguments of a call as redacted JSON, shortened to 2000 characters."""
     redactor = services.ports.redactor
     text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
-    return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
+    return shortened(text, _SHOWN_ARGUMENTS)
 
 
 async def append_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
@@ -143,7 +140,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
         return DONE
     context, required = services.handle.context, services.settings.requires("audit")
     if required or services.journal is not None:
-        entered = await append_entry(START, services, subject="", detail="")
+        entered = await append_entry("start", services, subject="", detail="")
         if isinstance(entered, Success):
             return DONE
         error = context.failure_of("audit")(entered.failure())
@@ -153,7 +150,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
 
     async def enter() -> None:
         try:
-            entered = await _append(_entry(START, services), services)
+            entered = await _append(_entry("start", services), services)
             if isinstance(entered, Failure):
                 error = context.failure_of("audit")(entered.failure())
                 publish_failure("audit", error, services, fatal=False)

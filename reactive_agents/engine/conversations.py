@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
 from itertools import accumulate
 
 import anyio
@@ -29,8 +28,8 @@ from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.context_window.token_estimate import message_size
 from reactive_agents.kernel.context_window.window import merge_profile, model_window, profile_for
-from reactive_agents.kernel.service_calls import CheckedCounter, call_service, lacking_method
-from reactive_agents.ports import LLM
+from reactive_agents.kernel.service_calls import CheckedCounter, broken_service, call_service
+from reactive_agents.ports import LLM, SessionStore
 
 _log = logging.getLogger("reactive_agents")
 
@@ -69,8 +68,8 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         if store is None:
             missing = errors.ServiceMissing("sessions", "memory.sessions")
             return Failure(context.failure_of("bootstrap")(missing))
-        lacking = lacking_method("sessions", store, "begin", "end")
-        if lacking is not None:
+        if not hasattr(store, "end"):  # known before the answer is paid for
+            lacking = broken_service("sessions", store, "end", "has no 'end'.")
             return Failure(context.failure_of("bootstrap")(lacking))
         late = f"Other runs held the session {task.session!r} until the time limit of the run."
         begun: Result[conversation.History, errors.SessionErrors | errors.ServiceFailed] = Failure(
@@ -80,8 +79,9 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
         services.handle.session = key  # also when this is cancelled as soon as the run has its turn
         with anyio.move_on_after(left_s):
             begun = await call_service(
-                "sessions.begin",
-                store.begin,
+                "sessions",
+                store,
+                SessionStore.begin,
                 conversation.History,
                 key,
                 context.run_id,
@@ -118,7 +118,7 @@ async def end_turn(result: TaskResult | None, services: EngineServices) -> None:
         turn = _turn(result, services)
     ended: Result[None, errors.SessionErrors | errors.ServiceFailed] = Success(None)
     with anyio.CancelScope(shield=True):
-        ended = await call_service("sessions.end", store.end, None, key, run_id, turn)
+        ended = await call_service("sessions", store, SessionStore.end, None, key, run_id, turn)
     if not isinstance(ended, Success):
         error = errors.ExecutionError(ended.failure().message, task.id, "complete", ended.failure())
         _log.warning("Run %s was not added to session %r: %s", run_id, key.session, error.message)
@@ -156,11 +156,12 @@ def shown_history(
 
 
 def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, llm: LLM) -> int:
-    """Return bytes, by the window of the model that answers."""
+    """Return the most bytes of earlier messages that the model is shown."""
     overrides = settings.context_profile
     profile = merge_profile(profile_for(model or llm.model), overrides)
     counter = ports.counter.map(CheckedCounter)
-    return history_size(model_window(overrides, profile, counter, model).tokens)
+    window_tokens = model_window(overrides, profile, counter, model).tokens
+    return int(window_tokens * HISTORY_SHARE) * BYTES_PER_TOKEN
 
 
 # --- The conversation that a run continues, within a share of the model's window ---
@@ -174,11 +175,6 @@ BYTES_PER_TOKEN = 3
 """Of a conversation, at least; what is longer is cut a little early."""
 LONGEST_EARLIER = 50_000
 """Characters of what is left out that ``recall`` reads, the newest ones."""
-
-
-def history_size(window_tokens: int) -> int:
-    """Return the most bytes of earlier messages that a run is shown."""
-    return int(window_tokens * HISTORY_SHARE) * BYTES_PER_TOKEN
 
 
 def fit_history(history: History, size: int) -> History:
@@ -200,15 +196,11 @@ def fit_history(history: History, size: int) -> History:
     )
     kept = messages[first:]
     shown = "\n".join(message.content for message in kept if isinstance(message, ToolMessage))
+    left_out = "\n".join(conversation_lines(messages[:first]))
     return evolve(
         history,
         messages=kept,
         results={key: text for key, text in history.results.items() if key in shown},
-        earlier=newest_text((history.earlier, "\n".join(conversation_lines(messages[:first])))),
+        earlier="\n".join(filter(None, (history.earlier, left_out)))[-LONGEST_EARLIER:],
         left_out=history.left_out + first,
     )
-
-
-def newest_text(texts: Sequence[str]) -> str:
-    """Return the end of texts that follow each other, as far as ``recall`` reads it."""
-    return "\n".join(filter(None, texts))[-LONGEST_EARLIER:]

@@ -18,12 +18,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from contextlib import asynccontextmanager
 from datetime import datetime
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVar, cast
 
 import anyio
 import anyio.lowlevel
 from attrs import evolve, frozen
-from returns.maybe import Maybe, Nothing, Some
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -55,7 +55,7 @@ from reactive_agents.core.tasks import AgentResult, SubRun, Task, TaskResult, Ta
 from reactive_agents.core.tools import ToolResult, ToolScope
 from reactive_agents.core.usage import USAGE_RECORDER, RunUsage, UsageRecorder
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BRANCH, Branch, attempt, effect
+from reactive_agents.effects import BRANCH, Branch, Effect, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
@@ -67,7 +67,6 @@ from reactive_agents.kernel.service_calls import (
     ServiceFaults,
     call_outside_record,
     definitions_of,
-    lacking_method,
     model_of,
 )
 from reactive_agents.ports import Approver, Clock, RunRecord
@@ -78,6 +77,7 @@ if TYPE_CHECKING:
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 _A = TypeVar("_A")
+_P = ParamSpec("_P")
 
 IN_DOUBT = (
     "In doubt: the process ended while this call was under way, so it may have taken effect. It was not run "
@@ -273,9 +273,9 @@ class RunJournal:
             now = max(now, branch.at)  # for the run, time does not go back
         entry, begun = RunEntry(key, kind, now, text), self._begun_writes
         written = await _of_record(
-            self.record, "append", object, self.run_id, self.holder, entry, durable=durable, later=later
+            self.record, RunRecord.append, None, self.run_id, self.holder, entry, durable=durable, later=later
         )
-        order = cast("RunOrder | None", _recorded(self.run_id, written))
+        order = _recorded(self.run_id, written)
         self._entries[key] = entry
         self._arrive(entry.at)
         if order is None:
@@ -293,8 +293,8 @@ class RunJournal:
         begun = self._begun_writes
         if self.record is None or begun == self._settled_writes:
             return
-        settled = await _of_record(self.record, "settle", object, self.run_id, self.holder)
-        order = cast("RunOrder | None", _recorded(self.run_id, settled))
+        settled = await _of_record(self.record, RunRecord.settle, None, self.run_id, self.holder)
+        order = _recorded(self.run_id, settled)
         self._settled_writes = max(begun, self._settled_writes)
         if order is not None:
             self.follow(order)
@@ -358,12 +358,8 @@ class RunJournal:
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
     ) -> None:
         """Record the answer to a request, before it is used."""
-        body: JsonObject = {"asked": _asked(request)}
-        if isinstance(answer, Success):
-            body["answer"] = encode(answer.unwrap())
-        else:
-            body["error"] = encode(answer.failure(), errors.LLMErrors)
-        await self.keep(key, "model", body, later=True)
+        body = _body_of(answer, "answer", ModelResponse, errors.LLMErrors)
+        await self.keep(key, "model", {"asked": _asked(request), **body}, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
         """Count what was spent in a branch that is not run again."""
@@ -395,21 +391,17 @@ class RunJournal:
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
-            if self.is_shared(known):
-                await self._take_in({**body, "spent": {}})
-                return _outcome_of(body, made.call).map(lambda done: evolve(done, usage=())), True
-            await self._take_in(body)
-            return _outcome_of(body, made.call), True
+            is_shared = self.is_shared(known)
+            await self._take_in({**body, "spent": {}} if is_shared else body)
+            recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
+            changes: dict[str, Any] = {"usage": ()} if is_shared else {}
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id, **changes)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None
         if outcome is None:
             outcome = await self._made(key, made, branch)
-        kept: dict[str, Json] = {"tool": made.call.name}
-        if isinstance(outcome, Success):
-            kept["result"] = encode(outcome.unwrap())
-        else:
-            kept["error"] = encode(outcome.failure(), errors.ToolErrors)
+        kept = {"tool": made.call.name, **_body_of(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
         kept.update(self._begun.pop(key, {}))
@@ -461,7 +453,7 @@ class RunJournal:
             return
         for run_id in body.get("runs", ()):
             found = await attempt(record.find(RunId(run_id)))
-            run = found.unwrap() if isinstance(found, Success) else None
+            run = found.value_or(None)
             if run is not None and run.result:
                 caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
         recorded = body.get("spent", {}).items()
@@ -613,7 +605,7 @@ class RunJournal:
     async def _answer(self, key: str, body: JsonObject) -> None:
         assert self.record is not None
         entry = RunEntry(key, "answer", self._clock.now(), data_to_json(body))
-        _recorded(self.run_id, await _of_record(self.record, "answer", object, self.run_id, entry))
+        _recorded(self.run_id, await _of_record(self.record, RunRecord.answer, None, self.run_id, entry))
 
     async def flush(self) -> None:
         """Wait until the events so far are stored."""
@@ -628,8 +620,8 @@ class RunJournal:
         """Return an entry that another process may have written."""
         if self.record is None:
             return None
-        found = await _of_record(self.record, "entry", object, self.run_id, key)
-        entry = cast("RunEntry | None", _recorded(self.run_id, found))
+        found = await _of_record(self.record, RunRecord.entry, None, self.run_id, key)
+        entry = _recorded(self.run_id, found)
         if entry is not None:
             self._entries[key] = entry
         return entry
@@ -672,20 +664,21 @@ class RunBranch(Branch):
                     return begun
             body = _loaded(entry)
             if not journal.is_shared(entry):
-                journal.count_spent(f"{key}/", _usage_of(body))
-            return _value_of(body, kind)
+                spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+                journal.count_spent(f"{key}/", spent)
+            return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
-        spent: list[RunUsage] = []
+        used: list[RunUsage] = []
         branch = BRANCH.set(self.fork(key))
-        recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
+        recorder = USAGE_RECORDER.set(_also_noting(used, USAGE_RECORDER.get()))
         try:
             outcome = await call()
         finally:
             USAGE_RECORDER.reset(recorder)
             BRANCH.reset(branch)
-        body = _body_of(outcome, kind)
-        if spent:
-            body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
+        body = _body_of(outcome, "value", kind, _ServiceErrors)
+        if used:
+            body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
         await journal.keep(key, "service", body, later=True)
         return outcome
 
@@ -788,7 +781,7 @@ async def conduct_durably(
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
     if parent is not None and parent.record is None:
-        return await _replayed(engine, task, run_id, overrides, parent)
+        return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
     run_id = run_id or RunId(engine.ports.ids.new())
@@ -821,12 +814,12 @@ async def conduct_durably(
     read = (
         Success(())
         if refusal or (claim.state == "new" and not claim.run.origin_entries)
-        else await _of_record(record, "entries", tuple, run_id)
+        else await _of_record(record, RunRecord.entries, tuple, run_id)
     )
     if isinstance(read, Failure):
         refusal = errors.RunRefused(run_id, f"cannot be read: {read.failure().message}")
     if refusal is not None:
-        await _of_record(record, "release", object, run_id, claim.holder)
+        await _of_record(record, RunRecord.release, None, run_id, claim.holder)
         if parent is not None:  # for its caller it would be a failed call, to be made otherwise
             problem = f"has a run of {engine.settings.name!r} that {refusal.problem}"
             raise RunStopped(evolve(refusal, run_id=parent.run_id, problem=problem))
@@ -858,7 +851,7 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a run that is part of another one, such as that of another agent."""
     from reactive_agents.engine.replay import CollectedEvents, replaying_engine
@@ -899,7 +892,7 @@ async def _conducted(
         status, text = stored_outcome(outcome)
         with anyio.CancelScope(shield=True):
             await journal.flush()  # a run that has ended is not run again, so that its log lacks no event
-            _recorded(run_id, await _of_record(record, "end", object, run_id, holder, status, text))
+            _recorded(run_id, await _of_record(record, RunRecord.end, None, run_id, holder, status, text))
         ended = True
         return outcome
     except RunStopped as stopped:
@@ -914,26 +907,26 @@ async def _conducted(
         BRANCH.reset(token)
         if not ended:
             with anyio.CancelScope(shield=True):
-                await _of_record(record, "release", object, run_id, holder)
+                await _of_record(record, RunRecord.release, None, run_id, holder)
 
 
 async def _of_record(
-    record: RunRecord, operation: str, expected: type[_A], *args: object, **kwargs: object
+    record: RunRecord,
+    method: Callable[Concatenate[RunRecord, _P], Effect[_A, errors.RecordErrors]],
+    expected: type[_A] | None,
+    *args: _P.args,
+    **kwargs: _P.kwargs,
 ) -> Result[_A, errors.RecordErrors]:
     """Return the answer of a record.
 
     Of a custom one that breaks its port, it is a failure that names it.
     """
-    missing = lacking_method("record", record, operation)
-    if missing is not None:
-        return Failure(errors.RecordFailed(missing.message, operation))
-    method = getattr(record, operation)
-    answer = await call_outside_record(f"record.{operation}", method, expected, *args, **kwargs)
+    answer = await call_outside_record("record", record, method, expected, *args, **kwargs)
     if isinstance(answer, Success):
         return answer
     problem = answer.failure()
     if isinstance(problem, errors.ServiceFailed):
-        return Failure(errors.RecordFailed(problem.message, operation))
+        return Failure(errors.RecordFailed(problem.message, problem.operation))
     return Failure(problem)
 
 
@@ -962,7 +955,7 @@ async def _claimed(
     """Claim a run as soon as no other process holds it, or it has ended."""
     pause_s = _FIRST_WAIT_S
     while True:
-        claimed = await _of_record(record, "claim", RunClaim, run, orders, reserved)
+        claimed = await _of_record(record, RunRecord.claim, RunClaim, run, orders, reserved)
         if not isinstance(claimed, Success) or claimed.unwrap().state != "held":
             return claimed
         if task_difference(claimed.unwrap().run.task, run.task):
@@ -971,10 +964,10 @@ async def _claimed(
         while held:
             await anyio.sleep(pause_s)
             pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-            found = await _of_record(record, "find", object, run.run_id)
+            found = await _of_record(record, RunRecord.find, None, run.run_id)
             if not isinstance(found, Success):
                 return Failure(found.failure())
-            known = cast("RecordedRun | None", found.unwrap())
+            known = found.unwrap()
             held = known is not None and known.state in ("running", "paused", "waiting")
             if known is not None and known.state != "running":
                 break  # whether its process still lives, the claim tells
@@ -1185,10 +1178,28 @@ def _asked(request: ModelRequest) -> list[Json]:
     return [request.purpose, len(request.messages), zlib.crc32(text.encode(errors="backslashreplace"))]
 
 
-def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
-    if "answer" in body:
-        return Success(_decoded(body["answer"], ModelResponse))
-    return Failure(_decoded(body.get("error"), errors.LLMErrors))
+def _body_of(outcome: Result[Any, Any], name: str, kind: Any, failures: Any) -> JsonObject:
+    """Return an outcome as data.
+
+    Args:
+        kind: the type of the value, which is kept under ``name``; ``None`` for one that nothing reads.
+        failures: the type of the error.
+    """
+    if not isinstance(outcome, Success):
+        return {"error": encode(outcome.failure(), failures)}
+    value = outcome.unwrap()
+    if kind is None:
+        return {name: None}
+    return {name: encode(value.value_or(None)) if kind is Maybe else encode(value, kind)}
+
+
+def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result[Any, Any]:
+    """Return the outcome that :func:`_body_of` made data of."""
+    if name not in body:
+        return Failure(_decoded(body.get("error"), failures))
+    if kind is Maybe:
+        return Success(Maybe.from_optional(_decoded(body[name], Plan | None)))
+    return Success(None if kind is None else _decoded(body[name], kind))
 
 
 def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
@@ -1199,37 +1210,8 @@ def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResp
     return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
-def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
-    if "result" in body:
-        result: ToolResult = _decoded(body["result"], ToolResult)
-        return Success(evolve(result, call_id=call.id))
-    return Failure(_decoded(body.get("error"), errors.ToolErrors))
-
-
-def _body_of(outcome: Result[Any, Any], kind: Any) -> JsonObject:
-    if not isinstance(outcome, Success):
-        return {"error": encode(outcome.failure(), _ServiceErrors)}
-    value = outcome.unwrap()
-    if kind is None:
-        return {"value": None}
-    if kind is Maybe:
-        return {"value": encode(value.value_or(None))}
-    return {"value": encode(value, kind)}
-
-
-def _value_of(body: JsonObject, kind: Any) -> Result[Any, Any]:
-    if "error" in body:
-        return Failure(_decoded(body["error"], _ServiceErrors))
-    value = body.get("value")
-    if kind is None:
-        return Success(None)
-    if kind is Maybe:
-        return Success(Nothing if value is None else Some(_decoded(value, Plan)))
-    return Success(_decoded(value, kind))
-
-
-def _usage_of(body: JsonObject) -> tuple[RunUsage, ...]:
-    return _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
+    return _outcome_in(body, "answer", ModelResponse, errors.LLMErrors)
 
 
 def _decoded(data: Json, kind: Any) -> Any:

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, RuntimeErrors, ServiceFailed
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message
@@ -26,10 +25,12 @@ from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState
 from reactive_agents.kernel.service_calls import call_service
-from reactive_agents.ports import Guardrail
+from reactive_agents.ports import Guardrail, PlanStore
 from reactive_agents.reasoning import structured_output
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import MemoryErrors, RuntimeErrors
+    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
     from reactive_agents.core.plans import PlanStep
 
 
@@ -44,6 +45,8 @@ async def check_text(
     Args:
         call_id: the tool call whose result is checked.
     """
+    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
+
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
         return Success(GuardrailReport(allowed=True))
@@ -77,7 +80,11 @@ async def check_text(
 async def _checked(
     guardrail: Guardrail, text: str, stage: GuardrailStage, services: EngineServices
 ) -> Result[GuardrailReport, ServiceFailed]:
-    return await call_service("guardrail.check", guardrail.check, GuardrailReport, text, stage, services.llm)
+    from reactive_agents.core.governance import GuardrailReport
+
+    return await call_service(
+        "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
+    )
 
 
 def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailReport:
@@ -92,6 +99,8 @@ def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailRep
 
 def _combined(text: str, one: GuardrailReport, other: GuardrailReport) -> GuardrailReport:
     """Return a report on a text with all that two reports found in it."""
+    from reactive_agents.core.governance import GuardrailReport
+
     new = tuple(each for each in other.findings if each not in one.findings)
     findings = (*one.findings, *new)
     worst = other if one.allowed else one
@@ -132,7 +141,7 @@ async def _checked_input(
     if report.allowed:
         return Success(report.redacted)
     message = f"The input was blocked: {report.detail or report.violation}"
-    return Failure(GuardrailViolationError(message, context.task_id, report.violation))
+    return Failure(errors.GuardrailViolationError(message, context.task_id, report.violation))
 
 
 async def _with_checked_documents(
@@ -184,6 +193,8 @@ async def guard_output(
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
         return Success(replaced(context, reasoning=result))
+    from reactive_agents.core.governance import GuardrailReport
+
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
@@ -191,7 +202,7 @@ async def guard_output(
     elif not checked.unwrap().allowed:
         violation = checked.unwrap().violation
         message = f"The output was blocked by a guardrail: {violation}"
-        error = GuardrailViolationError(message, context.task_id, violation)
+        error = errors.GuardrailViolationError(message, context.task_id, violation)
     report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
     if error is None:
         if report.redacted is not None:
@@ -322,14 +333,14 @@ async def rewrite_stored_plans(rewritten: Callable[[PlanStep], PlanStep], servic
     if store is None:
         return
     task = services.handle.context.task
-    listed = await call_service("plan store.list_plans", store.list_plans, tuple, task.agent_id)
+    listed = await call_service("plan store", store, PlanStore.list_plans, tuple, task.agent_id)
     if isinstance(listed, Failure):
         _publish_store_failure(listed.failure(), services)
         return
     for plan in listed.unwrap():
         if plan.task_id == task.id or plan.id == task.details.get(PLAN_ID):
             changed = await call_service(
-                "plan store.rewrite_steps", store.rewrite_steps, None, plan.id, rewritten
+                "plan store", store, PlanStore.rewrite_steps, None, plan.id, rewritten
             )
             if isinstance(changed, Failure):
                 _publish_store_failure(changed.failure(), services)

@@ -11,9 +11,8 @@ from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
+from reactive_agents.core import errors, events
 from reactive_agents.core.conversation import owner_of
-from reactive_agents.core.errors import ExecutionError, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import UserMessage
@@ -24,8 +23,10 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import MeteredLLM
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.ports import MemoryService
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.core.memory import SessionSnapshot
 
 OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
@@ -59,7 +60,7 @@ async def bootstrap(
     from reactive_agents.core.memory import MemoryContext  # of agents with memory
 
     recalled = await call_service(
-        "memory.bootstrap", memory.bootstrap, MemoryContext, context.agent_id, _owned(context.task)
+        "memory", memory, MemoryService.bootstrap, MemoryContext, context.agent_id, _owned(context.task)
     )
     if not isinstance(recalled, Success):
         return Failure(context.failure_of("bootstrap")(recalled.failure()))
@@ -84,8 +85,9 @@ async def memory_flush(
     from reactive_agents.core.memory import FlushReport
 
     flushed = await call_service(
-        "memory.flush",
-        memory.flush,
+        "memory",
+        memory,
+        MemoryService.flush,
         FlushReport,
         _owned(context.task),
         context.reasoning,
@@ -100,7 +102,7 @@ async def memory_flush(
     services.events.publish(
         events.MemoryFlushed, context.agent_id, report.kept, report.dropped, report.problem
     )
-    saved = await call_service("memory.snapshot", memory.snapshot, None, _snapshot(context, services))
+    saved = await call_service("memory", memory, MemoryService.snapshot, None, _snapshot(context, services))
     if not isinstance(saved, Success):
         return Failure(context.failure_of("memory-flush")(saved.failure()))
     services.events.publish(events.MemorySnapshotSaved, context.agent_id, context.session_id)
@@ -178,5 +180,5 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     except Exception as error:  # noqa: BLE001 - the run has its outcome nevertheless
         _log.warning("Learning from a run raised.", exc_info=True)
         message = f"Learning from the run raised {type(error).__name__}: {error}"
-        failed = ExecutionError(message, context.task_id, "memory-flush")
+        failed = errors.ExecutionError(message, context.task_id, "memory-flush")
         services.events.publish(ExecutionPhaseFailed, phase="memory-flush", error=failed, fatal=False)

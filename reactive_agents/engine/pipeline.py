@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Awaitable, Callable, Iterable
+from functools import partial
 from operator import attrgetter
 from typing import TypeAlias
 
@@ -25,7 +26,7 @@ from reactive_agents.core import errors, events
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.run_context import ContextFunction
 from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, attempt_foreign
 from reactive_agents.engine.agent_loop import agent_loop, strategy_select
 from reactive_agents.engine.audit import audit_start
 from reactive_agents.engine.context import ExecutionContext
@@ -36,15 +37,16 @@ from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_f
 from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING, cost_route
-from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
+from reactive_agents.engine.run_result import complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
-from reactive_agents.kernel.service_calls import call_service, definitions_of
+from reactive_agents.kernel.service_calls import call_service, definitions_of, once
 from reactive_agents.kernel.termination import in_time
+from reactive_agents.ports import RunToolsets
 
 _log = logging.getLogger("reactive_agents")
 
-Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, errors.RuntimeErrors]]]
+Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, "errors.RuntimeErrors"]]]
 """A part of the pipeline. It takes the context from the handle of the run, and leaves the new one there."""
 
 
@@ -205,7 +207,8 @@ async def _with_partial_outcome(
     else:
         unverified = bool(services.ports.verifier) and context.verification is None
         reason = request.sentence("the verification of the answer" if unverified else "")
-        reasoning = as_partial(context.reasoning, "stopped", reason)
+        metadata = evolve(context.reasoning.metadata, terminated_by="stopped", reason=reason)
+        reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
         handle.context = replaced(context, reasoning=reasoning)
     return DONE
 
@@ -245,7 +248,7 @@ async def _prepared(
 ) -> Result[EngineServices, errors.ConfigErrors | errors.ServiceFailed]:
     ports, added = services.ports, services.overrides.tools
     if ports.instructions:
-        text = await call_service("instructions.text", _instructions, str, services)
+        text = await once("instructions.text", partial(_instructions, services))
         if not isinstance(text, Success):
             return Failure(text.failure())
         parts = filter(None, (services.settings.system_prompt, text.unwrap()))
@@ -257,7 +260,7 @@ async def _prepared(
     if toolsets is not None and (toolsets.is_dynamic or added):
         every = ports.tools.value_or(None)
         made = await call_service(
-            "toolsets.tools_of", toolsets.tools_of, Maybe, services.run_context(), added, every
+            "toolsets", toolsets, RunToolsets.tools_of, Maybe, services.run_context(), added, every
         )
         if not isinstance(made, Success):
             return Failure(made.failure())
@@ -278,7 +281,6 @@ def _wrong_limit(services: EngineServices) -> errors.InvalidConfig | None:
     return None
 
 
-@effect
 async def _instructions(services: EngineServices) -> Result[str, errors.ServiceFailed]:
     """Return what the functions for instructions say, in their order."""
     texts: list[str] = []

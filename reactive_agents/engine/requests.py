@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from attrs import evolve
-from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotAnswered
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
@@ -32,44 +31,24 @@ from reactive_agents.core.governance import (
 from reactive_agents.core.ids import RequestId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
-from reactive_agents.effects import TIMEOUTS, BrokenContract, attempt_foreign, effect
+from reactive_agents.effects import TIMEOUTS, BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments
-from reactive_agents.engine.services import CALLER, EnginePorts, EngineServices
+from reactive_agents.engine.services import CALLER, EngineServices
 from reactive_agents.kernel.service_calls import broken_service
 from reactive_agents.ports import Approver, RequestDesk
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import ToolErrors
     from reactive_agents.engine.durability import RunJournal
 
 _A = TypeVar("_A")
 _R = TypeVar("_R")
+_S = TypeVar("_S")
 
 NOBODY = "no one can answer here. Go on without it, or say what is missing."
 _AT_THE_DEADLINE = "no answer came before the run's deadline."
 _UNRECORDED = ServiceFailed("The request cannot be audited.", "audit", "append")
 _INTERRUPTED = "the run was interrupted before there was an answer."
-
-
-def approver_of(ports: EnginePorts) -> Maybe[Approver]:
-    """Return the engine's approver, or that of the run whose tool this run is."""
-    caller = CALLER.get()
-    return ports.approver if caller is None or ports.approver else caller.approver
-
-
-def desk_finder(ports: EnginePorts) -> Callable[[PersonRequest], RequestDesk | None]:
-    """Return a function that finds the desk for a request of a run that begins here.
-
-    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
-    """
-    caller = CALLER.get()
-
-    def find(request: PersonRequest) -> RequestDesk | None:
-        own = ports.desk().value_or(None)
-        if caller is None or (own is not None and own.handles(request)):
-            return own
-        return caller.desk(request)
-
-    return find
 
 
 class RunApprover:
@@ -130,7 +109,7 @@ class RunApprover:
         if services.handle.failure is not None:  # auditing is required, and no one is asked off the record
             return Failure(_UNRECORDED)
         decided = _settled(
-            self._approver.decide, request, ApprovalDecision, "approval.decide", ask, services.journal
+            "approval", self._approver, Approver.decide, request, ApprovalDecision, ask, services.journal
         )
         return await _awaited(services, decided, granted, end)
 
@@ -148,7 +127,7 @@ async def request_reply(
     caller = CALLER.get()
     desk = None if caller is None else caller.desk(request)
     if desk is None:
-        return Failure(ToolNotAnswered(call.name, NOBODY))
+        return Failure(errors.ToolNotAnswered(call.name, NOBODY))
     started = clock.monotonic()
     asked = isinstance(request, QuestionRequest)
 
@@ -188,24 +167,26 @@ async def request_reply(
     async def reply_in_time() -> Result[Reply, ServiceFailed]:
         left_s = None if scope.deadline is None else scope.deadline - clock.monotonic()
         with anyio.move_on_after(left_s):
-            return await _settled(desk.reply, request, Reply, "requests.reply", publish, services.journal)
+            return await _settled(
+                "requests", desk, RequestDesk.reply, request, Reply, publish, services.journal
+            )
         return Success(Reply(missing=_AT_THE_DEADLINE))
 
     what = "Question asked" if asked else "External call requested"
     detail = f"{what}. The arguments: {redacted_arguments(call.arguments, services)}"
     await append_or_report("request", services, subject=call.name, detail=detail, call_id=call.id)
     if services.handle.failure is not None:
-        return Failure(ToolNotAnswered(call.name, _UNRECORDED.message))
+        return Failure(errors.ToolNotAnswered(call.name, _UNRECORDED.message))
     reply = _reply_in(await _awaited(services, reply_in_time(), entered, end))
     if reply.missing:
         reason = f"{reply.missing} Go on without it, or say what is missing." if asked else reply.missing
-        return Failure(ToolNotAnswered(call.name, reason))
+        return Failure(errors.ToolNotAnswered(call.name, reason))
     if reply.error:
-        return Failure(ToolFailed(call.name, reply.error))
+        return Failure(errors.ToolFailed(call.name, reply.error))
     try:
         json.dumps(reply.value)
     except (TypeError, ValueError) as error:
-        return Failure(ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
+        return Failure(errors.ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
     took_ms = (clock.monotonic() - started) * 1000
     return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
 
@@ -260,10 +241,11 @@ async def _awaited(
 
 
 async def _settled(
-    ask: Callable[[_R], object],
+    name: str,
+    service: _S,
+    method: Callable[[_S, _R], Effect[_A, ServiceFailed]],
     request: _R,
     expected: type[_A],
-    operation: str,
     publish: Callable[[], None],
     journal: RunJournal | None,
 ) -> Result[_A, ServiceFailed]:
@@ -275,14 +257,14 @@ async def _settled(
 
     def pending() -> object:
         try:
-            return ask(request)
+            return getattr(service, method.__name__)(request)
         finally:
             publish()
 
     async def asked() -> Result[_A, ServiceFailed]:
         outcome = await attempt_foreign(pending, expected)
         if isinstance(outcome, BrokenContract):
-            return Failure(broken_service(operation, ask, outcome.problem))
+            return Failure(broken_service(name, service, method.__name__, outcome.problem))
         return outcome
 
     return await asked() if journal is None else await journal.ask(request, expected, asked, publish)

@@ -39,7 +39,7 @@ from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
 
-TakingErrors: TypeAlias = errors.ContentErrors | errors.ServiceFailed
+TakingErrors: TypeAlias = "errors.ContentErrors | errors.ServiceFailed"
 
 _log = logging.getLogger("reactive_agents")
 _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})
@@ -109,7 +109,7 @@ async def with_lasting_content(task: Task, run_id: RunId, ports: EnginePorts, li
     for part in task.parts:
         if part.data and len(part.data) <= limits.max_bytes:
             reference = await anyio.to_thread.run_sync(_examined, part, part.data)
-            kept = await call_service("content.put", store.put, None, reference, part.data, owner)
+            kept = await call_service("content", store, ContentStore.put, None, reference, part.data, owner)
             part = part if isinstance(kept, Failure) else reference
         parts.append(part)
     return evolve(task, parts=tuple(parts))
@@ -255,7 +255,12 @@ class RunContent:
     async def release(self) -> Result[None, TakingErrors]:
         """End the hold of the run; what its session holds stays."""
         return await call_service(
-            "content.release", self._store.release, None, self._owner.run_id, keep=self._limits.unheld_bytes
+            "content",
+            self._store,
+            ContentStore.release,
+            None,
+            self._owner.run_id,
+            keep=self._limits.unheld_bytes,
         )
 
     def shown_in(self, text: str) -> tuple[Content, ...]:
@@ -273,7 +278,9 @@ class RunContent:
 
     async def _stored(self, part: Content) -> Result[bytes | None, TakingErrors]:
         """Return the bytes that a part refers to, which may be passed on by the caller."""
-        read = await call_service("content.read", self._store.read, None, part.digest, self._owner.user)
+        read = await call_service(
+            "content", self._store, ContentStore.read, None, part.digest, self._owner.user
+        )
         if isinstance(read, Failure) or read.unwrap() is not None:
             return read
         caller = self._caller
@@ -307,7 +314,9 @@ class RunContent:
 
     async def _keep(self, reference: Content, data: bytes) -> Result[None, TakingErrors]:
         if reference.digest:
-            kept = await call_service("content.put", self._store.put, None, reference, data, self._owner)
+            kept = await call_service(
+                "content", self._store, ContentStore.put, None, reference, data, self._owner
+            )
             if isinstance(kept, Failure):
                 return kept
         self.know((reference,))
@@ -353,7 +362,9 @@ class RunContent:
             return await self._held(part, unknown.failure())
         if not part.path and not part.url:
             return Success(b"")
-        return await call_service("content_loader.load", self._loader.load, bytes, part, self._limits)
+        return await call_service(
+            "content_loader", self._loader, ContentLoader.load, bytes, part, self._limits
+        )
 
 
 def _examined(part: Content, data: bytes) -> Content:

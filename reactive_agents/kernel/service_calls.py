@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import inspect
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from functools import partial
 from math import isfinite
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
@@ -30,63 +30,63 @@ _log = logging.getLogger("reactive_agents")
 _P = ParamSpec("_P")
 _A = TypeVar("_A")
 _E = TypeVar("_E")
+_S = TypeVar("_S")
 
 
 async def call_service(
     name: str,
-    method: Callable[_P, Effect[_A, _E]],
+    service: _S,
+    method: Callable[Concatenate[_S, _P], Effect[_A, _E]],
     expected: type[_A] | None,
+    /,
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Result[_A, _E | ServiceFailed]:
     """Call a method of a service.
 
-    Fails as it does, or with ``ServiceFailed`` when it breaks its port.
+    Fails as it does, or with ``ServiceFailed`` when it lacks the method or breaks its port.
 
     Args:
-        name: service and method, for the error, such as ``memory.flush``.
+        name: of the service, for the error and the record, such as ``memory``.
+        method: of the port, such as ``MemoryService.flush``; the service's own of that name is called.
         expected: the class of the value; ``None`` where nothing reads it.
     """
-    call = partial(call_outside_record, name, method, expected, *args, **kwargs)
+    call = partial(call_outside_record, name, service, method, expected, *args, **kwargs)
+    return await once(f"{name}.{method.__name__}", call)
+
+
+def once(name: str, call: Callable[[], Awaitable[Result[_A, _E]]]) -> Awaitable[Result[_A, _E]]:
+    """Return the result of a call, which the record of a durable run may have already."""
     branch = BRANCH.get()
-    if branch is None:
-        return await call()
-    recorded: Result[_A, _E | ServiceFailed] = await branch.once(name, call)
-    return recorded
+    return call() if branch is None else branch.once(name, call)
 
 
 async def call_outside_record(
     name: str,
-    method: Callable[_P, Effect[_A, _E]],
+    service: _S,
+    method: Callable[Concatenate[_S, _P], Effect[_A, _E]],
     expected: type[_A] | None,
+    /,
     *args: _P.args,
     **kwargs: _P.kwargs,
 ) -> Result[_A, _E | ServiceFailed]:
     """Call a method of a service, as :func:`call_service`, outside of any record."""
-    outcome = await attempt_foreign(method, expected or object, *args, **kwargs)
+    operation = method.__name__
+    own = getattr(service, operation, None)
+    if own is None:
+        return Failure(broken_service(name, service, operation, f"has no {operation!r}."))
+    outcome = await attempt_foreign(own, expected or object, *args, **kwargs)
     if isinstance(outcome, BrokenContract):
-        return Failure(broken_service(name, method, outcome.problem))
+        return Failure(broken_service(name, service, operation, outcome.problem))
     return outcome
 
 
-def broken_service(name: str, method: object, problem: str) -> ServiceFailed:
+def broken_service(name: str, service: object, operation: str, problem: str) -> ServiceFailed:
     """Return the error of a service that breaks its port.
 
     ``problem``: as of ``BrokenContract``.
     """
-    service, _, operation = name.partition(".")
-    owner = getattr(method, "__self__", None)
-    shown = f"{service} service" if owner is None else f"{service} service {type(owner).__name__}"
-    return ServiceFailed(f"The {shown} {problem}", service, operation)
-
-
-def lacking_method(name: str, service: object, *methods: str) -> ServiceFailed | None:
-    """Return the error of a service that lacks one of these methods, if it does."""
-    for method in methods:
-        if not hasattr(service, method):
-            message = f"The {name} service {type(service).__name__} has no {method!r}."
-            return ServiceFailed(message, name, method)
-    return None
+    return ServiceFailed(f"The {name} service {type(service).__name__} {problem}", name, operation)
 
 
 class BrokenServiceError(Exception):
@@ -231,8 +231,8 @@ def checked_sources(
     clock: Clock, ids: IdSource, faults: ServiceFaults, prefix: str
 ) -> tuple[Clock, IdSource]:
     """Return a clock and a source of ids that do not raise; built-in ones unchanged."""
-    lacking = lacking_method("clock", clock, "now", "monotonic") or lacking_method("ids", ids, "new")
-    if lacking is None and is_built_in(clock) and is_built_in(ids):
+    complete = hasattr(clock, "now") and hasattr(clock, "monotonic") and hasattr(ids, "new")
+    if complete and is_built_in(clock) and is_built_in(ids):
         return clock, ids
     return CheckedClock(clock, faults), CheckedIds(ids, faults, prefix)
 
@@ -262,7 +262,7 @@ def _shown(found: object) -> str:
 
 async def price_in(prices: PriceList, model: str | None) -> Result[TokenPrice | None, ServiceFailed]:
     """Return the price of a token, or why a price list failed, which is logged."""
-    known = await call_service("prices.price", prices.price, None, model)
+    known = await call_service("prices", prices, PriceList.price, None, model)
     if isinstance(known, Failure):
         failed: ServiceFailed = known.failure()
     else:
@@ -270,7 +270,7 @@ async def price_in(prices: PriceList, model: str | None) -> Result[TokenPrice | 
         if price is None or (isinstance(price, TokenPrice) and _is_price(price)):
             return Success(price)
         problem = f"returned {price!r:.80}, expected a TokenPrice of US dollars, 0 or more, or None."
-        failed = broken_service("prices.price", prices.price, problem)
+        failed = broken_service("prices", prices, "price", problem)
     _log.warning("%s", failed.message)
     return Failure(failed)
 

@@ -15,23 +15,10 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.core import governance
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
-from reactive_agents.core.errors import (
-    BudgetErrors,
-    ConfigErrors,
-    ContentErrors,
-    ContentUnavailable,
-    InvalidConfig,
-    LLMErrors,
-    MemoryErrors,
-    RecordErrors,
-    ServiceFailed,
-    SessionErrors,
-    ToolErrors,
-)
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, ServiceFailed
 from reactive_agents.core.ids import (
     AgentId,
     ContextId,
@@ -52,8 +39,18 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
 
 if TYPE_CHECKING:
-    from reactive_agents.core import memory
+    from reactive_agents.core import governance, memory
     from reactive_agents.core.channels import ChannelRefused, ChannelRequest, Received
+    from reactive_agents.core.errors import (
+        BudgetErrors,
+        ContentErrors,
+        ContentUnavailable,
+        LLMErrors,
+        MemoryErrors,
+        RecordErrors,
+        SessionErrors,
+        ToolErrors,
+    )
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.persona_events import PersonaEvent
     from reactive_agents.core.persona_queue import (

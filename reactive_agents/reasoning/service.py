@@ -9,10 +9,10 @@ from attrs import evolve
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.ids import TaskId
-from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, SelectionContext
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEvents, ThoughtKernel
 from reactive_agents.ports import EffectivenessTracker
@@ -29,6 +29,7 @@ from reactive_agents.reasoning.strategy import (
 )
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import ReasoningErrors
     from reactive_agents.reasoning.controller import ReasoningController
 
 
@@ -54,9 +55,9 @@ class ReasoningService:
         self._controller = controller
         self._effectiveness = effectiveness
         default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
-        self._configured: Result[Selection, StrategyNotFoundError] = Success(default)
+        self._configured: Result[Selection, errors.StrategyNotFoundError] = Success(default)
 
-    def configured(self) -> Result[Selection, StrategyNotFoundError] | None:
+    def configured(self) -> Result[Selection, errors.StrategyNotFoundError] | None:
         """Return the configured default; ``None`` where each task is routed.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
@@ -72,24 +73,19 @@ class ReasoningService:
         self,
         strategy_input: StrategyInput,
         services: StrategyServices,
-        context: SelectionContext | None = None,
     ) -> Result[Selection, ReasoningErrors]:
         """Select the strategy for a task: the configured default, or the best suited.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under the name of the default, and as
         :meth:`StrategySelector.select` does.
-
-        Args:
-            context: the facts to choose by, in place of the configured default; by default those of the
-                input.
         """
-        configured = self.configured() if context is None else None
+        configured = self.configured()
         if configured is not None:
             return configured
         from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 
         ready = self._ready(strategy_input, services)
-        given = context or selection_context(strategy_input, services)
+        given = selection_context(strategy_input, services)
         return await attempt(StrategySelector(self.registry.strategies).select(given, strategy_input, ready))
 
     @effect
@@ -110,7 +106,7 @@ class ReasoningService:
             strategy = selected.unwrap().strategy
         known = self.registry.strategies.get(strategy)
         if known is None:
-            return Failure(StrategyNotFoundError(strategy, self.registry.names()))
+            return Failure(errors.StrategyNotFoundError(strategy, self.registry.names()))
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
@@ -277,10 +273,10 @@ class StrategyRegistry:
         self.kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
         self.compaction_functions: dict[str, CompactionFunction] = {}
 
-    def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
+    def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
         """Return the strategy, or ``StrategyNotFoundError`` with the known names."""
         strategy = self.strategies.get(name)
-        return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
+        return Success(strategy) if strategy else Failure(errors.StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a strategy, in place of one of the same name."""
@@ -290,11 +286,13 @@ class StrategyRegistry:
         """Return the names of the strategies, in the order of their registration."""
         return tuple(self.strategies)
 
-    def get_kernel(self, name: str) -> Result[ThoughtKernel, StrategyNotFoundError]:
+    def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
         """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
         kernel = self.kernels.get(name)
         return (
-            Success(kernel) if kernel else Failure(StrategyNotFoundError(name, self.kernel_names(), "kernel"))
+            Success(kernel)
+            if kernel
+            else Failure(errors.StrategyNotFoundError(name, self.kernel_names(), "kernel"))
         )
 
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
@@ -304,7 +302,3 @@ class StrategyRegistry:
     def kernel_names(self) -> tuple[str, ...]:
         """Return the names of the kernels, in the order of their registration."""
         return tuple(self.kernels)
-
-    def register_compaction_function(self, name: str, function: CompactionFunction) -> None:
-        """Register such a function, in place of one of the same name."""
-        self.compaction_functions[name] = function

@@ -84,7 +84,12 @@ async def wrong_value(*_: object, **__: object) -> Any:
     return Success(42)
 
 
-BROKEN: dict[str, tuple[Callable[..., object], str]] = {
+def lacking(_: object) -> object:
+    raise AttributeError
+
+
+BROKEN: dict[str, tuple[object, str]] = {
+    "lacks it": (property(lacking), "has no "),
     "raises": (raising, "raised OSError: the disk is gone"),
     "raises later": (raising_effect, "raised OSError: the disk is gone"),
     "future_safe": (unsafe, "failed with OSError, which is no typed error: OSError('the disk is gone')"),
@@ -105,7 +110,7 @@ SERVICES: list[tuple[str, type[Any], str, str, str]] = [
 ANSWERS_NOTHING = {"snapshot", "record", "append"}
 
 
-def with_method(service: Any, name: str, method: Callable[..., object]) -> Any:
+def with_method(service: Any, name: str, method: object) -> Any:
     """The service with another method, as a class of the user has it."""
     service.__class__ = type("Custom", (type(service),), {name: method})
     return service

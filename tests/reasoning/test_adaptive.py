@@ -11,7 +11,7 @@ from dependency_injector import providers
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqliteEffectiveness
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.console import summary
@@ -235,7 +235,7 @@ async def test_outcomes_are_kept_in_the_memory_file(tmp_path: Path) -> None:
     llm = ScriptedLLM(say("4"))
     async with ReactiveAgents.create().with_llm(llm).with_memory(path).with_reasoning().build() as built:
         await built.run("What's 2+2?")
-    database = MemoryDatabase(path)
+    database = open_memory_store(path)
     record = SqliteEffectiveness(database, clock=SystemClock())
     (known,) = (await attempt(record.history("question"))).unwrap()
     await database.aclose()

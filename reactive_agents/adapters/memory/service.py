@@ -31,7 +31,7 @@ from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import (
     AnonymousMemory,
     FlushReport,
@@ -201,14 +201,6 @@ class SqliteMemory:
             of=f"sessions\n{session.agent_id}",
         )
 
-    @effect
-    async def session(self, session_id: SessionId) -> Result[Maybe[SessionSnapshot], MemoryErrors]:
-        """A session that was kept, or ``Nothing``."""
-        found = await self._database.read(
-            "session", lambda connection: store.get_session(connection, session_id)
-        )
-        return found.map(Maybe.from_optional)
-
     # --- working memory ---------------------------------------------------------------------------------
 
     def note(self, task_id: TaskId, note: MemoryCandidate) -> None:
@@ -341,7 +333,6 @@ class SqliteMemory:
             self._working.pop(task_id, None)
 
     def _passes_by(self, task: Task) -> bool:
-        """Return whether a task neither recalls nor leaves memories."""
         return self._anonymous == "nothing" and task.user is None and task.session is None
 
     def _owner(self, task: Task) -> str:

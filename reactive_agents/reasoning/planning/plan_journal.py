@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from datetime import datetime
-from typing import ParamSpec
+from typing import Concatenate, ParamSpec
 
 from attrs import define, evolve
 from returns.result import Failure
@@ -77,7 +77,7 @@ class PlanJournal:
             retries=step.retries,
         )
         if self.store is not None:
-            await self._keep("plan store.update_step", self.store.update_step, self.plan.id, step)
+            await self._keep(self.store, PlanStore.update_step, self.plan.id, step)
 
     async def revise(self, plan: Plan, change: PlanChange) -> None:
         """Replace the plan by one with other steps."""
@@ -101,12 +101,16 @@ class PlanJournal:
             self.plan, total_tokens=tokens + spent.usage.total_tokens, total_cost=cost + spent.cost_usd
         )
         if self.store is not None:
-            await self._keep("plan store.save", self.store.save, self.plan)
+            await self._keep(self.store, PlanStore.save, self.plan)
 
     async def _keep(
-        self, name: str, store: Callable[_P, Effect[None, MemoryErrors]], *args: _P.args, **kwargs: _P.kwargs
+        self,
+        store: PlanStore,
+        write: Callable[Concatenate[PlanStore, _P], Effect[None, MemoryErrors]],
+        *args: _P.args,
+        **kwargs: _P.kwargs,
     ) -> None:
-        kept = await call_service(name, store, None, *args, **kwargs)
+        kept = await call_service("plan store", store, write, None, *args, **kwargs)
         if not isinstance(kept, Failure):
             return
         self.store = None
@@ -178,7 +182,8 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
 
     Calls that it has already, as those of an earlier try of the same run, do not count twice.
     """
-    called = [(step, step.tool_name) for step in plan.steps if _is_completed_call(step) and step.tool_name]
+    done = [step for step in plan.steps if step.type == "tool_call" and step.status == "completed"]
+    called = [(step, step.tool_name) for step in done if step.tool_name]
     results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
     made = NO_CALLS.with_calls((name, True) for _, name in called)
     return evolve(
@@ -186,10 +191,6 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
         tool_results={**results, **progress.tool_results},
         calls=progress.calls.at_least(made),
     )
-
-
-def _is_completed_call(step: PlanStep) -> bool:
-    return step.type == "tool_call" and step.status == "completed"
 
 
 def _resumed(step: PlanStep, idempotent: set[str]) -> PlanStep:

@@ -15,7 +15,7 @@ from math import cos, log, pi, sqrt
 
 from attrs import evolve
 from returns.maybe import Maybe
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
@@ -28,7 +28,7 @@ from reactive_agents.core.results import (
     StrategyEffectiveness,
 )
 from reactive_agents.kernel import RunEvents
-from reactive_agents.kernel.service_calls import call_service, lacking_method
+from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.reasoning.selection.rules import NO_CANDIDATES, Selection, learned_type
 
@@ -160,22 +160,22 @@ def _record_in_words(record: StrategyEffectiveness | None) -> str:
 # --- recording ------------------------------------------------------------------------------------------
 
 
-EXTERNAL_FAILURES = (
-    errors.AuthenticationFailed,
-    errors.BudgetExceeded,
-    errors.BudgetUnavailable,
-    errors.ControllerError,
-    errors.ModelTimeout,
-    errors.ModelUnavailable,
-    errors.OutputValidatorFailed,
-    errors.RateLimited,
-)
-"""Failures that say nothing about the strategy; they are not learned from."""
-
-
 def is_own_failure(error: errors.ReasoningErrors) -> bool:
-    """Return whether a failure tells something about the strategy."""
-    return not isinstance(errors.root_cause(error), EXTERNAL_FAILURES)
+    """Return whether a failure tells something about the strategy.
+
+    Others are not learned from.
+    """
+    return not isinstance(
+        errors.root_cause(error),
+        errors.AuthenticationFailed
+        | errors.BudgetExceeded
+        | errors.BudgetUnavailable
+        | errors.ControllerError
+        | errors.ModelTimeout
+        | errors.ModelUnavailable
+        | errors.OutputValidatorFailed
+        | errors.RateLimited,
+    )
 
 
 def tracker_of(
@@ -191,10 +191,7 @@ async def read_history(
     tracker: EffectivenessTracker, task_type: str
 ) -> Result[tuple[StrategyEffectiveness, ...], errors.MemoryErrors | errors.ServiceFailed]:
     """Return the records of a type of task."""
-    lacking = lacking_method("effectiveness", tracker, "history")
-    if lacking is not None:
-        return Failure(lacking)
-    return await call_service("effectiveness.history", tracker.history, tuple, task_type)
+    return await call_service("effectiveness", tracker, EffectivenessTracker.history, tuple, task_type)
 
 
 async def record_of(
@@ -205,8 +202,7 @@ async def record_of(
     ``None`` where there is none, also because the records cannot be read.
     """
     read = await read_history(tracker, learned_type(task_description, task_type))
-    known = read.unwrap() if isinstance(read, Success) else ()
-    return next((each for each in known if each.strategy == strategy), None)
+    return next((each for each in read.value_or(()) if each.strategy == strategy), None)
 
 
 async def learn(
@@ -221,13 +217,15 @@ async def learn(
 ) -> None:
     """Record an outcome under the type of the task; a failure to do so is an event."""
     learned = learned_type(task_description, task_type)
-    lacking = lacking_method("effectiveness", tracker, "record")
-    recorded: Result[None, errors.MemoryErrors | errors.ServiceFailed] = (
-        Failure(lacking)
-        if lacking is not None
-        else await call_service(
-            "effectiveness.record", tracker.record, None, result.strategy, learned, result, success=success
-        )
+    recorded = await call_service(
+        "effectiveness",
+        tracker,
+        EffectivenessTracker.record,
+        None,
+        result.strategy,
+        learned,
+        result,
+        success=success,
     )
     run_events = events.value_or(None)
     if isinstance(recorded, Failure) and run_events is not None:

@@ -20,6 +20,7 @@ from reactive_agents.core.plans import Plan, PlanStatus
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus, ReasoningStrategy
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel.service_calls import call_service
+from reactive_agents.ports import PlanStore
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import BY_STATUS
 from reactive_agents.reasoning.passes import Progress
@@ -105,7 +106,7 @@ async def stored_plan(plan_id: PlanId, services: StrategyServices) -> Result[Pla
     if store is None:
         return _unavailable(plan_id, "this agent keeps no plans: give it a memory")
     found: Result[Maybe[Plan], errors.MemoryErrors | errors.ServiceFailed] = await call_service(
-        "plan store.get", store.get, Maybe, plan_id
+        "plan store", store, PlanStore.get, Maybe, plan_id
     )
     if isinstance(found, Failure):
         return _unavailable(plan_id, found.failure().message)
