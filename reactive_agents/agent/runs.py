@@ -492,12 +492,18 @@ def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: dat
 
 
 def check_queued(
-    queue: object, priority: object, delay_s: object = 0.0, *, name: object = "schedule"
+    queue: object,
+    priority: object,
+    delay_s: object = 0.0,
+    *,
+    name: object = "schedule",
+    live: Iterable[str] = (),
 ) -> None:
     """Refuse what no worker could begin, and what would keep it from beginning others.
 
     Args:
         name: of the schedule.
+        live: options of the run that are not recorded, so that no worker has them.
 
     Raises:
         AgentError: a value is not of its type, or out of bounds.
@@ -511,6 +517,9 @@ def check_queued(
     for option, (value, fits, expected) in known.items():
         if not fits:
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
+    for option in live:
+        expected = "nothing: it is not recorded, and workers have that of their agent"
+        raise AgentError(errors.InvalidConfig(option, "a value", expected))
 
 
 def _refuse(wrong: errors.InvalidConfig | None) -> None:
