@@ -17,9 +17,9 @@ from hypothesis import strategies as st
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
 from reactive_agents.kernel.call_parsing.json_calls import CallForm
 from reactive_agents.testing import Turn, answer, call, forever, say
+from tests.support.call_format import CallKeys, format_call
 from tests.support.kernels import KernelBench, kernel_bench
 from tests.support.profiles import examples
 

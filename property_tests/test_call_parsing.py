@@ -10,10 +10,10 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from reactive_agents.core.json import JsonObject
-from reactive_agents.kernel.call_parsing.call_format import CallKeys, format_call
 from reactive_agents.kernel.call_parsing.json_calls import CallForm, ParsedCalls
 from reactive_agents.kernel.call_parsing.parser import parse_calls
 from reactive_agents.kernel.call_parsing.tool_names import squash
+from tests.support.call_format import CallKeys, format_call
 from tests.support.operations import assert_linear
 from tests.support.profiles import examples
 

@@ -18,12 +18,13 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ThoughtNode, ThoughtTree
 from reactive_agents.effects import attempt
 from reactive_agents.reasoning.strategies.tree_of_thought import (
+    REPLIES,
+    VOTES,
     ThoughtScore,
     ThoughtScores,
     Vote,
     children_of,
     distinct,
-    most_calls,
     paths_of,
     pruned,
     tree_of_thought,
@@ -160,6 +161,18 @@ def test_judgements_of_candidates_that_there_are_not_change_nothing(
         sum(number == at for number, _ in given_scores) / len(votes) if votes else None
         for at in range(1, len(level) + 1)
     ]
+
+
+def most_calls(config: TreeOfThoughtConfig) -> int:
+    """An upper bound of the model calls of a search, without the later passes.
+
+    The root and, on each level but the last, at most ``breadth`` thoughts are expanded, one question each.
+    Scoring takes one question for the thoughts after one thought: as many again. Voting takes ``VOTES``
+    questions for each level. Each question gets ``REPLIES`` replies at most.
+    """
+    expansions = 1 + (config.depth - 1) * config.breadth
+    judgements = expansions if config.evaluation == "score" else VOTES * config.depth
+    return REPLIES * (expansions + judgements)
 
 
 @examples(15)

@@ -33,7 +33,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
 from reactive_agents.adapters.postgres import table_of
-from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
@@ -296,7 +296,6 @@ class _Held:
 
     @property
     def recent_entries(self) -> tuple[RunEntry, ...]:
-        """The entries that a server may lose."""
         return tuple(each for _, each in self.recent)
 
     def keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
@@ -606,10 +605,7 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take a pause back.
-
-        ``False`` where it comes too late.
-        """
+        """Order a run to pause, cancel or go on; ``False`` where that is too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
@@ -641,21 +637,19 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
             now = self._now()
-            conditions, values = ["1 = 1"], list[object]()
-            fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
-            for column, value in fields.items():
-                if value is not None:
-                    conditions.append(f"{column} = ?")
-                    values.append(value)
-            if not chosen.children:
-                conditions.append("parent IS NULL")
-            if chosen.state is not None:
-                is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
-                conditions.append("status = coalesce(?, status)")
-                values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
+            is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
+            status = "open" if is_open else None if chosen.state == "unreadable" else chosen.state
+            where, values = sql.where(
+                {
+                    "agent = ?": chosen.agent_id,
+                    '"user" = ?': chosen.user,
+                    "queue = ?": chosen.queue,
+                    "status = ?": status,
+                }
+            )
+            root = "" if chosen.children else "AND parent IS NULL"
             statement = (
-                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} AND id < ?"
-                " ORDER BY id DESC LIMIT ?"
+                f"SELECT {_COLUMNS} FROM runs WHERE {where} {root} AND id < ? ORDER BY id DESC LIMIT ?"
             )
             found, last = list[RecordedRun](), sql.ALL_ROWS
             while rows := file.execute(statement, (*values, last, _READ_AT_ONCE)).fetchall():
@@ -672,10 +666,7 @@ class SqliteRunRecord:
 
     @effect
     async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
-        """Add a run that has not begun, with its first entries.
-
-        ``False`` when there is one of its id.
-        """
+        """Add a run with its first entries; ``False`` when there is one of its id."""
         now, sealed = self._now(), self._seal.entries(entries)
 
         def work(file: sql.Transaction) -> bool:
@@ -829,16 +820,16 @@ class SqliteRunRecord:
         named or is that of the user.
         """
         until = None if before is None else sqlite.microseconds(before)
-        conditions = {
-            "run_id = ?": run_id,
-            '"user" = ?': user,
-            "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
-            " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
-        }
-        given = [(condition, value) for condition, value in conditions.items() if value is not None]
-        if not given:
+        where, values = sql.where(
+            {
+                "run_id = ?": run_id,
+                '"user" = ?': user,
+                "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
+                " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
+            }
+        )
+        if not values:
             return Success(0)
-        where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
 
         def work(file: sql.Transaction) -> int:
             chosen = f"SELECT run_id FROM runs WHERE {where} LIMIT ?"
@@ -846,7 +837,7 @@ class SqliteRunRecord:
             deleted = len(doomed)
             while doomed:
                 some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
-                marks = ", ".join("?" * len(some))
+                marks = sql.marks(some)
                 below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
                 doomed += [child for (child,) in below]
                 file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)
@@ -983,7 +974,7 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
     return RecordedRun(
         RunId(row[1]),
         row[2],
-        _task_of(seal.open(row[8])),
+        sql.decoded(seal.open(row[8]), Task),
         json.loads(row[9]),
         status,
         parent=row[3],
@@ -1002,13 +993,6 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
         priority=row[16],
         due=None if not row[17] else sqlite.moment_of(row[17]),
     )
-
-
-def _task_of(text: str) -> Task:
-    read = from_json(text, Task)
-    if isinstance(read, Failure):
-        raise ValueError(read.failure().message)
-    return read.unwrap()
 
 
 def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
@@ -1156,7 +1140,7 @@ def _schedules(
     found: list[RunSchedule] = []
     for name, agent, cron, text, next_us, *rest in rows:
         try:
-            task = _task_of(seal.open(text))
+            task = sql.decoded(seal.open(text), Task)
         except ValueError as error:
             if not lenient:
                 raise

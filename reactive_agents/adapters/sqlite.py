@@ -37,6 +37,7 @@ from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import is_postgres, shown_place
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.effects import event_on_this_loop, schedule_on_this_loop, wait_whatever_happens
 
 _E = TypeVar("_E")
@@ -562,7 +563,6 @@ class _Threads:
         self._idle = 0  # threads that wait, less the works that they have not taken
 
     def start(self, work: Callable[[], None]) -> None:
-        """Call the work in a thread."""
         if self._process != os.getpid():  # the threads are those of the parent
             _Threads.__init__(self)
         with self._changing:
@@ -775,6 +775,16 @@ def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
     known = _SENTENCES.get(primary_code(error)) if isinstance(error, sqlite3.Error) else None
     said = str(error).rstrip(".") or type(error).__name__
     return f"{named} {known or f'cannot be used: {said}'}."
+
+
+def failure_of(service: str) -> Callable[[str, str], ServiceFailed]:
+    """Return what makes the failure of a service of a sentence and of an operation."""
+    return lambda sentence, operation: ServiceFailed(sentence, service, operation)
+
+
+def storable(text: str) -> str:
+    """Return text that SQLite can hold: lone surrogates are escaped."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def primary_code(error: sqlite3.Error) -> int:

@@ -91,7 +91,7 @@ def resolve_agent(config: AgentConfig, components: AgentComponents) -> Result[Re
     """
     return Result.do(
         ResolvedAgent(
-            _with_tier(_with_reasoning(config, reasoning), components, model),
+            _with_tier(replaced(config, reasoning=reasoning), components, model),
             components,
             model,
             tools,
@@ -216,9 +216,10 @@ def _desk(options: DeskOptions) -> Providers:
 def _targets(agent: ResolvedAgent) -> Mapping[str, HandoffTarget] | None:
     if not agent.handoffs:
         return None
-    from reactive_agents.agent.multi_agent import handoff_targets
+    from reactive_agents.agent.multi_agent import handoff_target
 
-    return handoff_targets(agent.handoffs, agent.shape, agent.components.deps)
+    deps = agent.components.deps
+    return {one.tool_name: handoff_target(one, agent.shape, deps) for one in agent.handoffs}
 
 
 def _handoffs(components: AgentComponents) -> Result[tuple[Handoff, ...], InvalidConfig]:
@@ -282,10 +283,6 @@ def _wrong_cache(path: str) -> InvalidConfig | None:
     if problem is None:
         return None
     return InvalidConfig("model.response_cache", repr(path), f"a usable file ({problem})")
-
-
-def _with_reasoning(config: AgentConfig, reasoning: ReasoningConfig | None) -> AgentConfig:
-    return config if reasoning is config.reasoning else replaced(config, reasoning=reasoning)
 
 
 def _with_tier(config: AgentConfig, components: AgentComponents, model: ModelConfig) -> AgentConfig:

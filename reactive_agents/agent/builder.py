@@ -189,7 +189,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
 
     def with_fallbacks(self, *models: str) -> Self:
         """Add models to try, in order, when the first fails for good."""
-        return self._evolve_within("model", fallbacks=models)
+        return self._evolve_model(fallbacks=models)
 
     def with_rate_limit(
         self, *, requests_per_minute: int | None = None, tokens_per_minute: int | None = None
@@ -205,7 +205,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             tokens_per_minute: of requests and answers, 1 or more; likewise.
         """
         limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
-        return self._evolve_within("model", rate_limit=limits)
+        return self._evolve_model(rate_limit=limits)
 
     def with_response_cache(self, path: str | Path) -> Self:
         """Record answers, and give the recorded one for the same request, without a call.
@@ -219,7 +219,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         wrong = validation.wrong_path("model.response_cache", path)
         if wrong is not None:
             return self._with_problem(wrong)
-        return self._evolve_within("model", response_cache=os.fspath(path))
+        return self._evolve_model(response_cache=os.fspath(path))
 
     # --- how it works -----------------------------------------------------------------------------------
 
@@ -538,7 +538,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
             limits: the fields of ``ContentConfig``, such as ``max_bytes=5_000_000``.
         """
         limited = self._with_read("content", validation.changed_options(self.config.content, limits))
-        return limited if model_takes is None else limited._evolve_within("model", takes=model_takes)
+        return limited if model_takes is None else limited._evolve_model(takes=model_takes)
 
     def with_hook(self, phase: LifecyclePhase, timing: HookTiming, handler: HookHandler) -> Self:
         """Run a sync or async handler before, after or on an error of a phase."""

@@ -142,10 +142,9 @@ class AgentDescription(Value):
         """Return the description with fields of its config that are checked already."""
         return evolve(self, config=replaced(self.config, **fields))
 
-    def _evolve_within(self, option: str, **changes: object) -> Self:
-        """Return the description with other fields of one of the config's options."""
-        known = cast(dict[str, Any], encode(getattr(self.config, option)))
-        return self._evolve(**{option: {**known, **changes}})
+    def _evolve_model(self, **changes: object) -> Self:
+        """Return the description with other fields of the config's model."""
+        return self._evolve(model={**cast(dict[str, Any], encode(self.config.model)), **changes})
 
     def _with_components(self, **changes: object) -> Self:
         return evolve(self, components=replaced(self.components, **changes))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias, TypeVar, cast, overload
 
 from attrs import evolve, frozen
@@ -261,14 +261,9 @@ def check_answers(handoffs: Sequence[Handoff], shape: Shape[Any] | None) -> Resu
     return Success(None)
 
 
-def handoff_targets(
-    handoffs: Sequence[Handoff], shape: Shape[Any] | None, deps: Any
-) -> Mapping[str, HandoffTarget]:
-    """Return the targets of handoffs for the engine, by the names of their tools."""
-    return {one.tool_name: _target(one, shape, deps) for one in handoffs}
+def handoff_target(one: Handoff, shape: Shape[Any] | None, deps: Any) -> HandoffTarget:
+    """Return the target of a handoff, for the engine."""
 
-
-def _target(one: Handoff, shape: Shape[Any] | None, deps: Any) -> HandoffTarget:
     def problem() -> str:
         try:
             agent = one.found()

@@ -17,7 +17,7 @@ from zoneinfo import ZoneInfo
 import anyio
 from attrs import define, evolve, field
 from returns.maybe import Some
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.agent.errors import AgentError, value_or_raise
 from reactive_agents.core import errors
@@ -70,6 +70,7 @@ class QueueWorker:
     _swept: float = field(init=False, default=-_AGAIN_S)
     _begun: dict[RunId, _Begun] = field(init=False, factory=dict)
     _stopped: dict[RunId, float] = field(init=False, factory=dict)
+    _unknown: set[str] = field(init=False, factory=set)
     _changed: anyio.Event = field(init=False, factory=anyio.Event)
     _is_stopping: bool = field(init=False, default=False)
 
@@ -149,7 +150,7 @@ class QueueWorker:
         """
         if run_id not in self._begun:
             known = await attempt(self._record.find(run_id))
-            run = known.unwrap() if isinstance(known, Success) else None
+            run = known.value_or(None)
             if run is not None and run.status == "queued" and run.order == "pause":
                 return True
         begun = self._begun.get(run_id)  # perhaps since it was looked for
@@ -271,7 +272,14 @@ class QueueWorker:
         for schedule in value_or_raise(await attempt(self._record.schedules(agent_id, due=now))):
             if schedule.queue != self._queue:
                 continue
-            due = latest_time(schedule.cron, schedule.timezone, schedule.next_at, now)
+            try:
+                due = latest_time(schedule.cron, schedule.timezone, schedule.next_at, now)
+                following = next_time(schedule.cron, schedule.timezone, now)
+            except ValueError as error:  # such as a time zone that this machine does not know
+                if schedule.name not in self._unknown:
+                    self._unknown.add(schedule.name)
+                    _log.warning("The schedule %s has no next time here: %s", schedule.name, error)
+                continue
             local = due.astimezone(ZoneInfo(schedule.timezone))  # an hour that comes twice has one run
             run_id = RunId(f"{schedule.name}@{local:%Y-%m-%dT%H:%M:%S}")
             task = evolve(schedule.task, id=TaskId(run_id), created_at=due)
@@ -284,7 +292,6 @@ class QueueWorker:
                 priority=schedule.priority,
                 due=due,
             )
-            following = next_time(schedule.cron, schedule.timezone, now)
             is_new = value_or_raise(await attempt(self._record.add_scheduled(schedule, run, following)))
             if is_new and self._queues is not None:
                 value_or_raise(await attempt(self._queues.submit(run)))

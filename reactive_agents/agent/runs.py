@@ -175,7 +175,7 @@ class Runs(Generic[R]):
             if run.status not in ("open", "queued"):
                 break
             await anyio.sleep(_POLL_S)
-        outcome = recorded_outcome(run)
+        outcome = recorded_outcome(run, self._engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):
             raise AgentError(outcome)
         return self._present(result_or_raise(outcome))

@@ -17,7 +17,6 @@ from reactive_agents.adapters.telemetry.event_bus import (
     QueuedHandler,
     is_async,
 )
-from reactive_agents.agent.validation import wrong_handler
 from reactive_agents.core.codec import abbreviated
 from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import RunId
@@ -48,9 +47,8 @@ class Subscriptions:
 
         Fails with ``InvalidConfig`` when it is no function, or an async one outside of an event loop.
         """
-        wrong = wrong_handler(handler)
-        if wrong is not None:
-            return Failure(wrong)
+        if not callable(handler):
+            return Failure(InvalidConfig("handler", abbreviated(handler), "a function"))
         given: Any = handler  # of one of two types, which only a call tells apart
         try:
             queued = QueuedHandler(given) if is_async(given) else PlainHandler(given)

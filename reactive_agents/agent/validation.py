@@ -236,7 +236,12 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 def wrong_place(option: str, value: object) -> InvalidConfig | None:
     """Return a problem unless a value is a path or an address of Postgres."""
-    return None if is_postgres(value) else wrong_path(option, value)
+    if is_postgres(value):
+        return None
+    scheme, mark, _ = value.partition("://") if isinstance(value, str) else ("", "", "")
+    if mark and "/" not in scheme:  # a file of that name would be made, and nobody would notice
+        return InvalidConfig(option, f"{scheme}://…", "a path, or an address that begins with postgresql://")
+    return wrong_path(option, value)
 
 
 def wrong_path(option: str, value: object) -> InvalidConfig | None:
@@ -269,8 +274,3 @@ def wrong_functions(option: str, *values: object) -> InvalidConfig | None:
     """Return a problem for the first value that is no function."""
     wrong = [value for value in values if not callable(value)]
     return InvalidConfig(option, abbreviated(wrong[0]), "a function") if wrong else None
-
-
-def wrong_handler(handler: object) -> InvalidConfig | None:
-    """Return the problem of a value that cannot handle events, or ``None``."""
-    return None if callable(handler) else InvalidConfig("handler", abbreviated(handler), "a function")

@@ -55,6 +55,12 @@ AllowedModules = Annotated[
         help="Modules whose functions the configuration may name. None by default.",
     ),
 ]
+HostOption = Annotated[
+    str, option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+]
+PortOption = Annotated[
+    int, option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one.")
+]
 
 
 class _Reported(Protocol):
@@ -74,12 +80,22 @@ def print_json(document: Json) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
+def tell(text: str) -> None:
+    """Print a text to standard error."""
+    typer.echo(printable(text), err=True)
+
+
+def print_answer(answer: str) -> None:
+    """Print the answer of a run, on a terminal without control characters."""
+    typer.echo(printable(answer) if sys.stdout.isatty() else answer)
+
+
 def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
     """Print an error, and return the exception that exits: ``raise fail(…)``."""
     if as_json:
         print_json(error_record(type(error).__name__, error.message))
     else:
-        typer.echo(printable(f"error: {error.message}"), err=True)
+        tell(f"error: {error.message}")
     return typer.Exit(code)
 
 

@@ -28,9 +28,10 @@ from reactive_agents.core.persona_queue import WorkFilter, WorkItem
 from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings, Room
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
-from reactive_agents.persona.explanation import ExplanationLine, explain_feedback, explain_work, mermaid, svg
+from reactive_agents.persona.explanation import ExplanationLine, explain_feedback, explain_work
 from reactive_agents.persona.explanation import explain as explain_journal
 from reactive_agents.persona.reasoning_system import is_waiting
+from reactive_agents.studio.diagrams import mermaid, persona_diagram, svg
 
 _T = TypeVar("_T")
 _Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
@@ -167,7 +168,8 @@ def plan(
     known = records_of(persona, memory, as_json=as_json, of_any=plan_id is not None)
     shown = known.ask(lambda store: known.plan(store, plan_id))
     if graph is not None:
-        typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
+        drawn = persona_diagram(shown)
+        typer.echo(mermaid(drawn) if graph == "mermaid" else svg(drawn))
     elif as_json:
         output.print_json(encode(shown))
     else:
@@ -296,7 +298,6 @@ class _Explained:
         return "/".join(filter(None, (room.persona_id, room.domain, room.tenant, room.context_id)))
 
     def document(self) -> list[JsonObject]:
-        """Return the lines as JSON data, each with its room."""
         encoded: Any = encode(tuple(self.lines))
         return [{**line, "room": self.place or None} for line in encoded]
 

@@ -183,15 +183,7 @@ def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
 
         async def work(store: SqlitePersonaStore) -> PersonaPlan:
             plan = await records.plan(store, plan_id)
-            room = plan.room
-            chosen = WorkFilter(
-                room.persona_id,
-                ("event",),
-                tenant=room.tenant,
-                domain=room.domain,
-                context_id=room.context_id,
-                event_id=plan.event.id,
-            )
+            chosen = WorkFilter.of_event(plan.room, plan.event.id, "event")
             item = next(iter(await records.value(store.find_work(chosen))), None)
             is_ordered = False
             if item is not None and plan.plan.status in statuses and item.plan_id in (None, plan.id):

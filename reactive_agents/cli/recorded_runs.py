@@ -181,6 +181,7 @@ def resume(
     as_json: output.JsonOption = False,
 ) -> None:
     """Continue a run, or print its recorded result."""
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     known = _with(agent, lambda: agent.runs.find(run), as_json=as_json)
     view = SilentView() if as_json else progress_view(sys.stderr)
@@ -237,6 +238,7 @@ def replay(
 
     Exits with 1 where the replay differs.
     """
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     done = _with(agent, lambda: agent.runs.replay(run, until=until), as_json=as_json)
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
@@ -270,6 +272,7 @@ def fork(
     as_json: output.JsonOption = False,
 ) -> None:
     """Begin a run that has the record of another up to a step; ``resume`` runs it."""
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     made = _with(
         agent,
@@ -315,6 +318,7 @@ def unschedule(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete a schedule of an agent."""
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
     _with(agent, lambda: agent.runs.unschedule(name), as_json=as_json)
     output.report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
@@ -383,7 +387,6 @@ def worker(
 
 
 def _rate(text: str) -> tuple[int, float]:
-    """Return a number of runs and seconds."""
     runs_, _, seconds = text.partition("/")
     try:
         return int(runs_), float(seconds)
@@ -435,14 +438,19 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
-    if not is_there(file):
-        missing = RecordFailed(f"The record '{file}' does not exist.", "open")
-        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
+    _check_there(file, as_json=as_json)
     return output.ask_store(
         lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
         question,
         as_json=as_json,
     )
+
+
+def _check_there(file: str, *, as_json: bool) -> None:
+    """End where there is no record, which a misspelt name would make."""
+    if not is_there(file):
+        missing = RecordFailed(f"The record '{file}' does not exist.", "open")
+        raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:

@@ -398,12 +398,9 @@ def build_registry(
 ) -> StrategyRegistry:
     """Return a registry of the built-in strategies and kernels, and of these."""
     registry = StrategyRegistry()
-    for name, strategy in strategies.items():
-        registry.register(name, strategy)
-    for name, kernel in kernels.items():
-        registry.register_kernel(name, kernel)
-    for name, function in compaction_functions.items():
-        registry.register_compaction_function(name, function)
+    registry.strategies.update(strategies)
+    registry.kernels.update(kernels)
+    registry.compaction_functions.update(compaction_functions)
     return registry
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -21,7 +22,7 @@ from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
-from reactive_agents.engine.lifecycle import with_lifecycle
+from reactive_agents.engine.lifecycle import step_with_lifecycle
 from reactive_agents.engine.memory import OWNER
 from reactive_agents.engine.run_result import partial_result
 from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
@@ -191,7 +192,7 @@ def strategy_services(services: EngineServices) -> StrategyServices:
         policies=ports.policies,
         approver=approver_of(ports).map(run_approver),
         events=Some(services.events),
-        wrap=lambda inner: with_lifecycle(inner, services),
+        wrap=lambda step: partial(step_with_lifecycle, services, step),
         counter=ports.counter.map(CheckedCounter),
         account=services.llm.account,
         callers=tuple if services.handle.caller is None else services.handle.caller.shown,

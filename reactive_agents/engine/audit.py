@@ -16,6 +16,7 @@ from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt_foreign, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
@@ -110,7 +111,7 @@ def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
     """Return the arguments of a call as redacted JSON, shortened to 2000 characters."""
     redactor = services.ports.redactor
     text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
-    return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
+    return shortened(text, _SHOWN_ARGUMENTS)
 
 
 async def append_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import logging
 import math
-from collections.abc import Sequence
 from itertools import accumulate
 
 import anyio
@@ -77,6 +76,7 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
             errors.ServiceFailed(late, "sessions", "begin")
         )
         left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
+        services.handle.session = key  # also when this is cancelled as soon as the run has its turn
         with anyio.move_on_after(left_s):
             begun = await call_service(
                 "sessions",
@@ -89,8 +89,8 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
                 earlier=LONGEST_EARLIER,
             )
         if not isinstance(begun, Success):
+            services.handle.session = None
             return Failure(context.failure_of("bootstrap")(begun.failure()))
-        services.handle.session = key
         history = begun.unwrap()
     services.handle.context = replaced(context, history=fit_history(history, size))
     if history.holder and services.ports.handoffs:
@@ -156,11 +156,12 @@ def shown_history(
 
 
 def _history_size(model: str | None, settings: RunSettings, ports: EnginePorts, llm: LLM) -> int:
-    """Return bytes, by the window of the model that answers."""
+    """Return the most bytes of earlier messages that the model is shown."""
     overrides = settings.context_profile
     profile = merge_profile(profile_for(model or llm.model), overrides)
     counter = ports.counter.map(CheckedCounter)
-    return history_size(model_window(overrides, profile, counter, model).tokens)
+    window_tokens = model_window(overrides, profile, counter, model).tokens
+    return int(window_tokens * HISTORY_SHARE) * BYTES_PER_TOKEN
 
 
 # --- The conversation that a run continues, within a share of the model's window ---
@@ -174,11 +175,6 @@ BYTES_PER_TOKEN = 3
 """Of a conversation, at least; what is longer is cut a little early."""
 LONGEST_EARLIER = 50_000
 """Characters of what is left out that ``recall`` reads, the newest ones."""
-
-
-def history_size(window_tokens: int) -> int:
-    """Return the most bytes of earlier messages that a run is shown."""
-    return int(window_tokens * HISTORY_SHARE) * BYTES_PER_TOKEN
 
 
 def fit_history(history: History, size: int) -> History:
@@ -200,15 +196,11 @@ def fit_history(history: History, size: int) -> History:
     )
     kept = messages[first:]
     shown = "\n".join(message.content for message in kept if isinstance(message, ToolMessage))
+    left_out = "\n".join(conversation_lines(messages[:first]))
     return evolve(
         history,
         messages=kept,
         results={key: text for key, text in history.results.items() if key in shown},
-        earlier=newest_text((history.earlier, "\n".join(conversation_lines(messages[:first])))),
+        earlier="\n".join(filter(None, (history.earlier, left_out)))[-LONGEST_EARLIER:],
         left_out=history.left_out + first,
     )
-
-
-def newest_text(texts: Sequence[str]) -> str:
-    """Return the end of texts that follow each other, as far as ``recall`` reads it."""
-    return "\n".join(filter(None, texts))[-LONGEST_EARLIER:]

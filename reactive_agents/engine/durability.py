@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import anyio
 import anyio.lowlevel
 from attrs import evolve, frozen
-from returns.maybe import Maybe, Nothing, Some
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -74,6 +74,7 @@ from reactive_agents.ports import Approver, Clock, RunRecord
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
@@ -129,17 +130,21 @@ class RunStopped(BaseException):
 
     Attributes:
         error: the reason.
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
     """
 
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused) -> None:
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
+        self.is_lost = is_lost
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return what the record answered; without it the run is stopped."""
     if isinstance(answer, Failure):
-        raise RunStopped(errors.RunInterrupted(run_id, answer.failure().message))
+        error = answer.failure()
+        interrupted = errors.RunInterrupted(run_id, error.message)
+        raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
 
 
@@ -207,7 +212,7 @@ class RunJournal:
         self._begun: dict[str, JsonObject] = {}
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
-        again = [each for each in entries if each.number <= self._shared and _call_of(each)]
+        again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork makes these calls once more, and what was approved was for the first time
             if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
@@ -224,6 +229,10 @@ class RunJournal:
     def size(self) -> int:
         """Number of entries until now."""
         return len(self._entries)
+
+    def is_shared(self, entry: RunEntry) -> bool:
+        """Return whether an entry is that of the run which this one was forked from."""
+        return entry.number <= self._shared
 
     def used(self, keys: Iterable[str]) -> int:
         """Return how many of these entries were used."""
@@ -330,7 +339,7 @@ class RunJournal:
         asked = body.get("asked")
         if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
-        return key, _answer_of(body)
+        return key, _unpaid(_answer_of(body)) if self.is_shared(entry) else _answer_of(body)
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
@@ -349,12 +358,8 @@ class RunJournal:
         self, key: str, request: ModelRequest, answer: Result[ModelResponse, errors.LLMErrors]
     ) -> None:
         """Record the answer to a request, before it is used."""
-        body: JsonObject = {"asked": _asked(request)}
-        if isinstance(answer, Success):
-            body["answer"] = encode(answer.unwrap())
-        else:
-            body["error"] = encode(answer.failure(), errors.LLMErrors)
-        await self.keep(key, "model", body, later=True)
+        body = _body_of(answer, "answer", ModelResponse, errors.LLMErrors)
+        await self.keep(key, "model", {"asked": _asked(request), **body}, later=True)
 
     def count_spent(self, path: str, also: Sequence[RunUsage] = ()) -> None:
         """Count what was spent in a branch that is not run again."""
@@ -386,18 +391,17 @@ class RunJournal:
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
-            await self._take_in(body)
-            return _outcome_of(body, made.call), True
+            is_shared = self.is_shared(known)
+            await self._take_in({**body, "spent": {}} if is_shared else body)
+            recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
+            changes: dict[str, Any] = {"usage": ()} if is_shared else {}
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id, **changes)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None
         if outcome is None:
             outcome = await self._made(key, made, branch)
-        kept: dict[str, Json] = {"tool": made.call.name}
-        if isinstance(outcome, Success):
-            kept["result"] = encode(outcome.unwrap())
-        else:
-            kept["error"] = encode(outcome.failure(), errors.ToolErrors)
+        kept = {"tool": made.call.name, **_body_of(outcome, "result", ToolResult, errors.ToolErrors)}
         if key in self._handled:
             kept["doubt"] = self._handled[key]
         kept.update(self._begun.pop(key, {}))
@@ -449,7 +453,7 @@ class RunJournal:
             return
         for run_id in body.get("runs", ()):
             found = await attempt(record.find(RunId(run_id)))
-            run = found.unwrap() if isinstance(found, Success) else None
+            run = found.value_or(None)
             if run is not None and run.result:
                 caller.take_in(_ended_runs(run, self.run_id, run.agent_id), {})
         recorded = body.get("spent", {}).items()
@@ -609,7 +613,8 @@ class RunJournal:
             await self.events.flush()
 
     def _lost(self) -> RunStopped:
-        return RunStopped(errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message))
+        error = errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message)
+        return RunStopped(error, is_lost=True)
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
@@ -658,20 +663,22 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            journal.count_spent(f"{key}/", _usage_of(body))
-            return _value_of(body, kind)
+            if not journal.is_shared(entry):
+                spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+                journal.count_spent(f"{key}/", spent)
+            return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
-        spent: list[RunUsage] = []
+        used: list[RunUsage] = []
         branch = BRANCH.set(self.fork(key))
-        recorder = USAGE_RECORDER.set(_also_noting(spent, USAGE_RECORDER.get()))
+        recorder = USAGE_RECORDER.set(_also_noting(used, USAGE_RECORDER.get()))
         try:
             outcome = await call()
         finally:
             USAGE_RECORDER.reset(recorder)
             BRANCH.reset(branch)
-        body = _body_of(outcome, kind)
-        if spent:
-            body["usage"] = encode(tuple(spent), tuple[RunUsage, ...])
+        body = _body_of(outcome, "value", kind, _ServiceErrors)
+        if used:
+            body["usage"] = encode(tuple(used), tuple[RunUsage, ...])
         await journal.keep(key, "service", body, later=True)
         return outcome
 
@@ -774,7 +781,7 @@ async def conduct_durably(
         name = _branch_of(parent).name("r")
         run_id = RunId(derived_id(f"{parent.run_id}", name, parent.begun_at))
     if parent is not None and parent.record is None:
-        return await _replayed(engine, task, run_id, overrides, parent)
+        return await _replayed(engine, run_id, overrides, parent)
     if record is None:
         raise RuntimeError("A durable run has no record.")
     run_id = run_id or RunId(engine.ports.ids.new())
@@ -800,7 +807,9 @@ async def conduct_durably(
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
-        return _ended_run(engine, task, claim.run)
+        return _ended_run(
+            engine, task, claim.run, overrides.services.get("output_shape", engine.ports.output_shape)
+        )
     refusal = _refusal(claim, run, accept_changes=accept_changes)
     read = (
         Success(())
@@ -842,7 +851,7 @@ def _with_settings(run: RecordedRun, task: Task) -> RecordedRun:
 
 
 async def _replayed(
-    engine: ExecutionEngine, task: Task, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
+    engine: ExecutionEngine, run_id: RunId | None, overrides: RunOverrides, parent: RunJournal
 ) -> Result[TaskResult, TaskFailed]:
     """Replay a run that is part of another one, such as that of another agent."""
     from reactive_agents.engine.replay import CollectedEvents, replaying_engine
@@ -1006,11 +1015,13 @@ def _not_begun(
     return refused_run(engine, task, run_id, failure)
 
 
-def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[TaskResult, TaskFailed]:
+def _ended_run(
+    engine: ExecutionEngine, task: Task, run: RecordedRun, shape: Maybe[Shape[Any]]
+) -> Result[TaskResult, TaskFailed]:
     difference = task_difference(run.task, task)
     if difference:
         return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference))
-    outcome = recorded_outcome(run)
+    outcome = recorded_outcome(run, shape)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome)
     events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
@@ -1053,8 +1064,14 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
     return failed.status, data_to_json({"failed": encode(failed)})
 
 
-def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
-    """Return the outcome of a run that has ended."""
+def recorded_outcome(
+    run: RecordedRun, shape: Maybe[Shape[Any]] = Nothing
+) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
+    """Return the outcome of a run that has ended.
+
+    Args:
+        shape: of the output, which an earlier version of the agent may have given another one.
+    """
     if run.status == "cancelled" and not run.result:
         at = run.updated_at or run.task.created_at
         metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", "", "cancelled")
@@ -1065,12 +1082,23 @@ def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | error
     if "result" in body:
         read = decode(body["result"], TaskResult)
         if isinstance(read, Success):
-            return Success(read.unwrap())
+            wrong = _wrong_output(read.unwrap(), shape.value_or(None))
+            return Success(read.unwrap()) if wrong is None else errors.RunRefused(run.run_id, wrong)
     else:
         read = decode(body.get("failed"), TaskFailed)
         if isinstance(read, Success):
             return Failure(read.unwrap())
     return errors.RunRefused(run.run_id, f"has a result that cannot be read: {read.failure().message}")
+
+
+def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:
+    """Return how the output of a completed run is not of a shape."""
+    if shape is None or result.status != "completed" or result.output is None:
+        return None
+    from reactive_agents.reasoning.structured_output.answer_parser import read_answer  # seldom needed
+
+    problem = read_answer(result.output, shape).swap().value_or(None)
+    return None if problem is None else f"has an output that is no {shape.name}: {problem.message}"
 
 
 # --- the definition of an agent -------------------------------------------------------------------------
@@ -1150,43 +1178,40 @@ def _asked(request: ModelRequest) -> list[Json]:
     return [request.purpose, len(request.messages), zlib.crc32(text.encode(errors="backslashreplace"))]
 
 
-def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
-    if "answer" in body:
-        return Success(_decoded(body["answer"], ModelResponse))
-    return Failure(_decoded(body.get("error"), errors.LLMErrors))
+def _body_of(outcome: Result[Any, Any], name: str, kind: Any, failures: Any) -> JsonObject:
+    """Return an outcome as data.
 
-
-def _outcome_of(body: JsonObject, call: ToolCall) -> Result[ToolResult, errors.ToolErrors]:
-    if "result" in body:
-        result: ToolResult = _decoded(body["result"], ToolResult)
-        return Success(evolve(result, call_id=call.id))
-    return Failure(_decoded(body.get("error"), errors.ToolErrors))
-
-
-def _body_of(outcome: Result[Any, Any], kind: Any) -> JsonObject:
+    Args:
+        kind: the type of the value, which is kept under ``name``; ``None`` for one that nothing reads.
+        failures: the type of the error.
+    """
     if not isinstance(outcome, Success):
-        return {"error": encode(outcome.failure(), _ServiceErrors)}
+        return {"error": encode(outcome.failure(), failures)}
     value = outcome.unwrap()
     if kind is None:
-        return {"value": None}
+        return {name: None}
+    return {name: encode(value.value_or(None)) if kind is Maybe else encode(value, kind)}
+
+
+def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result[Any, Any]:
+    """Return the outcome that :func:`_body_of` made data of."""
+    if name not in body:
+        return Failure(_decoded(body.get("error"), failures))
     if kind is Maybe:
-        return {"value": encode(value.value_or(None))}
-    return {"value": encode(value, kind)}
+        return Success(Maybe.from_optional(_decoded(body[name], Plan | None)))
+    return Success(None if kind is None else _decoded(body[name], kind))
 
 
-def _value_of(body: JsonObject, kind: Any) -> Result[Any, Any]:
-    if "error" in body:
-        return Failure(_decoded(body["error"], _ServiceErrors))
-    value = body.get("value")
-    if kind is None:
-        return Success(None)
-    if kind is Maybe:
-        return Success(Nothing if value is None else Some(_decoded(value, Plan)))
-    return Success(_decoded(value, kind))
+def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
+    """Return an answer that another run has paid for."""
+    if isinstance(answer, Success):
+        return Success(evolve(answer.unwrap(), refused=(), cached=True))
+    error: Any = answer.failure()
+    return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
-def _usage_of(body: JsonObject) -> tuple[RunUsage, ...]:
-    return _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:
+    return _outcome_in(body, "answer", ModelResponse, errors.LLMErrors)
 
 
 def _decoded(data: Json, kind: Any) -> Any:

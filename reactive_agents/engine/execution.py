@@ -190,7 +190,8 @@ class ExecutionEngine:
                     events.publish(RunContinued, journal.run.attempt, journal.size)
                 outcome = Failure(refused) if refused is not None else await self._run_phases(services)
             except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
-                if journal is not None:
+                if journal is not None:  # it goes on another time, and takes its turn of the session again
+                    await end_turn(None, services)
                     raise
                 await self._end(Failure(errors.RunCancelled(task.id, handle.phase)), services)
                 raise
@@ -200,6 +201,8 @@ class ExecutionEngine:
                 raise
             except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
                 if journal is not None:
+                    if not getattr(error, "is_lost", False):
+                        await end_turn(None, services)
                     raise
                 interrupted = phase_error(handle.phase, error, handle.context, self.ports)
                 await self._end(Failure(interrupted), services)

@@ -147,7 +147,7 @@ async def request_handoff(call: ToolCall, services: EngineServices) -> ToolResul
             f"it was handed over {MOST_HANDOFFS} times already ({course}). Answer, or say what is missing"
         )
     else:
-        refusal = _required_first(services) or _too_deep(services) or target.problem()
+        refusal = _required_first(services) or _too_deep() or target.problem()
     if refusal:
         return _refused(call, refusal)
     handle.claimed_handoff = target.agent
@@ -222,7 +222,7 @@ def _required_first(services: EngineServices) -> str:
     return f"this is required first: {', '.join(missing)}" if missing else ""
 
 
-def _too_deep(services: EngineServices) -> str:
+def _too_deep() -> str:
     from reactive_agents.engine.execution import MOST_NESTED_RUNS, agents_under_way, too_deep
 
     agents = agents_under_way()

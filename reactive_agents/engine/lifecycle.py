@@ -200,14 +200,10 @@ PHASE_OF_STATUS: dict[KernelStatus, LifecyclePhase] = {
 }
 
 
-def with_lifecycle(step: KernelStep, services: EngineServices) -> KernelStep:
-    """Return the step of a kernel with lifecycle events and hooks around it."""
-    return partial(_step_with_hooks, step, services)
-
-
-async def _step_with_hooks(
-    step: KernelStep, services: EngineServices, state: KernelState, context: KernelContext
+async def step_with_lifecycle(
+    services: EngineServices, step: KernelStep, state: KernelState, context: KernelContext
 ) -> Result[KernelState, KernelErrors]:
+    """Take a step of a kernel, with lifecycle events and hooks around it."""
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     ended = handle.ending_error()
     if ended is not None:  # also for a strategy that tries again

@@ -37,7 +37,7 @@ from reactive_agents.engine.lifecycle import DONE, Phase, phase_error, publish_f
 from reactive_agents.engine.memory import bootstrap, memory_flush
 from reactive_agents.engine.run_content import take_content
 from reactive_agents.engine.run_records import CLOSING, cost_route
-from reactive_agents.engine.run_result import as_partial, complete, partial_result, task_result, with_reason
+from reactive_agents.engine.run_result import complete, partial_result, task_result, with_reason
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.engine.verification import verify
 from reactive_agents.kernel.service_calls import call_service, definitions_of, once
@@ -207,7 +207,8 @@ async def _with_partial_outcome(
     else:
         unverified = bool(services.ports.verifier) and context.verification is None
         reason = request.sentence("the verification of the answer" if unverified else "")
-        reasoning = as_partial(context.reasoning, "stopped", reason)
+        metadata = evolve(context.reasoning.metadata, terminated_by="stopped", reason=reason)
+        reasoning = evolve(context.reasoning, status="partial", metadata=metadata)
         handle.context = replaced(context, reasoning=reasoning)
     return DONE
 

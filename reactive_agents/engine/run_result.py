@@ -192,12 +192,6 @@ def partial_result(
     )
 
 
-def as_partial(reasoning: ReasoningResult, terminated_by: str, reason: str) -> ReasoningResult:
-    """Return the outcome as a partial one, for this reason."""
-    metadata = evolve(reasoning.metadata, terminated_by=terminated_by, reason=reason)
-    return evolve(reasoning, status="partial", metadata=metadata)
-
-
 def with_reason(reasoning: ReasoningResult, reason: str) -> ReasoningResult:
     """Return the outcome with another reason."""
     return evolve(reasoning, metadata=evolve(reasoning.metadata, reason=reason))

@@ -7,12 +7,8 @@ from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, Protocol, cast
 
-from attrs import asdict, frozen
-
 from reactive_agents.core import events
-from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.events import (
-    CompactionReason,
     FinalAnswerProduced,
     ReasoningStepCompleted,
     Stamp,
@@ -21,7 +17,6 @@ from reactive_agents.core.events import (
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolResult
-from reactive_agents.core.values import Value
 from reactive_agents.kernel.service_calls import is_built_in
 from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
@@ -179,22 +174,6 @@ def _asking(has_subscribers: Callable[[RunId], bool], bus: EventBus) -> Callable
 # --- Events of a kernel run. The only publisher of kernel events ---
 
 
-@frozen(eq=False, repr=False)
-class Compaction(Value):
-    """How a transcript was made smaller; the fields are those of ``ContextCompacted``."""
-
-    reason: CompactionReason
-    method: CompactionMethod
-    configured: CompactionMethod
-    turns: int
-    size_before: int
-    size_after: int
-    tokens_before: int
-    tokens_after: int
-    window_tokens: int
-    problem: str
-
-
 class _SilentEvents:
     """The events of a run that has no reader."""
 
@@ -255,9 +234,9 @@ class KernelHooks:
     def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
         """Publish nothing of a run that failed: its engine does."""
 
-    def on_compacted(self, state: KernelState, compaction: Compaction) -> None:
-        """Publish that the transcript was made smaller."""
-        self._events.publish(events.ContextCompacted, iteration=state.iteration, **asdict(compaction))
+    def on_compacted(self, state: KernelState, **how: Any) -> None:
+        """Publish a ``ContextCompacted`` with these fields and the iteration."""
+        self._events.publish(events.ContextCompacted, iteration=state.iteration, **how)
 
     def on_context_lost(self, state: KernelState, sent_bytes: int, read_tokens: int) -> None:
         """Publish that the model read only so many tokens of a request of so many bytes."""

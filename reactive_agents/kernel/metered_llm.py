@@ -154,7 +154,7 @@ class RunBudget:
         """
         if self._guard is None and self._caller is None:
             return Success(None)
-        held = Held(await self._bound(request, model))
+        held = Held(await self._bound(request))
         budget: RunBudget | None = self
         while budget is not None:
             taken = await budget._take(held, model, shares=budget is not self)
@@ -293,7 +293,7 @@ class RunBudget:
             )
             self._tell(settled, actual_usd, reservation.amount_usd)
 
-    async def _bound(self, request: ModelRequest, model: str) -> CallBound:
+    async def _bound(self, request: ModelRequest) -> CallBound:
         known = Success(None) if self._prices is None else await price_in(self._prices, request.model)
         price, tokens = known.value_or(None), self._tokens(request)
         longest = request.max_tokens or (None if price is None else price.max_output_tokens)

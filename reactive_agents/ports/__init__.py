@@ -587,10 +587,7 @@ class RunRecord(Protocol):
         ...
 
     def add(self, run: RecordedRun, *entries: RunEntry) -> Effect[bool, RecordErrors]:
-        """Add a run that has not begun, with its first entries.
-
-        ``False`` when there is one of its id.
-        """
+        """Add a run with its first entries; ``False`` when there is one of its id."""
         ...
 
     def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:

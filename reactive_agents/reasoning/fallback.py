@@ -117,7 +117,7 @@ async def run_with_fallback(
         services.control.escalated = True
     if isinstance(outcome, Success):  # its own status may say otherwise
         await _learn_failure(outcome.unwrap(), strategy_input, services)
-    _publish_fallback(name, problem, services)
+    services.kernel.publish(StrategySelected, strategy=name, reason=f"fallback: {problem}")
     second = await _run(name, _input_after(first, calls, strategy_input), services)
     return _combined(first, name, second, measure, services)
 
@@ -298,7 +298,3 @@ def _with_first_key(step: ReasoningStep) -> ReasoningStep:
     if metadata is None or metadata.result_key is None:
         return step
     return evolve(step, metadata=evolve(metadata, result_key=FIRST + metadata.result_key))
-
-
-def _publish_fallback(name: ReasoningStrategy, reason: str, services: StrategyServices) -> None:
-    services.kernel.publish(StrategySelected, strategy=name, reason=f"fallback: {reason}")

@@ -87,10 +87,6 @@ class Progress(Value):
             rejections=self.rejections + rejections_in(state.ledger.told),
         )
 
-    def with_steps(self, *steps: ReasoningStep) -> Progress:
-        """Return the progress with steps of the strategy itself."""
-        return evolve(self, steps=self.steps + steps)
-
 
 def requirements_left(needs: ToolNeeds, open_: OpenRequirements) -> ToolNeeds:
     """Return the needs with the open requirements alone, and the calls to be made."""
@@ -379,7 +375,7 @@ def note_step(
     services.kernel.publish(ReasoningStepCompleted, strategy, progress.iterations, label, thought=content)
     if services.control is not None:
         services.control.note(step)
-    return progress.with_steps(step)
+    return evolve(progress, steps=(*progress.steps, step))
 
 
 def has_tools(services: StrategyServices, allowed: frozenset[str] | None = None) -> bool:

@@ -12,7 +12,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
 from reactive_agents.core.ids import TaskId
-from reactive_agents.core.results import ReasoningResult, ReasoningStrategy, SelectionContext
+from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.effects import Effect, attempt, effect
 from reactive_agents.kernel import BUILT_IN_KERNELS, CompactionFunction, RunEvents, ThoughtKernel
 from reactive_agents.ports import EffectivenessTracker
@@ -73,24 +73,19 @@ class ReasoningService:
         self,
         strategy_input: StrategyInput,
         services: StrategyServices,
-        context: SelectionContext | None = None,
     ) -> Result[Selection, ReasoningErrors]:
         """Select the strategy for a task: the configured default, or the best suited.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under the name of the default, and as
         :meth:`StrategySelector.select` does.
-
-        Args:
-            context: the facts to choose by, in place of the configured default; by default those of the
-                input.
         """
-        configured = self.configured() if context is None else None
+        configured = self.configured()
         if configured is not None:
             return configured
         from reactive_agents.reasoning.selection.selector import StrategySelector, selection_context
 
         ready = self._ready(strategy_input, services)
-        given = context or selection_context(strategy_input, services)
+        given = selection_context(strategy_input, services)
         return await attempt(StrategySelector(self.registry.strategies).select(given, strategy_input, ready))
 
     @effect
@@ -307,7 +302,3 @@ class StrategyRegistry:
     def kernel_names(self) -> tuple[str, ...]:
         """Return the names of the kernels, in the order of their registration."""
         return tuple(self.kernels)
-
-    def register_compaction_function(self, name: str, function: CompactionFunction) -> None:
-        """Register such a function, in place of one of the same name."""
-        self.compaction_functions[name] = function

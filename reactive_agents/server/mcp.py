@@ -214,7 +214,6 @@ async def _report(context: _Context, followed: _Followed, event: events.AgentEve
 
 
 def _can_ask(context: _Context) -> bool:
-    """Return whether the client shows forms to a person."""
     capabilities = context.session.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None
 
@@ -273,7 +272,6 @@ def _optional_text(arguments: _Arguments, name: str) -> str | None:
 
 
 def _form(request: events.AgentEvent) -> types.ElicitRequestFormParams:
-    """Return the form by which a person decides or answers."""
     line = describe(request)
     message = one_line(line.text if line is not None else type(request).__name__)
     if isinstance(request, events.ApprovalRequested):

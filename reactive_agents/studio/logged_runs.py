@@ -239,7 +239,6 @@ def run_document(run: LoggedRun) -> JsonObject:
 
 
 def _fits(run: LoggedRun, chosen: LoggedRunFilter) -> bool:
-    """Return whether a run from a file is among those that are looked for."""
     words = (run.task, run.detail, run.run_id, run.agent, run.user or "", run.session or "", *run.tags)
     given: Mapping[str, tuple[object, object]] = {
         "agent": (chosen.agent, run.agent),

@@ -33,7 +33,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 from reactive_agents.persona.explanation import explain
 from reactive_agents.server.web import Problem
-from reactive_agents.studio.diagrams import plan_diagram
+from reactive_agents.studio.diagrams import persona_diagram
 
 _MOST_ENTRIES = 500
 _MOST_PLANS = 20
@@ -155,25 +155,13 @@ class StudioRecords:
             plans: list[Json] = []
             for each in _value(await attempt(store.list_plans(config.persona_id, limit=_MOST_PLANS))):
                 journal = _value(await attempt(store.journal(each.task.id)))
-                steps = [
-                    {
-                        "id": step.id,
-                        "title": step.title or step.instruction,
-                        "kind": step.type,
-                        "tool": step.tool_name or "",
-                        "needs": list(step.depends_on),
-                        "status": step.status,
-                        "error": step.error or "",
-                    }
-                    for step in each.plan.steps
-                ]
                 plans.append(
                     {
                         "at": each.plan.created_at.isoformat(),
                         "goal": each.plan.goal,
                         "status": each.plan.status,
                         "event": f"{each.event.author}: {each.event.content}",
-                        "diagram": plan_diagram({"steps": steps}).document(),
+                        "diagram": persona_diagram(each).document(),
                         "explanation": [
                             {"stage": line.stage, "text": line.text} for line in explain(journal)
                         ],

@@ -306,7 +306,6 @@ class InMemoryEffectivenessTracker:
 
 
 def _without(event: PersonaEvent, learning: personas.LearningEntry) -> PersonaEvent:
-    """Return an event of the journal without the text of a learning."""
     text = to_json(event, PersonaEvent)
     for said in filter(None, (learning.pattern, learning.context)):
         text = text.replace(to_json(said), to_json("[deleted]"))

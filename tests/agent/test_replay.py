@@ -14,12 +14,12 @@ import anyio
 import pytest
 from dependency_injector.providers import Object
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunRefused
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, answer, call, calls
+from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
 from tests.support.models import RuledLLM
 from tests.support.sensible import sensible
 
@@ -221,6 +221,25 @@ async def test_a_fork_of_a_fork_has_the_messages_of_both_where_they_were_said(tm
     await third.runs.resume(await third.runs.fork("r2", at=last))
     places = [each.content for each in llm.requests[0].messages]
     assert places.index("Look once more.") < len(places) - 1, "the answer to it comes after it"
+
+
+async def test_what_a_fork_shares_was_paid_once(tmp_path: Path) -> None:
+    def described(boss: list[Turn], helper: list[Turn]) -> ReactiveAgent:
+        inner = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*helper)).with_reasoning()
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*boss)).with_reasoning()
+        one = one.with_tools(agent_tool(inner.with_cost(tmp_path / "cost.db").build()))
+        return one.with_cost(tmp_path / "cost.db").with_durability(tmp_path / "r.db", recover=False).build()
+
+    boss = call("helper", task="How many?", cost_usd=1.0), answer("There are 3.", cost_usd=1.0)
+    await described([*boss], [say("3", cost_usd=8.0)]).run("How many are there?", run_id="r1")
+    other = described([boss[1]], [])
+    result = await other.runs.resume(await other.runs.fork("r1", at=3, into="r2"))
+    assert (result.metadata.cost_usd, result.metadata.model_calls) == (1.0, 2)
+    assert [each.cached for each in result.metadata.models] == [1]
+    with sqlite3.connect(tmp_path / "cost.db") as file:
+        rows = file.execute("SELECT run_id, nano_usd FROM spending_models").fetchall()
+    assert sorted(usd // 10**9 for _, usd in rows) == [1, 2, 8]
+    assert (await other.runs.replay("r2")).difference == ""
 
 
 async def test_a_fork_waits_until_it_is_resumed(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from reactive_agents.core.requirements import BudgetConfig, ToolNeeds, ToolRequi
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.effects import attempt
 from reactive_agents.kernel.policies.answers import MOST_CUT_OFF
-from reactive_agents.reasoning.strategies.tree_of_thought import most_calls, tree_of_thought
+from reactive_agents.reasoning.strategies.tree_of_thought import tree_of_thought
 from reactive_agents.testing import FakeClock, Turn, answer, call, fail, forever, say
 from tests.support.kernels import KernelBench, add, kernel_bench
 from tests.support.models import RuledLLM, Said, services_with
@@ -342,16 +342,3 @@ async def test_the_search_leaves_half_of_the_time_to_the_work() -> None:
     assert (result.status, result.output) == ("completed", "3")
     assert [request.purpose for request in model.requests] == ["expand", "think"]
     assert "The thoughts of level 1 could not be judged." in result.metadata.reason
-
-
-@pytest.mark.parametrize(
-    ("fields", "calls"),
-    [
-        ({}, 28),
-        ({"evaluation": "vote"}, 32),
-        ({"breadth": 1, "depth": 1}, 4),
-        ({"breadth": 5, "depth": 2}, 24),
-    ],
-)
-def test_the_bound_of_calls_is_what_is_documented(fields: dict[str, Any], calls: int) -> None:
-    assert most_calls(TreeOfThoughtConfig(**fields)) == calls

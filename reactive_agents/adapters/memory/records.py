@@ -14,8 +14,8 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MemoryStore, record_redactor
-from reactive_agents.adapters.memory.store import decoded, microseconds
-from reactive_agents.adapters.sql import Transaction
+from reactive_agents.adapters.memory.store import microseconds
+from reactive_agents.adapters.sql import Transaction, decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor

@@ -333,7 +333,6 @@ class SqliteMemory:
             self._working.pop(task_id, None)
 
     def _passes_by(self, task: Task) -> bool:
-        """Return whether a task neither recalls nor leaves memories."""
         return self._anonymous == "nothing" and task.user is None and task.session is None
 
     def _owner(self, task: Task) -> str:

@@ -39,8 +39,6 @@ if TYPE_CHECKING:
 
 
 class _Subscription:
-    """One subscribed handler."""
-
     __slots__ = ("handler",)
 
     def __init__(self, handler: EventHandler) -> None:

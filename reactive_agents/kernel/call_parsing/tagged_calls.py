@@ -73,13 +73,6 @@ def needs_quotes(text: str) -> bool:
     return text != text.strip() or bool(MARKUP.search(text)) or read_value(text) != text
 
 
-def written_value(value: Json) -> str:
-    """The text between tags that :func:`read_value` takes for the value."""
-    if isinstance(value, str) and not needs_quotes(value):
-        return value
-    return json_text(value)
-
-
 def _unpadded(text: str) -> str:
     """Without the one line break at each end that templates put there."""
     if text.startswith("\n"):

@@ -35,7 +35,6 @@ from reactive_agents.kernel.context_window.window import (
     result_keys,
     usual_window,
 )
-from reactive_agents.kernel.events import Compaction
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
@@ -271,18 +270,16 @@ def _report(
     size, _ = token_estimate.sized(after.transcript.estimate, after.messages)
     context.hooks.on_compacted(
         after,
-        Compaction(
-            reason,
-            method,
-            context.input.compaction.method,
-            _turns(before) - _turns(after),
-            filling.size,
-            size,
-            filling.tokens,
-            filling.tokens - int((filling.size - size) / filling.bytes_per_token),
-            filling.window_tokens,
-            problem,
-        ),
+        reason=reason,
+        method=method,
+        configured=context.input.compaction.method,
+        turns=_turns(before) - _turns(after),
+        size_before=filling.size,
+        size_after=size,
+        tokens_before=filling.tokens,
+        tokens_after=filling.tokens - int((filling.size - size) / filling.bytes_per_token),
+        window_tokens=filling.window_tokens,
+        problem=problem,
     )
 
 

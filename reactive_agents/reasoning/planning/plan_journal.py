@@ -182,7 +182,8 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
 
     Calls that it has already, as those of an earlier try of the same run, do not count twice.
     """
-    called = [(step, step.tool_name) for step in plan.steps if _is_completed_call(step) and step.tool_name]
+    done = [step for step in plan.steps if step.type == "tool_call" and step.status == "completed"]
+    called = [(step, step.tool_name) for step in done if step.tool_name]
     results = {f"{step.id}.{name}-1": step.result or "" for step, name in called}
     made = NO_CALLS.with_calls((name, True) for _, name in called)
     return evolve(
@@ -190,10 +191,6 @@ def earlier_progress(plan: Plan, progress: Progress) -> Progress:
         tool_results={**results, **progress.tool_results},
         calls=progress.calls.at_least(made),
     )
-
-
-def _is_completed_call(step: PlanStep) -> bool:
-    return step.type == "tool_call" and step.status == "completed"
 
 
 def _resumed(step: PlanStep, idempotent: set[str]) -> PlanStep:

@@ -15,7 +15,7 @@ from math import cos, log, pi, sqrt
 
 from attrs import evolve
 from returns.maybe import Maybe
-from returns.result import Failure, Result, Success
+from returns.result import Failure, Result
 
 from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
@@ -202,8 +202,7 @@ async def record_of(
     ``None`` where there is none, also because the records cannot be read.
     """
     read = await read_history(tracker, learned_type(task_description, task_type))
-    known = read.unwrap() if isinstance(read, Success) else ()
-    return next((each for each in known if each.strategy == strategy), None)
+    return next((each for each in read.value_or(()) if each.strategy == strategy), None)
 
 
 async def learn(

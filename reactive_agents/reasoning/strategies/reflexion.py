@@ -11,7 +11,6 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
-from reactive_agents.core.config import Depth
 from reactive_agents.core.json import Json
 from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepMetadata
 from reactive_agents.core.texts import word_similarity
@@ -316,21 +315,6 @@ _FAIR = (
 )
 
 
-def first_instructions(lessons: Sequence[str]) -> str:
-    """Return the instructions of the first pass; ``lessons`` of earlier runs."""
-    return _LESSONS if lessons else ""
-
-
-def next_instructions(best: Attempt | None) -> str:
-    """Return the instructions of a later pass, after the best answer until now."""
-    return _AGAIN if best is None else _IMPROVE
-
-
-def critic_instructions(depth: Depth) -> str:
-    """Return the instructions of the critic."""
-    return f"{_DEEP if depth == 'deep' else _SHALLOW} {_FAIR}"
-
-
 def critic_content(task: str, attempt: Attempt, evidence: str, *, with_tools: bool) -> str:
     """Return the task, the answer and the tool results, for the critic.
 
@@ -489,10 +473,10 @@ def _next_pass(trial: _Trial, strategy_input: StrategyInput, services: StrategyS
     task, number = strategy_input.task_description, len(trial.critiques) + 1
     if number == 1:
         lessons = strategy_input.memory.prior_critiques if strategy_input.memory is not None else ()
-        pass_task, instructions = generate_task(task, lessons), first_instructions(lessons)
+        pass_task, instructions = generate_task(task, lessons), _LESSONS if lessons else ""
     else:
         best = best_of(trial.attempts)
-        instructions = next_instructions(best)
+        instructions = _AGAIN if best is None else _IMPROVE
         others = tuple(each for each in trial.critiques if best is None or each is not best.critique)
         pass_task = improve_task(
             task, best, others, evidence_of_run(trial.progress, strategy_input, services)
@@ -539,9 +523,10 @@ async def _judge(
     if made is None:
         return Success(Critique((f"No answer was given. {state.reason}",), 0.0, False))
     found = evidence_of_run(progress, strategy_input, services)
+    depth = strategy_input.config.strategies.reflexion.self_critique_depth
     question = Question(
         shape_read_by(Critique, read_critique, example=_CRITIQUE),
-        critic_instructions(strategy_input.config.strategies.reflexion.self_critique_depth),
+        f"{_DEEP if depth == 'deep' else _SHALLOW} {_FAIR}",
         critic_content(
             strategy_input.task_description, made, found, with_tools=bool(found) or passes.has_tools(services)
         ),

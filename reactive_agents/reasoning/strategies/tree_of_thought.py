@@ -149,28 +149,11 @@ def work_task(task: str, path: Sequence[ThoughtNode], found: str) -> str:
     return "\n\n".join(part for part in (task, approach, seen) if part)
 
 
-# --- How many model calls a search takes at most ---
-
-
 REPLIES = 2
 """Replies that one question gets: a second when the first cannot be read."""
 
 VOTES = 3
 """Votes on a level: the least number that can have a majority."""
-
-
-def most_calls(config: TreeOfThoughtConfig) -> int:
-    """Return an upper bound of the model calls of a search, without the later passes.
-
-    The root and, on each level but the last, at most ``breadth`` thoughts are expanded, one question each:
-    ``1 + (depth - 1) * breadth``. Scoring takes one question for the thoughts after one thought, as they
-    share all that is to be read: as many questions again. Voting takes ``VOTES`` questions for each level.
-    Each question gets ``REPLIES`` replies at most.
-    """
-    expansions = 1 + (config.depth - 1) * config.breadth
-    judgements = expansions if config.evaluation == "score" else VOTES * config.depth
-    return REPLIES * (expansions + judgements)
-
 
 # --- What scores and votes make of the thoughts of a level ---
 

@@ -364,7 +364,8 @@ async def test_every_method_fails_with_a_value_when_the_file_cannot_be_used(tmp_
         plans.list_plans(AGENT),
         services.plans.transitions(plan.id),
         tracker.record("reactive", "query", a_result(), success=True),
-        tracker.history("query"),
+        tracker.get_effectiveness("reactive", "query"),
+        tracker.get_best_strategy("query"),
     ]
     operations = []
     for each in effects:

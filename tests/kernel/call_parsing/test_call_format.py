@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from reactive_agents.kernel.call_parsing.call_format import format_call
 from reactive_agents.kernel.call_parsing.json_calls import CallForm
+from tests.support.call_format import format_call
 
 
 @pytest.mark.parametrize(

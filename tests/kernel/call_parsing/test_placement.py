@@ -6,9 +6,9 @@ from typing import get_args
 
 import pytest
 
-from reactive_agents.kernel.call_parsing.call_format import format_call
 from reactive_agents.kernel.call_parsing.json_calls import CallForm
 from reactive_agents.kernel.call_parsing.parser import makes_call, parse_calls
+from tests.support.call_format import format_call
 
 KNOWN = ("clock", "web-search")
 TAGGED = '<tool_call>\n{"name": "clock", "arguments": {"zone": "a"}}\n</tool_call>'

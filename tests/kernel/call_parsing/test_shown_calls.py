@@ -26,11 +26,11 @@ from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.models import ModelResponse
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.call_parsing.call_format import format_call
 from reactive_agents.kernel.call_parsing.json_calls import CallForm
 from reactive_agents.kernel.call_parsing.response_calls import Authorship, calls_of
 from reactive_agents.kernel.call_parsing.shown_calls import copied_arguments, is_shown
 from reactive_agents.kernel.context import Provenance
+from tests.support.call_format import format_call
 from tests.support.operations import operations_of
 
 FORMS: tuple[CallForm, ...] = get_args(CallForm)

@@ -157,19 +157,6 @@ async def test_without_any_strategy_there_is_no_choice() -> None:
     assert isinstance(selected.failure(), SelectionError)
 
 
-async def test_a_context_of_ones_own_is_chosen_by_whatever_is_configured() -> None:
-    bench = kernel_bench()
-    config = ReasoningConfig(adaptive=AdaptiveConfig(measured=False))
-    given, services = strategy_input("Write a poem", reasoning=config), strategy_services(bench)
-    reasoning = ReasoningService(registry_of(), config)
-    default = (await attempt(reasoning.select_strategy(given, services))).unwrap()
-    assert (default.strategy, default.method) == ("reactive", "configured")
-    context = selection_context(given, services)
-    assert (
-        await attempt(reasoning.select_strategy(given, services, context))
-    ).unwrap().strategy == "tree-of-thought"
-
-
 def test_the_context_tells_of_time_and_money_left() -> None:
     bench = kernel_bench(clock=FakeClock())
     services = strategy_services(bench)

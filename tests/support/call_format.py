@@ -11,7 +11,7 @@ from typing import Literal, TypeAlias
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.kernel.call_parsing.json_calls import CallForm
 from reactive_agents.kernel.call_parsing.json_extraction import json_text
-from reactive_agents.kernel.call_parsing.tagged_calls import written_value
+from reactive_agents.kernel.call_parsing.tagged_calls import needs_quotes
 
 CallKeys: TypeAlias = Literal[
     "name/arguments",
@@ -84,6 +84,13 @@ def _keyed(name: str, arguments: JsonObject, keys: CallKeys) -> Json:
             return {name_key: name, arguments_key: arguments}
 
 
+def _written_value(value: Json) -> str:
+    """Return the text between tags that is read as the value."""
+    if isinstance(value, str) and not needs_quotes(value):
+        return value
+    return json_text(value)
+
+
 def _json(value: Json) -> str:
     """Return JSON without text that looks like a tag or a code fence."""
     text = json_text(value).replace("`", "\\u0060").replace("[TOOL_CALLS]", "[\\u0054OOL_CALLS]")
@@ -114,7 +121,9 @@ def _function_json(name: str, arguments: JsonObject) -> str:
 def _function_xml(name: str, arguments: JsonObject) -> str:
     if not all(_is_plain_key(key) for key in arguments):
         return _function_json(name, arguments)
-    lines = [f"<parameter={key}>\n{written_value(value)}\n</parameter>\n" for key, value in arguments.items()]
+    lines = [
+        f"<parameter={key}>\n{_written_value(value)}\n</parameter>\n" for key, value in arguments.items()
+    ]
     return f"<tool_call>\n<function={name}>\n{''.join(lines)}</function>\n</tool_call>"
 
 
@@ -122,7 +131,7 @@ def _invoke(name: str, arguments: JsonObject) -> str:
     if not all(_is_plain_key(key) for key in arguments):
         return _function_json(name, arguments)
     lines = [
-        f'<parameter name="{key}">{written_value(value)}</parameter>\n' for key, value in arguments.items()
+        f'<parameter name="{key}">{_written_value(value)}</parameter>\n' for key, value in arguments.items()
     ]
     return f'<invoke name="{name}">\n{"".join(lines)}</invoke>'
 
@@ -131,7 +140,7 @@ def _glm(name: str, arguments: JsonObject) -> str:
     if not all(_is_plain_key(key) for key in arguments):
         return format_call(name, arguments, "hermes")
     pairs = [
-        f"<arg_key>{key}</arg_key>\n<arg_value>{written_value(value)}</arg_value>\n"
+        f"<arg_key>{key}</arg_key>\n<arg_value>{_written_value(value)}</arg_value>\n"
         for key, value in arguments.items()
     ]
     return f"<tool_call>{name}\n{''.join(pairs)}</tool_call>"
