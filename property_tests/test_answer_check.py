@@ -16,14 +16,9 @@ from hypothesis import strategies as st
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.answer_check import (
-    Seen,
-    ends_with_evidence,
-    judge_text,
-    unmade_call,
-    unsupported_figures,
-)
+from reactive_agents.kernel.answer_check import judge_text, unmade_call
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
+from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
 from reactive_agents.kernel.policies.answers import MOST_TEXTS
 from reactive_agents.testing import FakeTools, Turn, call, forever, say
 from tests.support.kernels import add, kernel_bench

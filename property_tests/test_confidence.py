@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.kernel.answer_check import Seen
+from reactive_agents.kernel.evidence import Seen
 from reactive_agents.reasoning.confidence import (
     BY_STATUS,
     RunCourse,

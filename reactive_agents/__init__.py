@@ -49,7 +49,7 @@ if TYPE_CHECKING:
         ToolCallStarted,
         ToolProgressed,
     )
-    from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, ModelRetry, QuestionRequest
+    from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest, QuestionRequest
     from reactive_agents.core.message_formats import (
         messages_from_json,
         messages_from_openai,
@@ -64,6 +64,7 @@ if TYPE_CHECKING:
         UserMessage,
     )
     from reactive_agents.core.model_settings import ModelSettings
+    from reactive_agents.core.results import ModelRetry
     from reactive_agents.core.run_context import RunContext
     from reactive_agents.core.tasks import Task
     from reactive_agents.core.tools import ToolContext, ToolDefinition
@@ -90,7 +91,7 @@ _HOMES = {
     "HandoffInfo": "reactive_agents.engine.handoffs",
     "Image": "reactive_agents.core.content",
     "McpServer": "reactive_agents.adapters.tools.mcp",
-    "ModelRetry": "reactive_agents.core.governance",
+    "ModelRetry": "reactive_agents.core.results",
     "ModelSettings": "reactive_agents.core.model_settings",
     "ModelStreamRestarted": "reactive_agents.core.events",
     "ModelTextRetracted": "reactive_agents.core.events",

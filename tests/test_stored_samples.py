@@ -20,20 +20,20 @@ import pytest
 from reactive_agents import ReactiveAgents
 from reactive_agents.adapters.governance.audit_log import public_key_of, read_entries, verify
 from reactive_agents.adapters.governance.cost_tracker import SqliteCostTracker
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.records import SqliteEffectiveness, SqlitePlanStore
-from reactive_agents.adapters.memory.service import SqliteMemory
+from reactive_agents.adapters.memory.service import MemoryArchive, SqliteMemory
 from reactive_agents.agent.config import read_config, read_document
 from reactive_agents.agent.persona_config import PersonaConfig
-from reactive_agents.core import errors, events, memory, messages, models, personas, plans, tasks
+from reactive_agents.core import errors, events, memory, messages, personas, plans, tasks
 from reactive_agents.core.codec import decode, encode, to_json
 from reactive_agents.core.converter import union_members
 from reactive_agents.core.governance import AuditEntry
-from reactive_agents.core.ids import AgentId, PersonaId, PlanId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, PersonaId, PlanId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent
 from reactive_agents.core.persona_queue import WorkFilter
-from reactive_agents.core.stored_forms import RENAMED, RETIRED_TAGS, UPGRADES, renamed_fields, tag_of
+from reactive_agents.core.stored_forms import RETIRED_TAGS, TAG, TAGS, UPGRADES, renamed_fields, tag_of
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.effects import attempt
@@ -126,14 +126,15 @@ def files(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
 
 @pytest.mark.anyio
 async def test_memory_files_open(files: Path) -> None:
-    database, clock = MemoryDatabase(files / "memory.db"), FakeClock()
+    database, clock = open_memory_store(files / "memory.db"), FakeClock()
     plan = (await attempt(SqlitePlanStore(database, clock).get(PlanId("plan-1")))).unwrap().unwrap()
     assert [step.status for step in plan.steps] == ["completed", "in_progress", "pending"]
     assert (await attempt(SqlitePlanStore(database, clock).transitions(plan.id))).unwrap()
     kept = SqliteMemory(database, clock=clock, ids=SequentialIds())
     found = (await attempt(kept.search(AgentId("agent-1"), "keys drawer"))).unwrap()
     assert {entry.kind for entry in found} == {"episodic", "semantic", "procedural", "critique"}
-    session = (await attempt(kept.session(SessionId("session-0")))).unwrap().unwrap()
+    session = (await attempt(MemoryArchive(database, clock).sessions())).unwrap()[-1]
+    assert session.id == "session-0"
     assert len(session.messages) == 2
     history = (await attempt(SqliteEffectiveness(database, clock).history("query"))).unwrap()
     assert [(each.strategy, each.executions) for each in history] == [("reactive", 2)]
@@ -219,17 +220,30 @@ def unions_in(kind: Any, seen: set[Any]) -> Iterator[Any]:
             yield from unions_in(hint, seen)
 
 
-def test_the_tags_that_were_ever_written_are_those_of_classes() -> None:
+def test_every_class_of_a_stored_union_has_a_tag_of_its_own() -> None:
     seen: set[Any] = set()
-    kinds = (*KINDS.values(), memory.Forgetting, models.ModelChunk)
-    tagged = {each for kind in kinds for each in unions_in(kind, seen)}
-    tags = {tag_of(each) for each in tagged}
-    assert len(tags) == len(tagged)
-    assert all(attrs.has(class_at(path)) for path in RENAMED)
-    written = set((SAMPLES / "tags.txt").read_text(encoding="utf-8").split())
-    assert written == tags | RETIRED_TAGS.keys()
-    assert not RETIRED_TAGS.keys() & tags
-    assert all(tag in tags for tag, _ in RETIRED_TAGS.values())
+    used = {each for kind in KINDS.values() for each in unions_in(kind, seen)}
+    tagged = {class_at(path): tag for tag, path in TAGS.items()}
+    assert not {each.__name__ for each in used - tagged.keys()}
+    assert len(tagged) == len(TAGS)
+    assert all(tag_of(kind) == tag for kind, tag in tagged.items())
+    assert not RETIRED_TAGS.keys() & TAGS.keys()
+    assert all(tag in TAGS for tag, _ in RETIRED_TAGS.values())
+
+
+def test_the_tags_that_were_ever_written_are_all_known() -> None:
+    def tags_in(data: Any) -> Iterator[str]:
+        if isinstance(data, dict):
+            if isinstance(data.get(TAG), str):
+                yield data[TAG]
+            for item in data.values():
+                yield from tags_in(item)
+        elif isinstance(data, list):
+            for item in data:
+                yield from tags_in(item)
+
+    written = {tag for path in VALUES for data in values_of(path) for tag in tags_in(data)}
+    assert written <= TAGS.keys() | RETIRED_TAGS.keys()
 
 
 def test_upgrades_are_of_classes_and_leave_what_they_do_not_know() -> None:

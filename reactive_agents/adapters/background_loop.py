@@ -67,7 +67,6 @@ class _Call(Generic[_T]):
         self._wake(self.ended.set)
 
     def value(self) -> _T:
-        """Return the body's value, or raise its exception."""
         if self._error is not None:
             raise self._error
         return self._values[0]

@@ -266,7 +266,6 @@ class _Channel:
     _client: _Client = field(init=False, factory=_Client)
 
     def most_bytes(self, headers: Mapping[str, str]) -> int:
-        """Return the maximum length of a body."""
         return BODY_BYTES
 
     async def aclose(self) -> None:
@@ -484,7 +483,6 @@ class SlackChannel(_Channel):
         )
 
     def _reaction(self, document: dict[str, Any]) -> Reaction | None:
-        """Return the reaction of a person; ``None`` for everything else."""
         given, team = document.get("event"), _text(document, "team_id")
         if document.get("type") != "event_callback" or _text(given, "type") != "reaction_added":
             return None
@@ -498,7 +496,6 @@ class SlackChannel(_Channel):
         return Reaction(f"{channel}/{moment}", user, _SLACK_OPINIONS[name], f":{name}:", team, given_at)
 
     def _event(self, document: dict[str, Any], now: datetime) -> DomainEvent | None:
-        """Return the message of a person; ``None`` for everything else."""
         given, team = document.get("event"), _text(document, "team_id")
         if document.get("type") != "event_callback" or not isinstance(given, dict):
             return None
@@ -682,7 +679,6 @@ class MatrixChannel(_Channel):
         )
 
     def _reaction(self, given: dict[str, Any]) -> Reaction | None:
-        """Return the reaction of a person; ``None`` for everything else."""
         relation, user = ("content", "m.relates_to"), _text(given, "sender")
         sign = _text(given, *relation, "key").replace("\ufe0f", "")[:1]
         annotates = _text(given, *relation, "rel_type") == "m.annotation"

@@ -426,7 +426,6 @@ def _named(values: Any) -> dict[str, Any]:
 
 @lru_cache(maxsize=512)
 def _lock_key(name: str) -> int:
-    """Return the key of an advisory lock."""
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).digest()
     return int.from_bytes(digest[:8], "big", signed=True)
 
@@ -465,7 +464,6 @@ def _told(error: Exception, place: str) -> str:
 
 
 def _is_away(error: Exception) -> bool:
-    """Return whether a server cannot be reached."""
     library = _library()
     errors = library.errors
     away = errors.AdminShutdown | errors.CrashShutdown | errors.CannotConnectNow
@@ -668,7 +666,6 @@ class _Pool:
         weakref.finalize(self, _close, self._idle, self._process)
 
     def join(self, user: object) -> None:
-        """Note a store that uses the connections."""
         if self._process != os.getpid():  # those of the parent stay unused: closing them does harm
             self._inherited += [self._idle, self._changing, self._free]
             self._begin()
@@ -772,11 +769,6 @@ def _pool_of(url: str) -> _Pool:
 
 
 def _library() -> Any:
-    """Return the library that speaks with Postgres.
-
-    Raises:
-        ValueError: it is not installed.
-    """
     try:
         import psycopg
     except ImportError:

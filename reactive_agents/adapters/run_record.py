@@ -33,7 +33,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import BEAT_S, LEASE_S, LeaseRenewal, is_gone, new_holder, this_machine
 from reactive_agents.adapters.postgres import table_of
-from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import LeaseLost, RecordErrors, RecordFailed
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.run_record import (
@@ -52,6 +52,10 @@ from reactive_agents.effects import attempt, call_soon_on_this_loop, effect, spa
 from reactive_agents.ports import Clock, OrderHandler
 
 _LEASE_US = int(LEASE_S * 1e6)
+_DELETED_AT_ONCE = 100
+"""Runs that a transaction deletes: those under way wait for it, and a server has a lock for each."""
+_READ_AT_ONCE = 100
+"""Runs that are read together: a server sends all rows of a statement, each with its task and result."""
 _FLUSHED_S = 5.0
 """Seconds after which a server has everything on its disk."""
 
@@ -292,7 +296,6 @@ class _Held:
 
     @property
     def recent_entries(self) -> tuple[RunEntry, ...]:
-        """The entries that a server may lose."""
         return tuple(each for _, each in self.recent)
 
     def keep(self, entries: Iterable[RunEntry], losses: int, *, durable: bool) -> None:
@@ -602,12 +605,12 @@ class SqliteRunRecord:
 
     @effect
     async def order(self, run_id: RunId, order: RunOrder) -> Result[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        """Order a run to pause, cancel or go on; ``False`` where that is too late."""
 
         def work(file: sql.Transaction) -> bool:
             now = self._now()
             row = file.execute(f"SELECT {_COLUMNS} FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            if row is None or row[7] not in ("open", "queued"):
+            if row is None or row[7] not in ("open", "queued") or (row[14] == "cancel" != order):
                 return False
             ends = order == "cancel" and not _is_held(row[12], row[13], now)  # nobody else carries it out
             file.execute(
@@ -634,37 +637,46 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
             now = self._now()
-            conditions, values = ["1 = 1"], list[object]()
-            fields = {"agent": chosen.agent_id, '"user"': chosen.user, "queue": chosen.queue}
-            for column, value in fields.items():
-                if value is not None:
-                    conditions.append(f"{column} = ?")
-                    values.append(value)
-            if not chosen.children:
-                conditions.append("parent IS NULL")
-            if chosen.state is not None:
-                is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
-                conditions.append("status = coalesce(?, status)")
-                values.append("open" if is_open else None if chosen.state == "unreadable" else chosen.state)
-            rows = file.execute(
-                f"SELECT {_COLUMNS} FROM runs WHERE {' AND '.join(conditions)} ORDER BY id DESC", values
+            is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
+            status = "open" if is_open else None if chosen.state == "unreadable" else chosen.state
+            where, values = sql.where(
+                {
+                    "agent = ?": chosen.agent_id,
+                    '"user" = ?': chosen.user,
+                    "queue = ?": chosen.queue,
+                    "status = ?": status,
+                }
             )
-            found: list[RecordedRun] = []
-            for row in rows:
-                run = _listed_run(file, row, now, self._seal)
-                if chosen.state in (None, run.state):
-                    found.append(run)
-                    if len(found) == chosen.limit:
-                        break
+            root = "" if chosen.children else "AND parent IS NULL"
+            statement = (
+                f"SELECT {_COLUMNS} FROM runs WHERE {where} {root} AND id < ? ORDER BY id DESC LIMIT ?"
+            )
+            found, last = list[RecordedRun](), sql.ALL_ROWS
+            while rows := file.execute(statement, (*values, last, _READ_AT_ONCE)).fetchall():
+                last = rows[-1][0]
+                for row in rows:
+                    run = _listed_run(file, row, now, self._seal)
+                    if chosen.state in (None, run.state):
+                        found.append(run)
+                        if len(found) == chosen.limit:
+                            return tuple(found)
             return tuple(found)
 
         return await self._file.read("runs", work)
 
     @effect
-    async def add(self, run: RecordedRun) -> Result[bool, RecordErrors]:
-        """Add a run that has not begun; ``False`` when there is one of its id."""
-        now = self._now()
-        return await self._file.write("add", lambda file: _add(file, run, now, self._seal), of=run.run_id)
+    async def add(self, run: RecordedRun, *entries: RunEntry) -> Result[bool, RecordErrors]:
+        """Add a run with its first entries; ``False`` when there is one of its id."""
+        now, sealed = self._now(), self._seal.entries(entries)
+
+        def work(file: sql.Transaction) -> bool:
+            if not _add(file, run, now, self._seal):
+                return False
+            (added,) = file.execute("SELECT id FROM runs WHERE run_id = ?", (run.run_id,)).fetchone()
+            _insert(file, added, run.origin_entries, sealed)
+            return True
+
+        return await self._file.write("add", work, of=run.run_id)
 
     @effect
     async def interrupted(self, agent_id: AgentId) -> Result[tuple[RunId, ...], RecordErrors]:
@@ -674,7 +686,7 @@ class SqliteRunRecord:
             now = self._now()
             rows = file.execute(
                 "SELECT run_id, holder, lease_until_us FROM runs WHERE agent = ? AND parent IS NULL"
-                " AND status = 'open' AND wanted <> 'pause' ORDER BY id",
+                " AND status = 'open' AND attempt > 0 AND wanted <> 'pause' ORDER BY id",
                 (agent_id,),
             )
             return tuple(RunId(row[0]) for row in rows if not _is_held(row[1], row[2], now))
@@ -808,34 +820,44 @@ class SqliteRunRecord:
         named or is that of the user.
         """
         until = None if before is None else sqlite.microseconds(before)
-
-        def work(file: sql.Transaction) -> int:
-            conditions = {
+        where, values = sql.where(
+            {
                 "run_id = ?": run_id,
                 '"user" = ?': user,
                 "status NOT IN ('open', 'queued') AND updated_us < ? AND parent IS NULL AND NOT EXISTS"
                 " (SELECT 1 FROM runs AS fork WHERE fork.origin = runs.id)": until,
             }
-            given = [(condition, value) for condition, value in conditions.items() if value is not None]
-            if not given:
-                return 0
-            where, values = " AND ".join(each for each, _ in given), [value for _, value in given]
-            doomed = [name for (name,) in file.execute(f"SELECT run_id FROM runs WHERE {where}", values)]
+        )
+        if not values:
+            return Success(0)
+
+        def work(file: sql.Transaction) -> int:
+            chosen = f"SELECT run_id FROM runs WHERE {where} LIMIT ?"
+            doomed = [name for (name,) in file.execute(chosen, (*values, _DELETED_AT_ONCE))]
             deleted = len(doomed)
             while doomed:
-                name = doomed.pop()
-                doomed += [
-                    child for (child,) in file.execute("SELECT run_id FROM runs WHERE parent = ?", (name,))
-                ]
-                file.execute("DELETE FROM runs WHERE run_id = ?", (name,))
-            if user is not None:
-                every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
-                named = [(each.agent_id, each.name) for each in every if each.task.user == user]
-                file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
-                deleted += len(named)
+                some, doomed = doomed[:_DELETED_AT_ONCE], doomed[_DELETED_AT_ONCE:]
+                marks = sql.marks(some)
+                below = file.execute(f"SELECT run_id FROM runs WHERE parent IN ({marks})", some)
+                doomed += [child for (child,) in below]
+                file.execute(f"DELETE FROM runs WHERE run_id IN ({marks})", some)
             return deleted
 
-        return await self._file.erase("delete", work)
+        def schedules(file: sql.Transaction) -> int:
+            every = _schedules(file, agent_id=None, until=sql.ALL_ROWS, seal=self._seal)
+            named = [(each.agent_id, each.name) for each in every if each.task.user == user]
+            file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
+            return len(named)
+
+        erased = Success(0) if user is None else await self._file.erase("delete", schedules)
+        deleted, found = 0, _DELETED_AT_ONCE
+        while isinstance(erased, Success):
+            deleted += erased.unwrap()
+            if found < _DELETED_AT_ONCE:
+                return Success(deleted)
+            erased = await self._file.erase("delete", work)
+            found = erased.value_or(0)
+        return erased
 
     # --- leases -------------------------------------------------------------------------------------------
 
@@ -952,7 +974,7 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
     return RecordedRun(
         RunId(row[1]),
         row[2],
-        _task_of(seal.open(row[8])),
+        sql.decoded(seal.open(row[8]), Task),
         json.loads(row[9]),
         status,
         parent=row[3],
@@ -971,13 +993,6 @@ def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -
         priority=row[16],
         due=None if not row[17] else sqlite.moment_of(row[17]),
     )
-
-
-def _task_of(text: str) -> Task:
-    read = from_json(text, Task)
-    if isinstance(read, Failure):
-        raise ValueError(read.failure().message)
-    return read.unwrap()
 
 
 def _entry_of(seal: Seal, key: str, kind: Any, at_us: int, body: str, number: int) -> RunEntry:
@@ -1013,11 +1028,16 @@ def _append(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> 
     if held is None:
         return None
     run, order, latest = held
+    _insert(file, run, latest, entries)
+    return order  # type: ignore[no-any-return]
+
+
+def _insert(file: sql.Transaction, run: int, latest: int, entries: Iterable[RunEntry]) -> None:
+    """Add entries to a run after the number of its latest one."""
     rows = [(run, number, *_values(entry)) for number, entry in enumerate(entries, latest + 1)]
     file.executemany(
         "INSERT INTO run_entries (run, number, key, kind, at_us, body) VALUES (?, ?, ?, ?, ?, ?)", rows
     )
-    return order  # type: ignore[no-any-return]
 
 
 def _append_again(file: sql.Transaction, holder: str, entries: Iterable[RunEntry]) -> RunOrder | None:
@@ -1066,7 +1086,8 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
     of_queue = (wanted.agent_id, wanted.queue)
     rows = file.execute(
         "SELECT runs.id, run_id, holder, lease_until_us, queue, wanted FROM runs WHERE agent = ?"
-        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' ORDER BY priority DESC, id",
+        " AND queue IN (?, '') AND parent IS NULL AND status = 'open' AND attempt > 0"
+        " ORDER BY priority DESC, id",
         of_queue,
     ).fetchall()
     free = [row for row in rows if not _is_held(row[2], row[3], now)]
@@ -1119,7 +1140,7 @@ def _schedules(
     found: list[RunSchedule] = []
     for name, agent, cron, text, next_us, *rest in rows:
         try:
-            task = _task_of(seal.open(text))
+            task = sql.decoded(seal.open(text), Task)
         except ValueError as error:
             if not lenient:
                 raise

@@ -10,12 +10,13 @@ statements for each.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sized
 from typing import Any, Protocol, TypeAlias, TypeVar
 
-from returns.result import Result
+from returns.result import Failure, Result
 
 from reactive_agents.adapters import sqlite
+from reactive_agents.core.codec import from_json
 from reactive_agents.core.config import is_postgres as is_postgres
 from reactive_agents.core.config import shown_place as shown_place
 
@@ -159,6 +160,33 @@ class Database(Protocol[_E_co]):
     async def aclose(self) -> None:
         """Close the database; the next use opens it again."""
         ...
+
+
+def marks(values: Sized) -> str:
+    """Return a question mark for each of the values."""
+    return ", ".join("?" * len(values))
+
+
+def where(wanted: Mapping[str, object]) -> tuple[str, list[object]]:
+    """Return the conditions on rows whose value is given, as one with its values.
+
+    >>> where({"agent = ?": "clerk", "parent = ?": None})
+    ('agent = ?', ['clerk'])
+    """
+    given = {condition: value for condition, value in wanted.items() if value is not None}
+    return " AND ".join(given) or "1 = 1", list(given.values())
+
+
+def decoded(text: str, kind: type[Any]) -> Any:
+    """Return the value that stored JSON text describes.
+
+    Raises:
+        ValueError: the text describes no such value.
+    """
+    read = from_json(text, kind)
+    if isinstance(read, Failure):
+        raise ValueError(read.failure().message)
+    return read.unwrap()
 
 
 def is_there(place: sqlite.DatabasePath) -> bool:

@@ -37,6 +37,7 @@ from attrs import define, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.config import is_postgres, shown_place
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.effects import event_on_this_loop, schedule_on_this_loop, wait_whatever_happens
 
 _E = TypeVar("_E")
@@ -183,7 +184,6 @@ class SqliteFile(Generic[_E]):
         patience_s: seconds to wait for a lock that another process holds, 0 or more. After a wait that was
             too long, of this or another store in the file, a twentieth of it, until the file is free again.
         read_only: never write, and never make the file.
-        max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
         traced: an empty file beside this one remembers that the store was made. Without its tables, the file
             is then refused: it was deleted or replaced.
 
@@ -206,7 +206,6 @@ class SqliteFile(Generic[_E]):
         *,
         patience_s: float = DEFAULT_PATIENCE_S,
         read_only: bool = False,
-        max_pages: int | None = None,
         traced: bool = False,
     ) -> None:
         if is_postgres(path):
@@ -220,7 +219,6 @@ class SqliteFile(Generic[_E]):
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
-        self._max_pages = max_pages
         self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
@@ -488,8 +486,6 @@ class SqliteFile(Generic[_E]):
         try:
             if trace is not None and trace.exists() and not version_of(connection, self._store):
                 raise FileNotFoundError(self._lost(trace))
-            if self._max_pages is not None:
-                connection.execute(f"PRAGMA max_page_count = {self._max_pages}")
             if self._read_only:
                 _require_newest(connection, self._store)
             else:
@@ -567,7 +563,6 @@ class _Threads:
         self._idle = 0  # threads that wait, less the works that they have not taken
 
     def start(self, work: Callable[[], None]) -> None:
-        """Call the work in a thread."""
         if self._process != os.getpid():  # the threads are those of the parent
             _Threads.__init__(self)
         with self._changing:
@@ -780,6 +775,16 @@ def sentence_of(error: Exception, path: DatabasePath, store: Store) -> str:
     known = _SENTENCES.get(primary_code(error)) if isinstance(error, sqlite3.Error) else None
     said = str(error).rstrip(".") or type(error).__name__
     return f"{named} {known or f'cannot be used: {said}'}."
+
+
+def failure_of(service: str) -> Callable[[str, str], ServiceFailed]:
+    """Return what makes the failure of a service of a sentence and of an operation."""
+    return lambda sentence, operation: ServiceFailed(sentence, service, operation)
+
+
+def storable(text: str) -> str:
+    """Return text that SQLite can hold: lone surrogates are escaped."""
+    return text.encode(errors="backslashreplace").decode()
 
 
 def primary_code(error: sqlite3.Error) -> int:

@@ -20,7 +20,6 @@ from returns.result import Failure, Result, Success
 from typing_extensions import TypeForm, TypeVar, Unpack
 
 from reactive_agents.adapters import system
-from reactive_agents.adapters.governance.requests import LocalRequestDesk
 from reactive_agents.adapters.telemetry.event_bus import AsyncEventHandler
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.run_options import (
@@ -33,13 +32,12 @@ from reactive_agents.agent.run_options import (
     task_text,
     wrong_run,
 )
-from reactive_agents.agent.sessions import Sessions
 from reactive_agents.agent.subscriptions import Subscriptions, stream_events
 from reactive_agents.agent.tool_references import wrong_deps_of
 from reactive_agents.core import errors
 from reactive_agents.core.content import Digest, map_parts, parts_in
-from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
-from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, TaskId
+from reactive_agents.core.conversation import wrong_name
+from reactive_agents.core.ids import AgentId, ApprovalId, RequestId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.tasks import (
     AbstainedResult,
@@ -64,12 +62,16 @@ from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 from reactive_agents.ports import Approver, ContentStore, EventBus, EventHandler, RequestDesk, SessionStore
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.governance.requests import LocalRequestDesk
     from reactive_agents.agent.output_stream import OutputStream
     from reactive_agents.agent.runs import Runs
     from reactive_agents.containers import RuntimeContainer  # imported with the first build
     from reactive_agents.containers.composition import Lifetimes
+    from reactive_agents.core.conversation import SessionInfo
     from reactive_agents.core.events import AgentEvent
+    from reactive_agents.core.governance import ApprovalRequest, ExternalCallRequest, QuestionRequest
     from reactive_agents.core.model_profiles import ModelProfile
+    from reactive_agents.core.redaction import Redactor
 
 
 # --- The agent: runs tasks, and gives the result, the typed error, or the events ---
@@ -731,14 +733,12 @@ class ReactiveAgent(Generic[R, D]):
     @property
     def _approval_desk(self) -> LocalRequestDesk | None:
         approver: Maybe[Approver] = self.container.governance.approver()
-        found = approver.value_or(None)
-        return found if isinstance(found, LocalRequestDesk) else None
+        return _local_desk(approver.value_or(None))
 
     @property
     def _desk(self) -> LocalRequestDesk | None:
         desk: Maybe[RequestDesk] = self.container.governance.desk()
-        found = desk.value_or(None)
-        return found if isinstance(found, LocalRequestDesk) else None
+        return _local_desk(desk.value_or(None))
 
     def _run_of(
         self, task: TaskInput | Task, options: dict[str, Any]
@@ -774,7 +774,7 @@ class ReactiveAgent(Generic[R, D]):
     ) -> Result[Task, errors.TaskError | errors.ExecutionError]:
         text, parts = (task, ()) if isinstance(task, str | Task) else task_text(task)
         made = text if isinstance(text, Task) else self._first_task(text)
-        if isinstance(made, errors.ExecutionError):
+        if not isinstance(made, Task):
             return Failure(made)
         if parts:
             made = evolve(made, parts=parts)
@@ -787,6 +787,57 @@ class ReactiveAgent(Generic[R, D]):
         if isinstance(fields, Failure):
             return Failure(errors.TaskError(fields.failure(), made.id))
         return Success(evolve(made, **fields.unwrap()))
+
+
+class Sessions:
+    """The conversations of an agent that have a name.
+
+    Every method raises ``AgentError`` with the typed error.
+    """
+
+    def __init__(self, store: SessionStore, agent: AgentId, redactor: Redactor) -> None:
+        self._store = store
+        self._agent = agent
+        self._redactor = redactor
+
+    async def list(self, user: str | None = None) -> tuple[SessionInfo, ...]:
+        """Return the sessions of one user, or of all, the latest first."""
+        return value_or_raise(await attempt(self._store.sessions(self._agent, user)))
+
+    async def read(self, session: str) -> tuple[Message, ...]:
+        """Return all messages of a session, oldest first."""
+        return value_or_raise(await attempt(self._store.messages(self._agent, SessionId(session))))
+
+    async def rename(self, session: str, title: str) -> None:
+        """Give a session another title, without secrets."""
+        shown = self._redactor.redact(title)
+        value_or_raise(await attempt(self._store.rename(self._agent, SessionId(session), shown)))
+
+    async def fork(self, session: str, into: str, *, turns: int | None = None) -> None:
+        """Copy a session into a new one of the same user.
+
+        Args:
+            into: the name of the new session.
+            turns: only its first runs, so many, 1 or more; by default all.
+        """
+        wrong = wrong_name("into", into)
+        if turns is not None and turns < 1:
+            wrong = f"turns: got {turns}, expected 1 or more"
+        if wrong is not None:
+            raise AgentError(errors.SessionRefused(session, wrong))
+        value_or_raise(
+            await attempt(self._store.fork(self._agent, SessionId(session), SessionId(into), turns))
+        )
+
+    async def delete(self, session: str) -> None:
+        """Delete a session with everything in it."""
+        value_or_raise(await attempt(self._store.delete(self._agent, SessionId(session))))
+
+
+def _local_desk(found: Approver | RequestDesk | None) -> LocalRequestDesk | None:
+    from reactive_agents.adapters.governance.requests import LocalRequestDesk  # of agents that ask people
+
+    return found if isinstance(found, LocalRequestDesk) else None
 
 
 def _inside_event_loop() -> bool:

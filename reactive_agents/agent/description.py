@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Self, cast
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result
 
-from reactive_agents.adapters.governance import requests
 from reactive_agents.adapters.tools.combined import ToolGroup
 from reactive_agents.agent.config import AgentConfig
 from reactive_agents.agent.tool_references import ToolLike
@@ -26,6 +25,7 @@ from reactive_agents.ports import LLM, Embedder, EventHandler
 from reactive_agents.reasoning import Strategy
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.governance import requests
     from reactive_agents.adapters.governance.guardrails.checks import Check
     from reactive_agents.adapters.run_record import RecordKey  # by durable agents
     from reactive_agents.adapters.telemetry.console import RunConsole
@@ -55,6 +55,8 @@ class DeskOptions(Value):
 
     def desk(self) -> requests.LocalRequestDesk:
         """Return a new desk."""
+        from reactive_agents.adapters.governance import requests  # of agents that ask people
+
         return requests.LocalRequestDesk(
             self.approval_handler,
             timeout_s=self.approval_timeout_s,

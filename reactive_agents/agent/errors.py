@@ -6,28 +6,26 @@ from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 from returns.result import Result, Success
 
-from reactive_agents.core.errors import (
-    ConfigErrors,
-    ContentErrors,
-    MemoryErrors,
-    RecordErrors,
-    RuntimeErrors,
-    ServiceFailed,
-    SessionErrors,
-)
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import Deliverable, ReasoningStep, deliverables_of
 from reactive_agents.core.tasks import TaskResult, TaskResultMetadata
 from reactive_agents.core.texts import printable
 
 if TYPE_CHECKING:
+    from reactive_agents.core import errors
     from reactive_agents.core.events import TaskFailed
 
-_A = TypeVar("_A")
+    AgentErrors: TypeAlias = (
+        errors.RuntimeErrors
+        | errors.ConfigErrors
+        | errors.MemoryErrors
+        | errors.SessionErrors
+        | errors.ContentErrors
+        | errors.RecordErrors
+        | errors.ServiceFailed
+    )
 
-AgentErrors: TypeAlias = (
-    RuntimeErrors | ConfigErrors | MemoryErrors | SessionErrors | ContentErrors | RecordErrors | ServiceFailed
-)
+_A = TypeVar("_A")
 
 
 class AgentError(Exception):

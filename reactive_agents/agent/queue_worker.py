@@ -70,6 +70,7 @@ class QueueWorker:
     _swept: float = field(init=False, default=-_AGAIN_S)
     _begun: dict[RunId, _Begun] = field(init=False, factory=dict)
     _stopped: dict[RunId, float] = field(init=False, factory=dict)
+    _unknown: set[str] = field(init=False, factory=set)
     _changed: anyio.Event = field(init=False, factory=anyio.Event)
     _is_stopping: bool = field(init=False, default=False)
 
@@ -271,7 +272,14 @@ class QueueWorker:
         for schedule in value_or_raise(await attempt(self._record.schedules(agent_id, due=now))):
             if schedule.queue != self._queue:
                 continue
-            due = latest_time(schedule.cron, schedule.timezone, schedule.next_at, now)
+            try:
+                due = latest_time(schedule.cron, schedule.timezone, schedule.next_at, now)
+                following = next_time(schedule.cron, schedule.timezone, now)
+            except ValueError as error:  # such as a time zone that this machine does not know
+                if schedule.name not in self._unknown:
+                    self._unknown.add(schedule.name)
+                    _log.warning("The schedule %s has no next time here: %s", schedule.name, error)
+                continue
             local = due.astimezone(ZoneInfo(schedule.timezone))  # an hour that comes twice has one run
             run_id = RunId(f"{schedule.name}@{local:%Y-%m-%dT%H:%M:%S}")
             task = evolve(schedule.task, id=TaskId(run_id), created_at=due)
@@ -284,7 +292,6 @@ class QueueWorker:
                 priority=schedule.priority,
                 due=due,
             )
-            following = next_time(schedule.cron, schedule.timezone, now)
             is_new = value_or_raise(await attempt(self._record.add_scheduled(schedule, run, following)))
             if is_new and self._queues is not None:
                 value_or_raise(await attempt(self._queues.submit(run)))

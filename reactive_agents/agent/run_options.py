@@ -16,7 +16,6 @@ from returns.maybe import Nothing, Some
 from returns.result import Failure, Result, Success
 from typing_extensions import TypedDict
 
-from reactive_agents.adapters.governance.requests import ApprovalHandler, LocalRequestDesk
 from reactive_agents.agent import validation
 from reactive_agents.agent.output_types import output_shape, typed_results
 from reactive_agents.agent.tool_references import ToolLike, find_tools
@@ -36,6 +35,7 @@ from reactive_agents.engine.services import NO_OVERRIDES, RunOverrides
 from reactive_agents.ports import LLM, Approver
 
 if TYPE_CHECKING:
+    from reactive_agents.adapters.governance.requests import ApprovalHandler
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 TaskInput: TypeAlias = str | Content | Sequence[str | Content]
@@ -304,6 +304,8 @@ def _with_approver(changes: RunChanges, given: Any, _: _Budget) -> Result[RunCha
     if validation.wrong_functions("approver", given) is not None:
         expected = "a function that decides on a request, or an object with decide"
         return Failure(InvalidConfig("approver", abbreviated(given), expected))
+    from reactive_agents.adapters.governance.requests import LocalRequestDesk  # of agents that ask
+
     handler: ApprovalHandler = given
     return Success(_with(changes, services={"approver": Some(LocalRequestDesk(handler))}))
 

@@ -175,7 +175,7 @@ class Runs(Generic[R]):
             if run.status not in ("open", "queued"):
                 break
             await anyio.sleep(_POLL_S)
-        outcome = recorded_outcome(run)
+        outcome = recorded_outcome(run, self._engine.ports.output_shape)
         if isinstance(outcome, errors.RunRefused):
             raise AgentError(outcome)
         return self._present(result_or_raise(outcome))
@@ -425,7 +425,7 @@ class Runs(Generic[R]):
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
         if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
-            raise AgentError(errors.RunRefused(run_id, "has ended"))
+            raise AgentError(errors.RunRefused(run_id, "has ended, or is to be cancelled"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
         await self.find(run_id)

@@ -9,11 +9,6 @@ from typing import TYPE_CHECKING, Self, cast
 
 from attrs import evolve
 
-from reactive_agents.adapters.governance.requests import (
-    DEFAULT_TIMEOUT_S,
-    ApprovalHandler,
-    QuestionHandler,
-)
 from reactive_agents.agent import validation
 from reactive_agents.agent.description import AgentDescription
 from reactive_agents.core import config
@@ -27,6 +22,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import TracerProvider
 
     from reactive_agents.adapters.governance.guardrails.checks import Check
+    from reactive_agents.adapters.governance.requests import ApprovalHandler, QuestionHandler
     from reactive_agents.adapters.run_record import RecordKey
     from reactive_agents.adapters.telemetry.console import RunConsole
     from reactive_agents.core.memory import AnonymousMemory, MemoryExtraction, MemoryScope, MemoryTier
@@ -367,9 +363,7 @@ class ServiceOptions(AgentDescription):
 
         return self._with_problem(wrong)._with_components(console=make)
 
-    def with_approval(
-        self, handler: ApprovalHandler | None = None, *, timeout_s: float = DEFAULT_TIMEOUT_S
-    ) -> Self:
+    def with_approval(self, handler: ApprovalHandler | None = None, *, timeout_s: float = 300.0) -> Self:
         """Ask for approval of the tools that need it; without this they are refused.
 
         Args:

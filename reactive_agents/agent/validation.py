@@ -236,7 +236,12 @@ def wrong_counts(option: str, value: object) -> InvalidConfig | None:
 
 def wrong_place(option: str, value: object) -> InvalidConfig | None:
     """Return a problem unless a value is a path or an address of Postgres."""
-    return None if is_postgres(value) else wrong_path(option, value)
+    if is_postgres(value):
+        return None
+    scheme, mark, _ = value.partition("://") if isinstance(value, str) else ("", "", "")
+    if mark and "/" not in scheme:  # a file of that name would be made, and nobody would notice
+        return InvalidConfig(option, f"{scheme}://…", "a path, or an address that begins with postgresql://")
+    return wrong_path(option, value)
 
 
 def wrong_path(option: str, value: object) -> InvalidConfig | None:

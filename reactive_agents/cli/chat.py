@@ -188,16 +188,14 @@ class _Talk:
     files: tuple[Path, ...] = ()
 
     def tell(self, text: str) -> None:
-        """Print a text to standard error, unless the chat is quiet."""
         if not self.is_quiet:
-            typer.echo(output.printable(text), err=True)
+            output.tell(text)
 
     def answer(self, message: str) -> output.ExitCode:
-        """Print the answer to a message, or why there is none."""
         ends: list[TaskCompleted | TaskFailed] = []
         given = running.with_files(message, self.files)
         if isinstance(given, Failure):
-            typer.echo(output.printable(f"error: {given.failure().message}"), err=True)
+            output.tell(f"error: {given.failure().message}")
             return output.ExitCode.FAILED
         task, self.files = given.unwrap(), ()
 
@@ -211,23 +209,23 @@ class _Talk:
         try:
             anyio.run(run)
         except AgentError as error:
-            typer.echo(output.printable(f"error: {error}"), err=True)
+            output.tell(f"error: {error}")
             return output.ExitCode.FAILED
         last = ends[-1]
         if isinstance(last, TaskFailed):
-            typer.echo(output.printable(f"error: {root_cause(last.error).message}"), err=True)
+            output.tell(f"error: {root_cause(last.error).message}")
             return output.ExitCode.FAILED
         result = last.result
         typer.echo(output.printable(result.output or ""))
         if result.status != "completed":
-            typer.echo(output.printable(f"{result.status}: {result.reason}"), err=True)
+            output.tell(f"{result.status}: {result.reason}")
         return output.ExitCode.COMPLETED if result.status == "completed" else output.ExitCode.PARTIAL
 
     def command(self, line: str) -> None:
         """Carry out a line that begins with a slash."""
         name, _, argument = line.strip().partition(" ")
         known: dict[str, Callable[[str], None]] = {
-            "/help": lambda _: _print(_HELP),
+            "/help": lambda _: output.tell(_HELP),
             "/history": self._show_history,
             "/sessions": self._list_sessions,
             "/switch": self._switch,
@@ -236,18 +234,17 @@ class _Talk:
             "/delete": self._delete,
         }
         if name not in known:
-            _print(f"There is no {name}. /help shows what can be done.")
+            output.tell(f"There is no {name}. /help shows what can be done.")
             return
         if name in _WITH_NAME and not argument.strip():
-            _print(f"{name}: expected a name after it.")
+            output.tell(f"{name}: expected a name after it.")
             return
         try:
             known[name](argument.strip())
         except AgentError as error:
-            _print(f"error: {error}")
+            output.tell(f"error: {error}")
 
     def completions(self, begun: str) -> list[str]:
-        """Return the words that may stand in place of the last one of a line."""
         name, space, argument = begun.partition(" ")
         if not space:
             return [each for each in _COMMANDS if begun and each.startswith(begun)]
@@ -266,16 +263,16 @@ class _Talk:
 
     def _show_history(self, _: str) -> None:
         for line in conversation_lines(anyio.run(self.agent.sessions.read, self.session)):
-            _print(line)
+            output.tell(line)
 
     def _list_sessions(self, _: str) -> None:
         for each in anyio.run(self.agent.sessions.list, self.user):
             mark = "*" if each.session == self.session else " "
-            _print(f"{mark} {each.session}  {each.updated_at:%Y-%m-%d %H:%M}  {each.title}")
+            output.tell(f"{mark} {each.session}  {each.updated_at:%Y-%m-%d %H:%M}  {each.title}")
 
     def _switch(self, name: str) -> None:
         self.session = name
-        _print(f"Session {name}.")
+        output.tell(f"Session {name}.")
 
     def _fork(self, name: str) -> None:
         anyio.run(self.agent.sessions.fork, self.session, name)
@@ -287,7 +284,3 @@ class _Talk:
     def _delete(self, _: str) -> None:
         anyio.run(self.agent.sessions.delete, self.session)
         self._switch(_new_name())
-
-
-def _print(text: str) -> None:
-    typer.echo(output.printable(text), err=True)

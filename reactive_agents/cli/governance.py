@@ -22,7 +22,7 @@ from reactive_agents.core.config import is_postgres
 from reactive_agents.core.errors import AuditErrors, InvalidConfig, ServiceFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import JsonObject
-from reactive_agents.core.texts import dollars
+from reactive_agents.core.texts import counted, dollars
 
 _HEAD = re.compile(r"([1-9]\d{0,17}):([0-9a-f]{64})")
 _KEY = re.compile(r"[0-9a-fA-F]{64}")
@@ -202,11 +202,11 @@ def cost(
     """Show the cost of past runs by model, agent, day or run."""
     grouping: cost_tracker.Grouping = by.value
     output.value_or_exit(_check_database(path), output.ExitCode.BAD_USAGE, as_json=as_json)
-    asked = output.ask_store(
+    totals = output.ask_store(
         lambda: cost_tracker.SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path)),
         lambda tracker: tracker.totals(grouping, since=since),
+        as_json=as_json,
     )
-    totals = output.value_or_exit(asked, output.ExitCode.FAILED, as_json=as_json)
     if as_json:
         document: JsonObject = {
             "by": grouping,
@@ -248,8 +248,7 @@ def _row(total: cost_tracker.SpendingTotal) -> tuple[str, ...]:
 
 def _cost_line(total: cost_tracker.SpendingTotal) -> str:
     tokens = f"{total.usage.total_tokens} tokens{'' if total.usage.reported else ' or more'}"
-    runs = f"{total.runs} run{'' if total.runs == 1 else 's'}"
-    return f"{total.name or UNNAMED}: {runs}, {tokens}, {_cost(total)}"
+    return f"{total.name or UNNAMED}: {counted(total.runs, 'run')}, {tokens}, {_cost(total)}"
 
 
 def _cost(total: cost_tracker.SpendingTotal) -> str:

@@ -64,7 +64,6 @@ class _Output:
         return getattr(self._stream, name)
 
     def write(self, text: str) -> int:
-        """Write to the stream."""
         try:
             return self._stream.write(text)
         except OSError as error:
@@ -72,7 +71,6 @@ class _Output:
             raise
 
     def flush(self) -> None:
-        """Flush the stream."""
         try:
             self._stream.flush()
         except OSError as error:

@@ -168,7 +168,7 @@ def forget(
     output.report({"forgotten": deleted}, f"{deleted} forgotten.", as_json=as_json)
     missing = len(set(entry_ids or ())) - deleted
     if entry_ids and missing > 0:
-        typer.echo(output.printable(f"{missing} of the ids are not in {shown_place(path)!r}."), err=True)
+        output.tell(f"{missing} of the ids are not in {shown_place(path)!r}.")
         raise typer.Exit(output.ExitCode.FAILED)
 
 
@@ -195,7 +195,6 @@ def _ask(
     as_json: bool = False,
     read_only: bool = True,
 ) -> _T:
-    """Return the archive's answer; exit when the file is missing or cannot be used."""
     if not is_postgres(path) and not Path(path).is_file():
         missing = InvalidConfig("--path", repr(path), "a memory file that exists")
         raise output.fail(missing, output.ExitCode.BAD_USAGE, as_json=as_json)
@@ -203,12 +202,11 @@ def _ask(
     if not is_postgres(path) and Path(path).stat().st_size == 0:
         empty = MemoryUnavailable(f"The memory file {path!r} cannot be used: it is empty.", "open")
         raise output.fail(empty, output.ExitCode.FAILED, as_json=as_json)
-
-    answer = output.ask_store(
+    return output.ask_store(
         lambda: open_memory_store(path, read_only=read_only),
         lambda database: question(MemoryArchive(database, SystemClock())),
+        as_json=as_json,
     )
-    return output.value_or_exit(answer, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _agent(name: str | None) -> AgentId | None:
@@ -222,7 +220,6 @@ def _kinds(kind: str | None) -> tuple[MemoryKind, ...]:
 def _selections(
     entry_ids: Sequence[str], agent: str | None, older_than: float | None, user: str | None
 ) -> tuple[Sequence[Forgetting], str]:
-    """Return what to delete, and its description for the question."""
     if entry_ids and (agent is not None or older_than is not None or user is not None):
         raise typer.BadParameter("got ids as well, expected either ids or --agent, --user and --older-than.")
     if entry_ids:

@@ -107,7 +107,7 @@ def probe(
     else:
         _print_profile(profile)
         if problem:
-            typer.echo(output.printable(f"error: {problem}"), err=True)
+            output.tell(f"error: {problem}")
     answer = profile.finding("answer")
     if problem or answer is None or answer.problem:
         raise typer.Exit(output.ExitCode.FAILED)
@@ -119,7 +119,7 @@ async def _probe(agent: Any, longest_prompt: int, as_json: bool) -> tuple[ModelP
 
     def report(finding: ProbeFinding) -> None:
         if not as_json and sys.stderr.isatty():
-            typer.echo(output.printable(f"{finding.subject}: {finding.outcome}"), err=True)
+            output.tell(f"{finding.subject}: {finding.outcome}")
 
     async with agent:
         return await probe_agent(agent.container, longest_prompt=longest_prompt, report=report)

@@ -12,6 +12,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Awaitable, Callable, Collection, Iterable, Sequence
+from contextlib import aclosing
 from datetime import UTC, datetime
 from enum import IntEnum
 from functools import partial
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from reactive_agents.effects import Effect
 
 _T = TypeVar("_T")
-_E = TypeVar("_E")
 
 
 class ExitCode(IntEnum):
@@ -55,6 +55,12 @@ AllowedModules = Annotated[
         help="Modules whose functions the configuration may name. None by default.",
     ),
 ]
+HostOption = Annotated[
+    str, option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
+]
+PortOption = Annotated[
+    int, option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one.")
+]
 
 
 class _Reported(Protocol):
@@ -74,12 +80,22 @@ def print_json(document: Json) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False, indent=2))
 
 
+def tell(text: str) -> None:
+    """Print a text to standard error."""
+    typer.echo(printable(text), err=True)
+
+
+def print_answer(answer: str) -> None:
+    """Print the answer of a run, on a terminal without control characters."""
+    typer.echo(printable(answer) if sys.stdout.isatty() else answer)
+
+
 def fail(error: _Reported, code: ExitCode, *, as_json: bool) -> typer.Exit:
     """Print an error, and return the exception that exits: ``raise fail(…)``."""
     if as_json:
         print_json(error_record(type(error).__name__, error.message))
     else:
-        typer.echo(printable(f"error: {error.message}"), err=True)
+        tell(f"error: {error.message}")
     return typer.Exit(code)
 
 
@@ -92,23 +108,22 @@ def value_or_exit(result: Result[_T, _Reported], code: ExitCode, *, as_json: boo
 
 def ask_store(
     open_store: Callable[[], _Store],
-    question: Callable[[_Store], Effect[_T, _E] | Awaitable[Result[_T, _E]]],
-) -> Result[_T, _E]:
-    """Open a store for one question, close it, and return the answer."""
+    question: Callable[[_Store], Effect[_T, _Reported] | Awaitable[Result[_T, _Reported]]],
+    *,
+    as_json: bool,
+) -> _T:
+    """Open a store for one question, and return the answer; exit when it fails."""
     import anyio  # by the commands that have a store
 
     from reactive_agents.effects import attempt
 
-    async def ask() -> Result[_T, _E]:
-        store = open_store()
-        try:
+    async def ask() -> Result[_T, _Reported]:
+        async with aclosing(open_store()) as store:
             asked: Any = question(store)
-            answered: Result[_T, _E] = await attempt(asked)
+            answered: Result[_T, _Reported] = await attempt(asked)
             return answered
-        finally:
-            await store.aclose()
 
-    return anyio.run(ask)
+    return value_or_exit(anyio.run(ask), ExitCode.FAILED, as_json=as_json)
 
 
 def moment(text: str) -> datetime:

@@ -189,7 +189,7 @@ def run(
                             number += 1
                             if problem:
                                 rejected += 1
-                                typer.echo(output.printable(f"error: line {number}: {problem}"), err=True)
+                                output.tell(f"error: line {number}: {problem}")
         if not failed + rejected:
             return output.ExitCode.COMPLETED
         return output.ExitCode.PARTIAL if done > failed else output.ExitCode.FAILED
@@ -203,13 +203,8 @@ def run(
 @persona.command()
 def serve(
     file: FileArgument,
-    host: Annotated[
-        str, output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
-    ] = "127.0.0.1",
-    port: Annotated[
-        int,
-        output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one."),
-    ] = 8_000,
+    host: output.HostOption = "127.0.0.1",
+    port: output.PortOption = 8_000,
     drain: Annotated[
         float, output.option("--drain", metavar="SECONDS", min=0, help="For events under way, on SIGTERM.")
     ] = 30.0,
@@ -316,9 +311,9 @@ def _print_line(outcome: PersonaOutcome, *, as_json: bool) -> None:
 
 def _print_outcome(outcome: PersonaOutcome) -> None:
     if outcome.status == "completed":
-        typer.echo(output.printable(outcome.answer) if sys.stdout.isatty() else outcome.answer)
+        output.print_answer(outcome.answer)
     else:
-        typer.echo(output.printable(f"{outcome.status}: {outcome.reason}"), err=True)
+        output.tell(f"{outcome.status}: {outcome.reason}")
 
 
 @asynccontextmanager

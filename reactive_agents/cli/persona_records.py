@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from contextlib import aclosing
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
+import anyio
 import typer
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
@@ -26,9 +28,10 @@ from reactive_agents.core.persona_queue import WorkFilter, WorkItem
 from reactive_agents.core.personas import LearningEntry, PersonaPlan, PersonaSettings, Room
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
-from reactive_agents.persona.explanation import ExplanationLine, explain_feedback, explain_work, mermaid, svg
+from reactive_agents.persona.explanation import ExplanationLine, explain_feedback, explain_work
 from reactive_agents.persona.explanation import explain as explain_journal
 from reactive_agents.persona.reasoning_system import is_waiting
+from reactive_agents.studio.diagrams import mermaid, persona_diagram, svg
 
 _T = TypeVar("_T")
 _Work = Callable[[PersonaReasoningSystem], Effect[_T, PersonaErrors]]
@@ -60,25 +63,48 @@ class PersonaRecords:
             raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=self.as_json)
         return self.settings
 
-    def ask(
-        self,
-        work: Callable[[SqlitePersonaStore], Awaitable[Result[_T, PersonaErrors]]],
-        *,
-        read_only: bool = True,
-    ) -> _T:
-        """Run the work on the records and return its result; exit when it fails."""
-        found = output.ask_store(
-            lambda: SqlitePersonaStore(open_memory_store(self.place, read_only=read_only)), work
-        )
-        return output.value_or_exit(found, output.ExitCode.FAILED, as_json=self.as_json)
+    def ask(self, work: Callable[[SqlitePersonaStore], Awaitable[_T]], *, read_only: bool = True) -> _T:
+        """Return what the work on the records returns."""
+
+        async def ask() -> _T:
+            async with aclosing(
+                SqlitePersonaStore(open_memory_store(self.place, read_only=read_only))
+            ) as store:
+                return await work(store)
+
+        return anyio.run(ask)
+
+    async def value(self, asked: Effect[_T, PersonaErrors]) -> _T:
+        """Return the value of an effect of the work; exit when it fails."""
+        return output.value_or_exit(await attempt(asked), output.ExitCode.FAILED, as_json=self.as_json)
+
+    def missing(self, kind: str, name: str) -> typer.Exit:
+        """Report a record that is not there; return the exception that exits."""
+        return output.fail(RecordNotFound(kind, name), output.ExitCode.FAILED, as_json=self.as_json)
+
+    async def plan(self, store: SqlitePersonaStore, plan_id: str | None) -> PersonaPlan:
+        """Return the plan with the id; exit when there is none.
+
+        Without an id the persona's active plan, or its newest.
+        """
+        if plan_id is not None:
+            plan = (await self.value(store.get_plan(PlanId(plan_id)))).value_or(None)
+            if plan is None:
+                raise self.missing("plan", plan_id)
+            return plan
+        persona_id = self.persona.id
+        for status in ("active", None):
+            for newest in await self.value(store.list_plans(persona_id, status=status, limit=1)):
+                return newest
+        raise self.missing("plan of", persona_id)
 
     def reason(self, work: _Work[_T], *, read_only: bool = True) -> _T:
         """Run the work on the persona's learnings, as :meth:`ask` does."""
         settings = self.persona
 
-        async def run(store: SqlitePersonaStore) -> Result[_T, PersonaErrors]:
+        def run(store: SqlitePersonaStore) -> Awaitable[_T]:
             services = PersonaServices(store, LocalEventBus(), SystemClock(), UlidSource())
-            return await attempt(work(PersonaReasoningSystem(settings, services)))
+            return self.value(work(PersonaReasoningSystem(settings, services)))
 
         return self.ask(run, read_only=read_only)
 
@@ -140,38 +166,14 @@ def plan(
         both = InvalidConfig("--graph", f"{graph} with --json", "one of the two")
         raise output.fail(both, as_json=True, code=output.ExitCode.BAD_USAGE)
     known = records_of(persona, memory, as_json=as_json, of_any=plan_id is not None)
-    shown = known.ask(lambda store: find_plan(store, known, plan_id))
+    shown = known.ask(lambda store: known.plan(store, plan_id))
     if graph is not None:
-        typer.echo(mermaid(shown) if graph == "mermaid" else svg(shown), nl=False)
+        drawn = persona_diagram(shown)
+        typer.echo(mermaid(drawn) if graph == "mermaid" else svg(drawn))
     elif as_json:
         output.print_json(encode(shown))
     else:
         print_plan(shown)
-
-
-async def find_plan(
-    store: SqlitePersonaStore, records: PersonaRecords, plan_id: str | None
-) -> Result[PersonaPlan, PersonaErrors]:
-    """Return the plan with the id.
-
-    Without an id the persona's active plan, or its newest.
-
-    Fails with ``RecordNotFound``, or with ``MemoryUnavailable``.
-    """
-    if plan_id is not None:
-        found = await attempt(store.get_plan(PlanId(plan_id)))
-        if isinstance(found, Failure):
-            return Failure(found.failure())
-        plan = found.unwrap().value_or(None)
-        return Failure(RecordNotFound("plan", plan_id)) if plan is None else Success(plan)
-    persona_id = records.persona.id
-    for status in ("active", None):
-        listed = await attempt(store.list_plans(persona_id, status=status, limit=1))
-        if isinstance(listed, Failure):
-            return Failure(listed.failure())
-        if listed.unwrap():
-            return Success(listed.unwrap()[0])
-    return Failure(RecordNotFound("plan of", persona_id))
 
 
 def print_plan(shown: PersonaPlan) -> None:
@@ -222,13 +224,8 @@ def explain(
         wrong = InvalidConfig("explain", "none or several", "one of --plan-id, --event and --message")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
 
-    async def chains(store: SqlitePersonaStore) -> Result[list[_Explained], PersonaErrors]:
-        plan: PersonaPlan | None = None
-        if plan_id is not None:
-            found = await find_plan(store, known, plan_id)
-            if isinstance(found, Failure):
-                return Failure(found.failure())
-            plan = found.unwrap()
+    async def chains(store: SqlitePersonaStore) -> list[_Explained]:
+        plan = None if plan_id is None else await known.plan(store, plan_id)
         owner = None if known.settings is None else known.settings.id
         name = event if plan is None else plan.event.id
         place = context if plan is None else plan.context_id
@@ -239,15 +236,13 @@ def explain(
             message_id=message,
             limit=_MOST_ITEMS,
         )
-        work = await attempt(store.find_work(chosen))
-        if message is not None and isinstance(work, Success) and work.unwrap():
-            sent = work.unwrap()[0]  # with what else there is of its event
+        work = await known.value(store.find_work(chosen))
+        if message is not None and work:
+            sent = work[0]  # with what else there is of its event
             chosen = evolve(chosen, context_id=sent.room.context_id, event_id=sent.event.id, message_id=None)
-            work = await attempt(store.find_work(chosen))
-        if isinstance(work, Failure):
-            return Failure(work.failure())
+            work = await known.value(store.find_work(chosen))
         rooms: dict[tuple[Room, EventId], list[WorkItem]] = {}
-        for item in sorted(work.unwrap(), key=lambda each: each.number):
+        for item in sorted(work, key=lambda each: each.number):
             rooms.setdefault((item.room, item.event.id), []).append(item)
         explained: list[_Explained] = []
         for (room, _), items in rooms.items():
@@ -259,21 +254,16 @@ def explain(
             explained = [evolve(each, tasks=[plan.task.id]) for each in explained or [_Explained()]]
         explained = [each for each in explained if each.tasks]
         if not explained:
-            return Failure(RecordNotFound("event", name or message or ""))
+            raise known.missing("event", name or message or "")
         for each in explained:
             for task_id in each.tasks:
-                journal = await attempt(store.journal(task_id))
-                if isinstance(journal, Failure):
-                    return Failure(journal.failure())
-                each.lines.extend(explain_journal(journal.unwrap()))
+                each.lines.extend(explain_journal(await known.value(store.journal(task_id))))
             plan_ids = [item.plan_id for item in each.items if item.plan_id] if plan is None else [plan.id]
             for about in dict.fromkeys(plan_ids):
-                of_answer = await attempt(store.get_plan(about))
-                if isinstance(of_answer, Failure):
-                    return Failure(of_answer.failure())
-                each.lines.extend(of_answer.unwrap().map(explain_feedback).value_or(()))
+                of_answer = await known.value(store.get_plan(about))
+                each.lines.extend(of_answer.map(explain_feedback).value_or(()))
             each.lines.extend(explain_work(each.items))
-        return Success(explained)
+        return explained
 
     explained = known.ask(chains)
     if as_json:
@@ -308,7 +298,6 @@ class _Explained:
         return "/".join(filter(None, (room.persona_id, room.domain, room.tenant, room.context_id)))
 
     def document(self) -> list[JsonObject]:
-        """Return the lines as JSON data, each with its room."""
         encoded: Any = encode(tuple(self.lines))
         return [{**line, "room": self.place or None} for line in encoded]
 
@@ -405,8 +394,7 @@ def show(
     listed = records.reason(lambda known: known.learnings())
     found = next((each for each in listed if each.id == learning), None)
     if found is None:
-        missing = RecordNotFound("learning", learning)
-        raise output.fail(missing, output.ExitCode.FAILED, as_json=records.as_json)
+        raise records.missing("learning", learning)
     _print_learning(found, as_json=records.as_json)
 
 

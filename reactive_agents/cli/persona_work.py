@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 import typer
-from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.cli import output, persona_records
 from reactive_agents.core.codec import encode
-from reactive_agents.core.errors import InvalidConfig, PersonaErrors, RecordNotFound
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.ids import ContextId
 from reactive_agents.core.persona_queue import WorkFilter, WorkItem, WorkKind, WorkOrder
 from reactive_agents.core.personas import PersonaPlan
-from reactive_agents.effects import attempt
 from reactive_agents.persona.plan_changes import end_plan
 
 ContextOption = Annotated[str | None, output.option("--context", metavar="C", help="Only this room.")]
@@ -65,7 +63,7 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
             until=until,
             limit=limit,
         )
-        items = records.ask(lambda store: attempt(store.find_work(chosen)))
+        items = records.ask(lambda store: records.value(store.find_work(chosen)))
         rows = (
             (
                 str(each.number),
@@ -91,17 +89,12 @@ def _group(kinds: tuple[WorkKind, ...], title: str, noun: str) -> typer.Typer:
         ) -> None:
             records = persona_records.records_of(persona, memory, as_json=as_json)
 
-            async def work(store: SqlitePersonaStore) -> Result[None, PersonaErrors]:
+            async def work(store: SqlitePersonaStore) -> None:
                 chosen = WorkFilter(records.persona.id, kinds, number=number)
-                found = await attempt(store.find_work(chosen))
-                if isinstance(found, Failure):
-                    return Failure(found.failure())
-                if not found.unwrap() or (given == "retry" and found.unwrap()[0].status == "done"):
-                    return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
-                ordered = await attempt(store.order_work(number, given))
-                if isinstance(ordered, Success) and not ordered.unwrap():
-                    return Failure(RecordNotFound(f"{noun} to {given}", str(number)))
-                return ordered.map(lambda _: None)
+                found = await records.value(store.find_work(chosen))
+                is_meant = found and not (given == "retry" and found[0].status == "done")
+                if not (is_meant and await records.value(store.order_work(number, given))):
+                    raise records.missing(f"{noun} to {given}", str(number))
 
             records.ask(work, read_only=False)
             output.report({given: number}, f"{done}: {number}", as_json=as_json)
@@ -144,7 +137,7 @@ def list_plans(
     records = persona_records.records_of(persona, memory, as_json=as_json)
     owner, room = records.persona.id, None if context is None else ContextId(context)
     listed = records.ask(
-        lambda store: attempt(
+        lambda store: records.value(
             store.list_plans(owner, context_id=room, tenant=tenant, since=since, until=until, limit=limit)
         )
     )
@@ -170,7 +163,7 @@ def show(
 ) -> None:
     """Show a plan and the state of its steps."""
     records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
-    plan = records.ask(lambda store: persona_records.find_plan(store, records, plan_id))
+    plan = records.ask(lambda store: records.plan(store, plan_id))
     if as_json:
         output.print_json(encode(plan))
     else:
@@ -188,37 +181,20 @@ def _add_plan_order(name: str, order: WorkOrder, done: str, about: str) -> None:
         records = persona_records.records_of(persona, memory, as_json=as_json, of_any=True)
         statuses = ("active",) if order == "drop" else ("failed", "abandoned")
 
-        async def work(store: SqlitePersonaStore) -> Result[PersonaPlan, PersonaErrors]:
-            found = await persona_records.find_plan(store, records, plan_id)
-            if isinstance(found, Failure):
-                return found
-            plan = found.unwrap()
-            room = plan.room
-            chosen = WorkFilter(
-                room.persona_id,
-                ("event",),
-                tenant=room.tenant,
-                domain=room.domain,
-                context_id=room.context_id,
-                event_id=plan.event.id,
-            )
-            listed = await attempt(store.find_work(chosen))
-            if isinstance(listed, Failure):
-                return Failure(listed.failure())
-            item = next(iter(listed.unwrap()), None)
-            ordered: Result[bool, PersonaErrors] = Success(False)
+        async def work(store: SqlitePersonaStore) -> PersonaPlan:
+            plan = await records.plan(store, plan_id)
+            chosen = WorkFilter.of_event(plan.room, plan.event.id, "event")
+            item = next(iter(await records.value(store.find_work(chosen))), None)
+            is_ordered = False
             if item is not None and plan.plan.status in statuses and item.plan_id in (None, plan.id):
-                ordered = await attempt(store.order_work(item.number, order))  # no later plan took its place
-            if isinstance(ordered, Failure):
-                return Failure(ordered.failure())
-            if not ordered.unwrap():
-                wanted = "active plan" if order == "drop" else "failed plan"
-                return Failure(RecordNotFound(wanted, plan_id))
+                # no later plan took its place
+                is_ordered = await records.value(store.order_work(item.number, order))
+            if not is_ordered:
+                raise records.missing("active plan" if order == "drop" else "failed plan", plan_id)
             if order == "drop":
                 plan = end_plan(plan, "abandoned", SystemClock().now())
-                saved = await attempt(store.save_plan(plan))
-                return saved.map(lambda _: plan)
-            return Success(plan)
+                await records.value(store.save_plan(plan))
+            return plan
 
         plan = records.ask(work, read_only=False)
         output.report(encode(plan), f"{done}: {plan_id}", as_json=as_json)
@@ -263,7 +239,9 @@ def forget(
         wrong = InvalidConfig("forget", "nothing", "--user, --tenant or --before")
         raise output.fail(wrong, output.ExitCode.BAD_USAGE, as_json=as_json)
     count = records.ask(
-        lambda store: attempt(store.forget(records.persona.id, user=user, tenant=tenant, before=before)),
+        lambda store: records.value(
+            store.forget(records.persona.id, user=user, tenant=tenant, before=before)
+        ),
         read_only=False,
     )
     output.report({"deleted": count}, f"deleted {count} event(s)", as_json=as_json)

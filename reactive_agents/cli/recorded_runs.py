@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
+from contextlib import aclosing
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -180,6 +181,7 @@ def resume(
     as_json: output.JsonOption = False,
 ) -> None:
     """Continue a run, or print its recorded result."""
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     known = _with(agent, lambda: agent.runs.find(run), as_json=as_json)
     view = SilentView() if as_json else progress_view(sys.stderr)
@@ -236,6 +238,7 @@ def replay(
 
     Exits with 1 where the replay differs.
     """
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     done = _with(agent, lambda: agent.runs.replay(run, until=until), as_json=as_json)
     document: Json = {"run_id": run, "difference": done.difference, "step": done.step}
@@ -269,6 +272,7 @@ def fork(
     as_json: output.JsonOption = False,
 ) -> None:
     """Begin a run that has the record of another up to a step; ``resume`` runs it."""
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, model, tools, allow_tools_from, as_json=as_json)
     made = _with(
         agent,
@@ -314,6 +318,7 @@ def unschedule(
     as_json: output.JsonOption = False,
 ) -> None:
     """Delete a schedule of an agent."""
+    _check_there(file, as_json=as_json)
     agent = _agent(file, config, None, None, allow_tools_from, as_json=as_json)
     _with(agent, lambda: agent.runs.unschedule(name), as_json=as_json)
     output.report({"schedule": name}, f"Deleted the schedule {name}.", as_json=as_json)
@@ -382,7 +387,6 @@ def worker(
 
 
 def _rate(text: str) -> tuple[int, float]:
-    """Return a number of runs and seconds."""
     runs_, _, seconds = text.partition("/")
     try:
         return int(runs_), float(seconds)
@@ -419,10 +423,8 @@ def _with_dbos(known: AgentConfig) -> AgentConfig:
 
 def _with(agent: ReactiveAgent, body: Callable[[], Coroutine[Any, Any, _T]], *, as_json: bool) -> _T:
     async def run() -> _T:
-        try:
+        async with aclosing(agent):
             return await body()
-        finally:
-            await agent.aclose()
 
     try:
         return anyio.run(run)
@@ -436,18 +438,24 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
+    _check_there(file, as_json=as_json)
+    return output.ask_store(
+        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)),
+        question,
+        as_json=as_json,
+    )
+
+
+def _check_there(file: str, *, as_json: bool) -> None:
+    """End where there is no record, which a misspelt name would make."""
     if not is_there(file):
         missing = RecordFailed(f"The record '{file}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
-    answered = output.ask_store(
-        lambda: SqliteRunRecord(file, clock=SystemClock(), key=os.environ.get(KEY_VARIABLE)), question
-    )
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
 
 
 def _order(file: str, run: str, order: RunOrder, told: str, *, as_json: bool) -> None:
     if not _ask(file, lambda record: record.order(RunId(run), order), as_json=as_json):
-        refused = RunRefused(run, "is not in the record, or has ended")
+        refused = RunRefused(run, "is not in the record, has ended, or is to be cancelled")
         raise output.fail(refused, output.ExitCode.FAILED, as_json=as_json)
     output.report({"run_id": run, "order": order}, f"{told} {run}.", as_json=as_json)
 

@@ -239,7 +239,6 @@ def with_files(text: str, files: Sequence[Path]) -> Result[TaskInput, ConfigErro
 
 
 def _text_of(data: bytes) -> str | None:
-    """Return a text in UTF-8, or ``None``."""
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -387,9 +386,9 @@ def run_task(
         output.print_json(result_document(result))
         return EXIT_CODES[result.status]
     if result.output is not None:
-        typer.echo(_shown(result.output))
+        output.print_answer(result.output)
     if result.status != "completed":
-        typer.echo(output.printable(f"{result.status}: {result.reason}"), err=True)
+        output.tell(f"{result.status}: {result.reason}")
     return EXIT_CODES[result.status]
 
 
@@ -443,12 +442,7 @@ def _print_failure(document: JsonObject, message: str, *, as_json: bool) -> None
     if as_json:
         output.print_json(document)
     else:
-        typer.echo(output.printable(f"error: {message}"), err=True)
-
-
-def _shown(answer: str) -> str:
-    """Return the answer, for a terminal without control characters."""
-    return output.printable(answer) if sys.stdout.isatty() else answer
+        output.tell(f"error: {message}")
 
 
 def result_document(result: TaskResult) -> JsonObject:

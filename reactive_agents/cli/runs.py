@@ -6,10 +6,10 @@ import json
 import time
 from collections.abc import Awaitable, Callable
 from datetime import datetime
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, TypeVar
 
 import typer
-from returns.result import Failure, Result, Success
+from returns.result import Result, Success
 
 from reactive_agents.adapters.system import default_run_log
 from reactive_agents.adapters.telemetry.console import describe
@@ -22,6 +22,7 @@ from reactive_agents.core.run_record import LoggedEvent, LoggedRun, LoggedRunFil
 from reactive_agents.core.texts import dollars
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.studio.diagrams import diagram_of, mermaid, svg
+from reactive_agents.studio.logged_runs import lines_of, run_document
 from reactive_agents.studio.run_document import timeline_of
 
 _T = TypeVar("_T")
@@ -89,7 +90,7 @@ def list_runs(
     is_new = file is None and not default_run_log().exists()  # nothing has run here yet
     found = () if is_new else _ask(file, lambda log: log.runs(chosen), as_json=as_json)
     if as_json:
-        output.print_json([_document(each) for each in found])
+        output.print_json([run_document(each) for each in found])
         return
     rows = [
         (
@@ -127,7 +128,7 @@ def show(
     """Show what a run did, as a timeline."""
     found, logged = _run_and_events(file, run, as_json=as_json)
     if as_json:
-        output.print_json({**_document(found), "log": [_event_document(each) for each in logged]})
+        output.print_json({**run_document(found), "log": [encode(each) for each in logged]})
         return
     if graph or picture:
         timeline = timeline_of(found, logged)
@@ -177,12 +178,10 @@ def export(
 
     async def write(log: SqliteRunLog) -> Result[None, RunLogFailed]:
         for each in found:
-            logged = await attempt(log.events(each.run_id))
-            if isinstance(logged, Failure):
-                return Failure(logged.failure())
-            _print_line({"run": _document(each)})
-            for event in logged.unwrap():
-                _print_line({"event": _event_document(event)})
+            read = await attempt(log.events(each.run_id))
+            logged = output.value_or_exit(read, output.ExitCode.FAILED, as_json=False)
+            for line in lines_of(each, logged):
+                typer.echo(line)
         return Success(None)
 
     _ask(file, write, as_json=False)
@@ -197,8 +196,9 @@ def _ask(
     *,
     as_json: bool,
 ) -> _T:
-    answered = output.ask_store(lambda: SqliteRunLog(file or default_run_log(), read_only=True), question)
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)
+    return output.ask_store(
+        lambda: SqliteRunLog(file or default_run_log(), read_only=True), question, as_json=as_json
+    )
 
 
 def _find_run(file: str | None, run: str, *, as_json: bool) -> LoggedRun:
@@ -240,19 +240,3 @@ def _print_event(each: LoggedEvent, run: LoggedRun, *, requests: bool, results: 
         typer.echo(output.printable(json.dumps(each.body.get("request"), ensure_ascii=False, indent=2)))
     if results and each.kind == "ToolCallCompleted" and each.body.get("result") is not None:
         typer.echo(output.printable(json.dumps(each.body["result"], ensure_ascii=False, indent=2)))
-
-
-def _document(run: LoggedRun) -> dict[str, Any]:
-    document = encode(run)
-    assert isinstance(document, dict)
-    return {**document, "duration_s": run.duration_s}
-
-
-def _event_document(event: LoggedEvent) -> dict[str, Any]:
-    document = encode(event)
-    assert isinstance(document, dict)
-    return document
-
-
-def _print_line(document: dict[str, Any]) -> None:
-    typer.echo(json.dumps(document, ensure_ascii=True))

@@ -33,12 +33,6 @@ KeysOption = Annotated[
 AgentArguments = Annotated[
     list[Path], typer.Argument(metavar="AGENT…", help="Configurations of agents.", show_default=False)
 ]
-HostOption = Annotated[
-    str, output.option("--host", metavar="ADDRESS", help="Where to listen; 127.0.0.1 by default.")
-]
-PortOption = Annotated[
-    int, output.option("--port", metavar="N", min=0, max=65_535, help="8000 by default; 0 for a free one.")
-]
 AdmittedOption = Annotated[
     Path | None,
     output.option(
@@ -56,8 +50,8 @@ _DRAIN_S = 30.0
 
 def serve(
     configs: AgentArguments,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8_000,
+    host: output.HostOption = "127.0.0.1",
+    port: output.PortOption = 8_000,
     keys_file: AdmittedOption = None,
     runs: RunsOption = None,
     queue: Annotated[
@@ -113,8 +107,8 @@ def mcp(
     http: Annotated[
         bool, output.option("--http", help="Over streamable HTTP at /mcp, in place of standard streams.")
     ] = False,
-    host: HostOption = "127.0.0.1",
-    port: PortOption = 8_000,
+    host: output.HostOption = "127.0.0.1",
+    port: output.PortOption = 8_000,
     keys_file: AdmittedOption = None,
     runs: RunsOption = None,
     allow_tools_from: output.AllowedModules = None,
@@ -293,7 +287,6 @@ def revoke(
 
 @contextmanager
 def _readable(file: Path) -> Iterator[None]:
-    """Report a file of keys that cannot be read or written."""
     try:
         yield
     except (OSError, ValueError) as error:

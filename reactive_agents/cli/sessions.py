@@ -107,8 +107,6 @@ def _ask(
     if not is_there(path):
         missing = SessionUnavailable(f"The sessions file '{path}' does not exist.", "open")
         raise output.fail(missing, output.ExitCode.FAILED, as_json=as_json)
-
-    answered = output.ask_store(
-        lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question
+    return output.ask_store(
+        lambda: SqliteSessions(path, clock=SystemClock(), read_only=read_only), question, as_json=as_json
     )
-    return output.value_or_exit(answered, output.ExitCode.FAILED, as_json=as_json)

@@ -16,21 +16,19 @@ from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.system import default_run_log
+from reactive_agents.adapters.telemetry.console import SilentView
 from reactive_agents.agent import AgentConfig, read_config
-from reactive_agents.agent.assembly import assemble_agent
 from reactive_agents.agent.config import read_document
-from reactive_agents.agent.description import AgentComponents, DeskOptions
+from reactive_agents.agent.description import DeskOptions
 from reactive_agents.agent.persona_config import PersonaConfig
 from reactive_agents.cli import output
-from reactive_agents.cli.run import adjusted
+from reactive_agents.cli.run import LONGEST_WAIT_S, adjusted, build_agent
 from reactive_agents.cli.sessions import default_sessions_file
 from reactive_agents.core.config import IN_PROCESS, DurabilityConfig, RunLogConfig, SessionsConfig
 from reactive_agents.core.errors import ConfigErrors, InvalidConfig
 
 LOOPBACK = "127.0.0.1"
 DEFAULT_PORT = 7330
-_LONGEST_WAIT_S = 7 * 86_400.0
-"""Seconds that a run waits for the person at the page."""
 _DRAIN_S = 3.0
 """Seconds that runs have to end after Ctrl-C; then durable ones are interrupted, to be continued later."""
 _NEEDED = "starlette and uvicorn, which are installed with reactive-agents[server]"
@@ -152,9 +150,8 @@ def build_app(
     agents: list[StudioAgent] = []
     for path, config in given.agents:
         ready = _with_stores(config, str(log))
-        desk = DeskOptions(True, approval_timeout_s=_LONGEST_WAIT_S)
-        components = AgentComponents(tools=ready.tools, desk=desk, config_files=(path.resolve(),))
-        built = assemble_agent(ready, components)
+        desk = DeskOptions(True, approval_timeout_s=LONGEST_WAIT_S)
+        built = build_agent(ready, SilentView(), path, desk=desk)
         if isinstance(built, Failure):
             return Failure(built.failure())
         agents.append(StudioAgent(built.unwrap(), ready))
@@ -168,8 +165,7 @@ def build_app(
             anyio.run(library.open, path.read_text(encoding="utf-8"))
         except (OSError, ValueError, RunUnreadable) as error:
             return Failure(InvalidConfig(str(path), "a file", f"a file of runs ({error})"))
-    personas = {str(each.persona_id): each for each in given.personas}
-    records = StudioRecords(personas)
+    records = StudioRecords({str(each.persona_id): each for each in given.personas})
     return Success(create_studio(library, agents, token=token, once=once, records=records, hosts=hosts))
 
 

@@ -180,7 +180,6 @@ class RuntimeContainer(Layer):
         return layer
 
     def _extra(self, name: str, extra_layers: ExtraLayers) -> Providers:
-        """Return the providers of the extra layer of that name."""
         layer = extra_layers.get(name)
         if layer is None:
             return EMPTY

@@ -1,7 +1,7 @@
 """JSON forms of frozen values, strict on the way in.
 
 One codec serves files, memory, audit entries, events and the answers of models, so that a value has one form
-wherever it is met. A value of a union is written with a ``tag`` by the rules of ``stored_forms``, which
+wherever it is met. A value of a union is written with a ``tag`` out of the table in ``stored_forms``, which
 also says how earlier forms are read. Decoding rejects unknown fields, missing fields, wrong types and values
 out of their range, and names the path of each, since what comes in was written by a person, a model or
 another version. ``decode(encode(x)) == x`` holds for every public type.

@@ -14,7 +14,6 @@ from attrs import Attribute, field, frozen
 from attrs.validators import and_, deep_iterable, ge, gt, le, min_len, optional
 
 from reactive_agents.core.content import MEDIA_TYPES, PDF, ContentKind
-from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.results import ReasoningStrategy
 from reactive_agents.core.tools import Risk
@@ -169,6 +168,8 @@ class DurabilityConfig(Value):
 CheckName: TypeAlias = Literal[
     "prompt-injection", "personal-data", "toxicity", "length", "topics", "presidio"
 ]
+GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
+GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
 ALL_STAGES: tuple[GuardrailStage, ...] = get_args(GuardrailStage)
 
 

@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 from attrs import frozen
 
 from reactive_agents.core import errors
+from reactive_agents.core.bases import CompactionReason, Event
 from reactive_agents.core.config import CompactionMethod
-from reactive_agents.core.event_base import CompactionReason, Event
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.usage import RunUsage
 

@@ -13,8 +13,8 @@ from typing import Any, Literal, TypeAlias, TypeVar, Union, cast, get_args, get_
 import attrs
 from attrs import frozen
 
+from reactive_agents.core.bases import Event
 from reactive_agents.core.content import Digest
-from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import (
     ExecutionCancelled,
     ExecutionHookFired,

@@ -6,23 +6,24 @@ first used under their names here: most programs have few of them.
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from attrs import field, frozen
 
 from reactive_agents.core import errors
-from reactive_agents.core.event_base import CompactionReason as CompactionReason
-from reactive_agents.core.event_base import Event as Event
-from reactive_agents.core.event_base import PlanChange as PlanChange
-from reactive_agents.core.event_base import Stamp as Stamp
+from reactive_agents.core.bases import CompactionReason as CompactionReason
+from reactive_agents.core.bases import Event as Event
+from reactive_agents.core.bases import PlanChange as PlanChange
+from reactive_agents.core.bases import Stamp as Stamp
 from reactive_agents.core.ids import AgentId, CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.models import ModelRequest, ModelResponse, Usage
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.stored_forms import TAGS
 from reactive_agents.core.tasks import AgentResult, TaskResultMetadata
 from reactive_agents.core.tools import CallOrigin
 from reactive_agents.core.usage import RunUsage, answer_usage
-from reactive_agents.lazy_imports import lazy_names
 
 # --- the run --------------------------------------------------------------------------------------------
 
@@ -259,39 +260,27 @@ if TYPE_CHECKING:
     from reactive_agents.core.persona_events import PersonaEvent
     from reactive_agents.core.service_events import *  # noqa: F403
 
-    AgentEvent: TypeAlias = (
-        _UsualEvent | control_events.ControlEvent | service_events.ServiceEvent | PersonaEvent
-    )
-    """Whatever is published: also by personas."""
+    RunEvent: TypeAlias = _UsualEvent | control_events.ControlEvent | service_events.ServiceEvent
+    """What happens in a run."""
 
-_NAMES = {
-    "control_events": """
-        ContextCompacted ContextLost ExecutionHookFailed ExecutionPaused ExecutionResumed ExecutionStopped
-        GuidanceGiven ModelCallAbandoned ModelCallDelayed ModelParameterRefused ModelStreamRestarted
-        ModelTextRetracted ModelTextStreamed ModelThinkingStreamed RunContinued ToolArgumentsStreamed
-        ToolCallInDoubt ToolProgressed
-    """,
-    "service_events": """
-        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ExternalCallDelivered
-        ExternalCallRequested GuardrailTriggered HandedOff MemoryBootstrapped MemoryFlushed
-        MemorySnapshotSaved ModelRouted PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed
-        QuestionAnswered QuestionAsked ResultVerified ThoughtsJudged ToolNeedsFound ToolWithheld
-        VerificationActed
-    """,
-}
-_event = lazy_names(
-    __name__,
-    {name: f"reactive_agents.core.{module}" for module, names in _NAMES.items() for name in names.split()},
-)
+    AgentEvent: TypeAlias = RunEvent | PersonaEvent
+    """Whatever is published: also by personas."""
 
 
 def __getattr__(name: str) -> Any:
     """Import an event on first use."""
-    if name != "AgentEvent":
-        return _event(name)
-    from reactive_agents.core import control_events, service_events
-    from reactive_agents.core.persona_events import PersonaEvent
+    home = TAGS.get(name, "").removesuffix(f".{name}")
+    if home in ("core.control_events", "core.service_events"):
+        found = getattr(import_module(f"reactive_agents.{home}"), name)
+    elif name == "RunEvent":
+        from reactive_agents.core import control_events, service_events
 
-    found = _UsualEvent | control_events.ControlEvent | service_events.ServiceEvent | PersonaEvent
+        found = _UsualEvent | control_events.ControlEvent | service_events.ServiceEvent
+    elif name == "AgentEvent":
+        from reactive_agents.core.persona_events import PersonaEvent
+
+        found = __getattr__("RunEvent") | PersonaEvent
+    else:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     globals()[name] = found
     return found

@@ -10,24 +10,28 @@ from typing import Final, Literal, TypeAlias
 
 from attrs import field, frozen
 
+from reactive_agents.core.config import GuardrailAction as GuardrailAction
+from reactive_agents.core.config import GuardrailStage as GuardrailStage
 from reactive_agents.core.errors import BudgetPeriod
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
+from reactive_agents.core.results import ClaimEvidence as ClaimEvidence
+from reactive_agents.core.results import ClaimKind as ClaimKind
+from reactive_agents.core.results import ModelRetry as ModelRetry
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.results import Receipt as Receipt
+from reactive_agents.core.results import Verdict as Verdict
+from reactive_agents.core.results import VerificationReport as VerificationReport
 from reactive_agents.core.texts import escaped
 from reactive_agents.core.tools import Risk
 from reactive_agents.core.usage import RunUsage, Usage, total_usage
 from reactive_agents.core.values import Value
 
-GuardrailStage: TypeAlias = Literal["input", "output", "tool-result"]
-GuardrailAction: TypeAlias = Literal["block", "redact", "warn"]
-ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
 START: Final[Literal["start"]] = "start"
 """The action of the entry of a run that begins; its end is the entry ``run``."""
 AuditAction: TypeAlias = Literal[
     "start", "run", "request", "approval", "denial", "answer", "handoff", "guardrail-block"
 ]
-Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
 
 
 def _own_copy(arguments: JsonObject) -> JsonObject:
@@ -293,64 +297,6 @@ class BudgetUse(Value):
 
 
 @frozen(eq=False, repr=False)
-class ClaimEvidence(Value):
-    """One claim of an answer, with its evidence.
-
-    Attributes:
-        claim: the words of the answer.
-        key: the tool result that supports it, ``task`` for the task's own text, ``workspace`` for a file that
-            is there, ``judge`` for a model's opinion; ``None`` without support.
-        excerpt: the place that supports it; for a number that was worked out, how.
-    """
-
-    kind: ClaimKind
-    claim: str
-    supported: bool
-    key: str | None = None
-    excerpt: str = ""
-
-
-@frozen(eq=False, repr=False)
-class Receipt(Value):
-    """Evidence of how a run reached its answer.
-
-    Attributes:
-        tools: names of the tools that succeeded, each once, in the order of first use.
-        evidence: keys of the tool results that support a claim.
-        delivered: deliverables, and files that the answer names as written, that exist.
-        missing: those that do not exist.
-        verdict: ``unchecked`` when the answer makes no claim that can be checked.
-    """
-
-    tools: tuple[str, ...]
-    evidence: tuple[str, ...]
-    delivered: tuple[str, ...]
-    missing: tuple[str, ...]
-    verdict: Verdict
-
-
-@frozen(eq=False, repr=False)
-class VerificationReport(Value):
-    """The support of an answer by the evidence of the run.
-
-    Attributes:
-        confidence: 0 to 1.
-        verified: whether the confidence reaches the verifier's threshold.
-        findings: what is not supported, one sentence each.
-        claims: each claim of the answer, with its evidence or the lack of it.
-        receipt: what the run did, where the verifier accounts for it.
-        agreement: 0 to 1, how far further answers of the model agree with this one, where it gave any.
-    """
-
-    confidence: float
-    verified: bool
-    findings: tuple[str, ...] = ()
-    claims: tuple[ClaimEvidence, ...] = ()
-    receipt: Receipt | None = None
-    agreement: float | None = None
-
-
-@frozen(eq=False, repr=False)
 class AuditEntry(Value):
     """One entry of the audit log: agent, action and outcome.
 
@@ -377,13 +323,6 @@ class AuditEntry(Value):
 
 
 # --- Output validators ---
-
-
-class ModelRetry(Exception):
-    """An answer that a validator does not accept: the model is asked again.
-
-    ``str(error)`` is the reason, which the model is shown.
-    """
 
 
 @frozen(eq=False, repr=False)

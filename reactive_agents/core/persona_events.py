@@ -10,8 +10,8 @@ from typing import Literal, TypeAlias
 from attrs import field, frozen
 
 from reactive_agents.core import personas
+from reactive_agents.core.bases import Event
 from reactive_agents.core.errors import PersonaErrors
-from reactive_agents.core.event_base import Event
 from reactive_agents.core.ids import EventId, PersonaId, PlanId
 from reactive_agents.core.plans import PlanStatus, PlanStep
 from reactive_agents.core.values import OMITTED

@@ -164,6 +164,11 @@ class WorkFilter(Value):
     limit: int = 50
     number: int | None = None
 
+    @classmethod
+    def of_event(cls, room: Room, event_id: EventId, kind: WorkKind) -> WorkFilter:
+        """Choose what belongs to an event."""
+        return cls(room.persona_id, (kind,), (), room.tenant, room.domain, room.context_id, event_id=event_id)
+
 
 @frozen(eq=False, repr=False)
 class Utterance(Value):

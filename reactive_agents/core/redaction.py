@@ -10,11 +10,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from operator import itemgetter
 from types import MappingProxyType
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from attrs import evolve
 
-from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.core.json import Json
 from reactive_agents.core.secret_patterns import (
     DISGUISE,
@@ -27,6 +26,9 @@ from reactive_agents.core.secret_patterns import (
     pattern_of,
 )
 from reactive_agents.core.values import lazy_pattern
+
+if TYPE_CHECKING:
+    from reactive_agents.core.governance import GuardrailFinding
 
 SHORTEST_SECRET = 8
 """Values of the environment below this many characters occur everywhere, and stay."""
@@ -355,6 +357,7 @@ def redact(text: str, findings: Sequence[GuardrailFinding]) -> str:
 
     Overlapping spans become one.
 
+    >>> from reactive_agents.core.governance import GuardrailFinding
     >>> redact("write to a@b.org!", [GuardrailFinding("email", 9, 16, 1.0, "redact")])
     'write to [email]!'
     """

@@ -258,3 +258,74 @@ class StrategyEffectiveness(Value):
     avg_confidence: float
     executions: int
     last_used: datetime
+
+
+# --- the judgement on an answer ----------------------------------------------------------------------------
+
+ClaimKind: TypeAlias = Literal["number", "name", "quote", "file", "statement"]
+Verdict: TypeAlias = Literal["verified", "unverified", "unchecked"]
+
+
+@frozen(eq=False, repr=False)
+class ClaimEvidence(Value):
+    """One claim of an answer, with its evidence.
+
+    Attributes:
+        claim: the words of the answer.
+        key: the tool result that supports it, ``task`` for the task's own text, ``workspace`` for a file that
+            is there, ``judge`` for a model's opinion; ``None`` without support.
+        excerpt: the place that supports it; for a number that was worked out, how.
+    """
+
+    kind: ClaimKind
+    claim: str
+    supported: bool
+    key: str | None = None
+    excerpt: str = ""
+
+
+@frozen(eq=False, repr=False)
+class Receipt(Value):
+    """Evidence of how a run reached its answer.
+
+    Attributes:
+        tools: names of the tools that succeeded, each once, in the order of first use.
+        evidence: keys of the tool results that support a claim.
+        delivered: deliverables, and files that the answer names as written, that exist.
+        missing: those that do not exist.
+        verdict: ``unchecked`` when the answer makes no claim that can be checked.
+    """
+
+    tools: tuple[str, ...]
+    evidence: tuple[str, ...]
+    delivered: tuple[str, ...]
+    missing: tuple[str, ...]
+    verdict: Verdict
+
+
+@frozen(eq=False, repr=False)
+class VerificationReport(Value):
+    """The support of an answer by the evidence of the run.
+
+    Attributes:
+        confidence: 0 to 1.
+        verified: whether the confidence reaches the verifier's threshold.
+        findings: what is not supported, one sentence each.
+        claims: each claim of the answer, with its evidence or the lack of it.
+        receipt: what the run did, where the verifier accounts for it.
+        agreement: 0 to 1, how far further answers of the model agree with this one, where it gave any.
+    """
+
+    confidence: float
+    verified: bool
+    findings: tuple[str, ...] = ()
+    claims: tuple[ClaimEvidence, ...] = ()
+    receipt: Receipt | None = None
+    agreement: float | None = None
+
+
+class ModelRetry(Exception):
+    """An answer that a validator does not accept: the model is asked again.
+
+    ``str(error)`` is the reason, which the model is shown.
+    """

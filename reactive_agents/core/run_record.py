@@ -167,6 +167,8 @@ def _time_of(cron: str, timezone: str, start: datetime, step: Literal["get_next"
         from croniter import croniter
     except ImportError as error:
         raise ValueError(f"schedules need the extra 'durable' ({error})") from None
+    if len(cron.split()) > 6:
+        raise ValueError("five fields, or six with seconds: a schedule has no last time")
     try:
         times = croniter(cron, start.astimezone(ZoneInfo(timezone)), second_at_beginning=True)
         found: datetime = getattr(times, step)(datetime)

@@ -7,8 +7,8 @@ from typing import TypeAlias
 from attrs import frozen
 
 from reactive_agents.core import errors
+from reactive_agents.core.bases import Event, PlanChange
 from reactive_agents.core.config import VerificationAction
-from reactive_agents.core.event_base import Event, PlanChange
 from reactive_agents.core.governance import GuardrailAction, GuardrailStage
 from reactive_agents.core.ids import AgentId, ApprovalId, CallId, PlanId, RequestId, SessionId
 from reactive_agents.core.json import JsonObject

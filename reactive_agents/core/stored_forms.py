@@ -1,11 +1,11 @@
 """The stored forms of values: tags of classes, and upgrades of earlier versions.
 
 Files outlive the code that wrote them: kernel states, memory files, audit logs and configurations of an
-earlier version must open after classes were renamed, merged or given other fields. The rules for a change:
+earlier version must open after classes were renamed, merged or given other fields. So nothing here is derived
+from the code. The rules for a change:
 
-- A tag is written into files, so it is never changed and never used again. It is the name that its class had
-  at first: one that is renamed gets an entry in ``RENAMED``, one that goes in ``RETIRED_TAGS``. All tags that
-  were ever written are in ``tests/stored_samples/tags.txt``, so that none is lost.
+- A tag is written into files, so it is never changed and never used again. A class that is renamed or moved
+  keeps its tag; only the path beside it changes. A class that goes gets an entry in ``RETIRED_TAGS``.
 - A new field has a default, and needs nothing else. A field that is renamed, nested or removed gets a
   function in ``UPGRADES`` that makes today's fields of yesterday's; it sees every form ever written and
   leaves today's as it is.
@@ -31,19 +31,17 @@ TAG = "tag"
 VERSION = "version"
 """The key beside the fields of a document that says which version of its form it has."""
 
+_PACKAGE = "reactive_agents."
+
 
 def tag_of(kind: type) -> str:
-    """Return the tag of a class: its name, unless it was renamed."""
-    return RENAMED.get(_path_of(kind), kind.__name__)
+    """Return the tag of a class; for a class outside the table its name."""
+    return _TAG_BY_PATH.get(f"{kind.__module__}.{kind.__qualname__}", kind.__name__)
 
 
 def upgrade_of(kind: type) -> Upgrade | None:
     """Return the upgrade of a class's earlier forms, if there were any."""
-    return UPGRADES.get(_path_of(kind))
-
-
-def _path_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}".removeprefix("reactive_agents.")
+    return UPGRADES.get(f"{kind.__module__}.{kind.__qualname__}".removeprefix(_PACKAGE))
 
 
 def renamed_fields(**names: str) -> Upgrade:
@@ -150,8 +148,59 @@ def _with_usage_by_model(data: JsonObject) -> JsonObject:
     return {**{key: data[key] for key in data if key != "spending"}, "usage": parts}
 
 
-RENAMED: Mapping[str, str] = {}
-"""Paths of classes that have another name than their tag, each with the tag."""
+_TAGGED: Mapping[str, str] = {
+    "content": "Audio Document Image",
+    "control_events": """
+        ContextCompacted ContextLost ExecutionHookFailed ExecutionPaused ExecutionResumed ExecutionStopped
+        GuidanceGiven ModelCallAbandoned ModelCallDelayed ModelParameterRefused ModelStreamRestarted
+        ModelTextRetracted ModelTextStreamed ModelThinkingStreamed RunContinued ToolArgumentsStreamed
+        ToolCallInDoubt ToolProgressed
+    """,
+    "bases": "DecodeError InvalidConfig ServiceFailed ServiceMissing",
+    "events": """
+        ExecutionCancelled ExecutionHookFired ExecutionLoopIteration ExecutionPhaseEntered
+        ExecutionPhaseFailed ExecutionPhaseSkipped FinalAnswerProduced ModelCallCompleted ModelCallStarted
+        ReasoningStepCompleted StrategySelected TaskCompleted TaskFailed TaskStarted ToolCallCompleted
+        ToolCallStarted
+    """,
+    "memory": "ForgetAgent ForgetEntry ForgetOlder ForgetUser",
+    "messages": "AssistantMessage SystemMessage ToolMessage UserMessage",
+    "models": "StreamCompleted StreamRestarted TextDelta ThinkingDelta ToolCallDelta",
+    "persona_events": """
+        PersonaEngagementDecided PersonaEventDropped PersonaEventReceived PersonaLearningChanged
+        PersonaOutcomeEvaluated PersonaPlanAdjusted PersonaPlanEnded PersonaPlanFormulated
+        PersonaPlanResumed PersonaStageFailed PersonaStepEnded PersonaStepExpanded PersonaStepStarted
+    """,
+    "run_errors": """
+        AddressRefused AuditBroken AuthenticationFailed BudgetExceeded BudgetUnavailable ContentRefused
+        ContentUnavailable ContentUnsupported ContextOverflow ControllerError DeliveryFailed ExecutionError
+        GuardrailViolationError HookError IllegalAgentState IllegalTransition InboxFull InvalidEvent
+        InvalidToolArguments IterationLimitError KernelFailed LeaseLost MalformedResponse MaxIterationsError
+        MemoryUnavailable ModelCallFailed ModelTimeout ModelUnavailable OutputValidatorFailed PolicyFailed
+        RateLimited ReasoningError RecordFailed RecordNotFound RequestRejected RunCancelled RunInterrupted
+        RunRefused ScriptExhausted SelectionError SessionRefused SessionUnavailable StepIncomplete
+        StepTimedOut StrategyExecutionError StrategyNotFoundError StructuredOutputError TaskError ToolFailed
+        ToolNotAnswered ToolNotApproved ToolNotFound ToolTimedOut UnknownDomain VerificationFailed
+        WorkspaceViolation
+    """,
+    "service_events": """
+        ApprovalDecided ApprovalRequested BudgetNotSettled BudgetWarning ExternalCallDelivered
+        ExternalCallRequested GuardrailTriggered HandedOff MemoryBootstrapped MemoryFlushed
+        MemorySnapshotSaved ModelRouted PlanCreated PlanEnded PlanRevised PlanStepChanged PlanStoreFailed
+        QuestionAnswered QuestionAsked ResultVerified ThoughtsJudged ToolNeedsFound ToolWithheld
+        VerificationActed
+    """,
+}
+"""Tags of the classes of each module of ``core``. A class has the name of its tag, unless it was renamed."""
+
+_RENAMED: Mapping[str, str] = {}
+"""Tags whose class has another name now, each with the path of the class."""
+
+TAGS: Mapping[str, str] = {
+    **{tag: f"core.{module}.{tag}" for module, tags in _TAGGED.items() for tag in tags.split()},
+    **_RENAMED,
+}
+"""Tags, each with the class that has it now."""
 
 RETIRED_TAGS: Mapping[str, tuple[str, Upgrade]] = {
     "ContextSynthesized": ("ContextCompacted", _synthesized),
@@ -215,3 +264,5 @@ UPGRADES: Mapping[str, Upgrade] = {
     "core.personas.SelfState": _state_of_a_room,
 }
 """Classes that were written differently, each with the function that reads all earlier forms."""
+
+_TAG_BY_PATH: Mapping[str, str] = {_PACKAGE + path: tag for tag, path in TAGS.items()}

@@ -11,7 +11,6 @@ from typing_extensions import TypeVar
 
 from reactive_agents.core import results
 from reactive_agents.core.content import Content
-from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
@@ -177,7 +176,7 @@ class TaskResult(Value, Generic[Output]):
     metadata: TaskResultMetadata
     completed_at: datetime
     tool_results: Mapping[str, str] = field(factory=dict)
-    verification: VerificationReport | None = None
+    verification: results.VerificationReport | None = None
     tree: results.ThoughtTree | None = None
     deliverables: tuple[results.Deliverable, ...] = ()
     new_messages: tuple[Message, ...] = ()
@@ -239,9 +238,10 @@ class TaskResult(Value, Generic[Output]):
         return self.history + self.new_messages
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class CompletedResult(TaskResult[Output]):
     """The result of a run that has its answer: ``output`` is never ``None``."""
+
+    __slots__ = ()  # the fields, and the constructor, are those of the base
 
     if TYPE_CHECKING:
         output: Output
@@ -249,21 +249,23 @@ class CompletedResult(TaskResult[Output]):
         status: Literal["completed"]
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class PartialResult(TaskResult[Output]):
     """The result of a run that ended early: ``reason`` says what is missing.
 
     The status is ``failed`` where a custom strategy sets it.
     """
 
+    __slots__ = ()
+
     if TYPE_CHECKING:
         success: Literal[False]
         status: Literal["partial", "failed"]
 
 
-@frozen(kw_only=True, eq=False, repr=False)
 class AbstainedResult(TaskResult[Output]):
     """The result of a run that found its task impossible: ``reason`` says why."""
+
+    __slots__ = ()
 
     if TYPE_CHECKING:
         success: Literal[False]

@@ -124,7 +124,25 @@ _CONTROL = lazy_pattern(
 def one_line(text: str) -> str:
     """Return the text as one printable line of at most 160 characters."""
     flat = printable(" ".join(text.split()))
-    return flat if len(flat) <= LINE_CHARACTERS else flat[: LINE_CHARACTERS - 1] + "…"
+    return shortened(flat, LINE_CHARACTERS)
+
+
+def counted(number: int, noun: str) -> str:
+    """Return a number of things in words.
+
+    >>> counted(1, "turn"), counted(2, "turn")
+    ('1 turn', '2 turns')
+    """
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+def shortened(text: str, most: int) -> str:
+    """Return the text, or its beginning with an ellipsis where it is longer.
+
+    >>> shortened("Elbrus", 6), shortened("Elbrus", 5)
+    ('Elbrus', 'Elbr…')
+    """
+    return text if len(text) <= most else text[: most - 1] + "…"
 
 
 def printable(text: str) -> str:
@@ -220,7 +238,7 @@ def dollars(cost: float) -> str:
 
 def figures_of(figures: Any) -> str:
     """Return model calls, tokens, cost and duration."""
-    calls = f"{figures.model_calls} model call{'' if figures.model_calls == 1 else 's'}"
+    calls = counted(figures.model_calls, "model call")
     cost = f"{dollars(figures.cost_usd)}{' or more' if figures.unpriced_calls else ''}"
     return f"{calls}, {figures.tokens_used} tokens, {cost}, {figures.duration_ms / 1000:.1f} s"
 

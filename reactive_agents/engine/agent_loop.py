@@ -13,12 +13,10 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import owner_of
-from reactive_agents.core.errors import ExecutionError, OutputValidatorFailed
 from reactive_agents.core.events import StrategySelected
-from reactive_agents.core.governance import JudgedAnswer, ModelRetry
 from reactive_agents.core.ids import PlanId
 from reactive_agents.core.requirements import ToolNeeds
-from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.results import ModelRetry, ReasoningResult
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import Effect, attempt, effect, is_cancelled
@@ -26,10 +24,8 @@ from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.guardrail import PLAN_ID, guard_output
 from reactive_agents.engine.lifecycle import step_with_lifecycle
 from reactive_agents.engine.memory import OWNER
-from reactive_agents.engine.requests import RunApprover, approver_of
 from reactive_agents.engine.run_result import partial_result
-from reactive_agents.engine.run_tools import RunTools
-from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle
+from reactive_agents.engine.services import EngineServices, OutputValidator, RunHandle, approver_of
 from reactive_agents.kernel import KernelServices
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.policies.limits import budget_refusal
@@ -38,6 +34,8 @@ from reactive_agents.reasoning import Selection, StrategyInput, StrategyServices
 from reactive_agents.reasoning.strategies import reactive
 
 if TYPE_CHECKING:
+    from reactive_agents.core.governance import JudgedAnswer
+    from reactive_agents.ports import Approver, ToolService
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 
@@ -175,13 +173,24 @@ def strategy_input(context: ExecutionContext, services: EngineServices) -> Strat
 def strategy_services(services: EngineServices) -> StrategyServices:
     """Return the services of the run's strategy."""
     ports = services.ports
+
+    def run_tools(tools: ToolService) -> ToolService:
+        from reactive_agents.engine.run_tools import RunTools  # of agents with tools
+
+        return RunTools(tools, services)
+
+    def run_approver(approver: Approver) -> Approver:
+        from reactive_agents.engine.requests import RunApprover  # of agents with an approver
+
+        return RunApprover(approver, services)
+
     kernel = KernelServices(
         llm=services.llm,
         clock=ports.clock,
         ids=ports.ids,
-        tools=ports.tools.map(lambda tools: RunTools(tools, services)),
+        tools=ports.tools.map(run_tools),
         policies=ports.policies,
-        approver=approver_of(ports).map(lambda approver: RunApprover(approver, services)),
+        approver=approver_of(ports).map(run_approver),
         events=Some(services.events),
         wrap=lambda step: partial(step_with_lifecycle, services, step),
         counter=ports.counter.map(CheckedCounter),
@@ -229,20 +238,22 @@ class _Judge:
     accepted: set[str] = field(factory=set)
     rejected: list[str] = field(factory=list)
 
-    async def __call__(self, text: str) -> Result[str, str | OutputValidatorFailed]:
+    async def __call__(self, text: str) -> Result[str, str | errors.OutputValidatorFailed]:
         """Return the answer as it is delivered.
 
         Fails with the objection of a validator, or with ``OutputValidatorFailed``, which ends the run.
         """
         if text in self.accepted:
             return Success(text)
+        from reactive_agents.core.governance import JudgedAnswer  # of agents with validators
+
         judged = await call_service("output validators", self, _Judge.accept, JudgedAnswer, text)
         if not isinstance(judged, Success):
             error = judged.failure()
-            if not isinstance(error, OutputValidatorFailed):
-                error = OutputValidatorFailed(SERVICE, error.message)
+            if not isinstance(error, errors.OutputValidatorFailed):
+                error = errors.OutputValidatorFailed(SERVICE, error.message)
             handle = self.services.handle
-            handle.failure = ExecutionError(error.message, handle.context.task_id, handle.phase, error)
+            handle.failure = errors.ExecutionError(error.message, handle.context.task_id, handle.phase, error)
             return Failure(error)
         answer = judged.unwrap()
         if answer.objection:
@@ -252,8 +263,10 @@ class _Judge:
         return Success(answer.text)
 
     @effect
-    async def accept(self, text: str) -> Result[JudgedAnswer, OutputValidatorFailed]:
+    async def accept(self, text: str) -> Result[JudgedAnswer, errors.OutputValidatorFailed]:
         """Return the judgement on an answer of the form."""
+        from reactive_agents.core.governance import JudgedAnswer
+
         value: Any = text
         if self.form.has_fields:
             value = structured_output.read_answer(text, self.shape).unwrap().value
@@ -269,7 +282,7 @@ class _Judge:
                 if is_cancelled():
                     raise
                 return Failure(
-                    OutputValidatorFailed(validator.name, f"raised {type(error).__name__}: {error}")
+                    errors.OutputValidatorFailed(validator.name, f"raised {type(error).__name__}: {error}")
                 )
             if isinstance(returned, ModelRetry):
                 reason = str(returned).strip() or f"{validator.name} refused it."
@@ -279,7 +292,7 @@ class _Judge:
             problem = "it has no JSON form" if after is None else self.form.problem_in(after)
             if after is None or problem:
                 wrong = f"returned a value that is no {self.shape.name}: {problem}"
-                return Failure(OutputValidatorFailed(validator.name, wrong))
+                return Failure(errors.OutputValidatorFailed(validator.name, wrong))
             text = text if after == before else after
         return Success(JudgedAnswer(text))
 

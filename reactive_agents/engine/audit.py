@@ -5,24 +5,28 @@ from __future__ import annotations
 import json
 import logging
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import RuntimeErrors, ServiceFailed, ToolNotApproved
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import START, AuditAction, AuditEntry, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.results import ReasoningStatus
+from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt_foreign, spawn_on_this_loop
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import DONE, publish_failure
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel.service_calls import call_outside_record, once
 from reactive_agents.ports import AuditLog
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors, ToolNotApproved
+    from reactive_agents.core.governance import AuditAction, AuditEntry, GuardrailStage
 
 _log = logging.getLogger("reactive_agents")
 _SHOWN_ARGUMENTS = 2_000
@@ -51,6 +55,8 @@ async def append_entry(
 def _entry(action: AuditAction, services: EngineServices, **fields: Any) -> AuditEntry:
     context, status = services.handle.context, fields.pop("status", None)
     ids = context.run_id, context.task_id, context.agent_id
+    from reactive_agents.core.governance import AuditEntry  # of agents with an audit log
+
     return AuditEntry(*ids, action, status, fields.pop("detail", ""), services.ports.clock.now(), **fields)
 
 
@@ -105,7 +111,7 @@ def redacted_arguments(arguments: JsonObject, services: EngineServices) -> str:
     """Return the arguments of a call as redacted JSON, shortened to 2000 characters."""
     redactor = services.ports.redactor
     text = json.dumps(arguments if redactor is None else redactor.redact_json(arguments), ensure_ascii=False)
-    return text if len(text) <= _SHOWN_ARGUMENTS else text[: _SHOWN_ARGUMENTS - 1] + "…"
+    return shortened(text, _SHOWN_ARGUMENTS)
 
 
 async def append_denial(call: ToolCall, error: ToolNotApproved, services: EngineServices) -> None:
@@ -134,7 +140,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
         return DONE
     context, required = services.handle.context, services.settings.requires("audit")
     if required or services.journal is not None:
-        entered = await append_entry(START, services, subject="", detail="")
+        entered = await append_entry("start", services, subject="", detail="")
         if isinstance(entered, Success):
             return DONE
         error = context.failure_of("audit")(entered.failure())
@@ -144,7 +150,7 @@ async def audit_start(services: EngineServices) -> Result[None, RuntimeErrors]:
 
     async def enter() -> None:
         try:
-            entered = await _append(_entry(START, services), services)
+            entered = await _append(_entry("start", services), services)
             if isinstance(entered, Failure):
                 error = context.failure_of("audit")(entered.failure())
                 publish_failure("audit", error, services, fatal=False)

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from attrs import field, frozen
 
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.errors import ExecutionError, PhaseCause, RuntimeErrors
-from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.ids import AgentId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
@@ -23,7 +22,9 @@ from reactive_agents.core.values import Value
 from reactive_agents.kernel import EarlierAttempt
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import PhaseCause, RuntimeErrors
     from reactive_agents.core.memory import MemoryContext
+    from reactive_agents.core.results import VerificationReport
 
 AgentState: TypeAlias = Literal[
     "idle", "bootstrapping", "running", "paused", "verifying", "flushing", "completed", "failed"
@@ -131,7 +132,7 @@ class ExecutionContext(Value):
 
     def failure_of(self, phase: LifecyclePhase) -> Callable[[PhaseCause], RuntimeErrors]:
         """Return a function from the error of a service to that of its phase."""
-        return lambda cause: ExecutionError(cause.message, self.task.id, phase, cause)
+        return lambda cause: errors.ExecutionError(cause.message, self.task.id, phase, cause)
 
     @property
     def task_id(self) -> TaskId:

@@ -76,6 +76,7 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
             errors.ServiceFailed(late, "sessions", "begin")
         )
         left_s = math.inf if context.deadline is None else context.deadline - services.ports.clock.monotonic()
+        services.handle.session = key  # also when this is cancelled as soon as the run has its turn
         with anyio.move_on_after(left_s):
             begun = await call_service(
                 "sessions",
@@ -88,8 +89,8 @@ async def continue_conversation(services: EngineServices) -> Result[None, errors
                 earlier=LONGEST_EARLIER,
             )
         if not isinstance(begun, Success):
+            services.handle.session = None
             return Failure(context.failure_of("bootstrap")(begun.failure()))
-        services.handle.session = key
         history = begun.unwrap()
     services.handle.context = replaced(context, history=fit_history(history, size))
     if history.holder and services.ports.handoffs:

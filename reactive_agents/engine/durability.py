@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, Concatenate, ParamSpec, TypeAlias, TypeVa
 import anyio
 import anyio.lowlevel
 from attrs import evolve, frozen
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 from ulid_transform import bytes_to_ulid
 
@@ -74,6 +74,7 @@ from reactive_agents.ports import Approver, Clock, RunRecord
 if TYPE_CHECKING:
     from reactive_agents.engine.execution import ExecutionEngine
     from reactive_agents.engine.services import EnginePorts, RunOverrides
+    from reactive_agents.reasoning.structured_output.schema import Shape
 
 _A = TypeVar("_A")
 _P = ParamSpec("_P")
@@ -129,17 +130,21 @@ class RunStopped(BaseException):
 
     Attributes:
         error: the reason.
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
     """
 
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused) -> None:
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
         super().__init__(error.message)
         self.error = error
+        self.is_lost = is_lost
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:
     """Return what the record answered; without it the run is stopped."""
     if isinstance(answer, Failure):
-        raise RunStopped(errors.RunInterrupted(run_id, answer.failure().message))
+        error = answer.failure()
+        interrupted = errors.RunInterrupted(run_id, error.message)
+        raise RunStopped(interrupted, is_lost=isinstance(error, errors.LeaseLost))
     return answer.unwrap()
 
 
@@ -195,7 +200,9 @@ class RunJournal:
         self.begun_at = run.created_at or clock.now()
         self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
-        self._message_at: int | None = None
+        said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else ()
+        self._messages = (*cast("list[tuple[str, int]]", self.changes.get("earlier", ())), *said)
+        self._message_places: list[int] = []
         self._clock = clock
         self.lenient = lenient
         self.reader: RunRecord | None = None
@@ -205,7 +212,7 @@ class RunJournal:
         self._begun: dict[str, JsonObject] = {}
         self._shared = run.origin_entries
         self._entries = {each.key: each for each in entries}
-        again = [each for each in entries if each.number <= self._shared and _call_of(each)]
+        again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork makes these calls once more, and what was approved was for the first time
             if f"{_call_of(each)}=" not in self._entries:
                 del self._entries[each.key]
@@ -222,6 +229,10 @@ class RunJournal:
     def size(self) -> int:
         """Number of entries until now."""
         return len(self._entries)
+
+    def is_shared(self, entry: RunEntry) -> bool:
+        """Return whether an entry is that of the run which this one was forked from."""
+        return entry.number <= self._shared
 
     def used(self, keys: Iterable[str]) -> int:
         """Return how many of these entries were used."""
@@ -291,7 +302,7 @@ class RunJournal:
     def follow(self, order: RunOrder) -> None:
         """Carry out an order of another process; from any thread, each once."""
         control = self.control
-        if order == self._order or control is None:
+        if order == self._order or control is None or self.record is None:
             return
         earlier, self._order = self._order, order
         if order == "pause":
@@ -318,27 +329,29 @@ class RunJournal:
         """
         key = _branch_of(self).name("m")
         entry = self.find(key)
-        is_new = entry is None or entry.number > self._shared
-        if is_new and self._message_at is None and request.purpose == "think":
-            self._message_at = len(request.messages)
+        if request.purpose == "think":
+            for _, shared in self._messages[len(self._message_places) :]:
+                if entry is None or entry.number > shared:
+                    self._message_places.append(len(request.messages))
         if entry is None:
             return key, None
         body = _loaded(entry)
         asked = body.get("asked")
         if asked != _asked(request) and not self.lenient:
             raise ReplayEnded(self.run_id, key, f"its request at {key} differs from the recorded one.")
-        return key, _answer_of(body)
+        return key, _unpaid(_answer_of(body)) if self.is_shared(entry) else _answer_of(body)
 
     async def prepared(self, request: ModelRequest) -> ModelRequest:
         """Return what a forked run asks: with another model, or a further message."""
         await self.settle()
-        model, message = self.changes.get("model"), self.changes.get("message")
+        model = self.changes.get("model")
         if isinstance(model, str):
             request = evolve(request, model=model)
-        if isinstance(message, str) and request.purpose == "think" and self._message_at is not None:
-            at = min(self._message_at, len(request.messages))
-            messages = (*request.messages[:at], UserMessage(message), *request.messages[at:])
-            request = evolve(request, messages=messages)
+        if self._message_places and request.purpose == "think":
+            messages = list(request.messages)
+            for (text, _), at in reversed([*zip(self._messages, self._message_places, strict=False)]):
+                messages.insert(at, UserMessage(text))
+            request = evolve(request, messages=tuple(messages))
         return request
 
     async def keep_answer(
@@ -378,9 +391,11 @@ class RunJournal:
                 raise ReplayEnded(self.run_id, key, difference)
             if "doubt" in body:  # its process may have died before anybody was told
                 self._tell(key, made, body["doubt"])
-            await self._take_in(body)
+            is_shared = self.is_shared(known)
+            await self._take_in({**body, "spent": {}} if is_shared else body)
             recorded = _outcome_in(body, "result", ToolResult, errors.ToolErrors)
-            return recorded.map(lambda result: evolve(result, call_id=made.call.id)), True
+            changes: dict[str, Any] = {"usage": ()} if is_shared else {}
+            return recorded.map(lambda result: evolve(result, call_id=made.call.id, **changes)), True
         if self.record is None:
             raise ReplayEnded(self.run_id, key)
         outcome = await self._settled(key, made) if key in self._entries else None
@@ -598,7 +613,8 @@ class RunJournal:
             await self.events.flush()
 
     def _lost(self) -> RunStopped:
-        return RunStopped(errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message))
+        error = errors.RunInterrupted(self.run_id, errors.LeaseLost(self.run_id).message)
+        return RunStopped(error, is_lost=True)
 
     async def _fetched(self, key: str) -> RunEntry | None:
         """Return an entry that another process may have written."""
@@ -647,8 +663,9 @@ class RunBranch(Branch):
                 if not isinstance(begun, Success):
                     return begun
             body = _loaded(entry)
-            spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
-            journal.count_spent(f"{key}/", spent)
+            if not journal.is_shared(entry):
+                spent = _decoded(body["usage"], tuple[RunUsage, ...]) if "usage" in body else ()
+                journal.count_spent(f"{key}/", spent)
             return _outcome_in(body, "value", kind, _ServiceErrors)
         await journal.settle()
         used: list[RunUsage] = []
@@ -790,7 +807,9 @@ async def conduct_durably(
     if claim.state == "ended":
         if parent is not None:
             _count_ended_run(engine, claim.run)
-        return _ended_run(engine, task, claim.run)
+        return _ended_run(
+            engine, task, claim.run, overrides.services.get("output_shape", engine.ports.output_shape)
+        )
     refusal = _refusal(claim, run, accept_changes=accept_changes)
     read = (
         Success(())
@@ -996,11 +1015,13 @@ def _not_begun(
     return refused_run(engine, task, run_id, failure)
 
 
-def _ended_run(engine: ExecutionEngine, task: Task, run: RecordedRun) -> Result[TaskResult, TaskFailed]:
+def _ended_run(
+    engine: ExecutionEngine, task: Task, run: RecordedRun, shape: Maybe[Shape[Any]]
+) -> Result[TaskResult, TaskFailed]:
     difference = task_difference(run.task, task)
     if difference:
         return refused_run(engine, task, run.run_id, errors.RunRefused(run.run_id, difference))
-    outcome = recorded_outcome(run)
+    outcome = recorded_outcome(run, shape)
     if isinstance(outcome, errors.RunRefused):
         return refused_run(engine, task, run.run_id, outcome)
     events = RunEvents(engine.ports.events, engine.ports.clock, run.run_id, run.task.id)
@@ -1043,8 +1064,14 @@ def stored_outcome(outcome: Result[TaskResult, TaskFailed]) -> tuple[RunStatus, 
     return failed.status, data_to_json({"failed": encode(failed)})
 
 
-def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
-    """Return the outcome of a run that has ended."""
+def recorded_outcome(
+    run: RecordedRun, shape: Maybe[Shape[Any]] = Nothing
+) -> Result[TaskResult, TaskFailed] | errors.RunRefused:
+    """Return the outcome of a run that has ended.
+
+    Args:
+        shape: of the output, which an earlier version of the agent may have given another one.
+    """
     if run.status == "cancelled" and not run.result:
         at = run.updated_at or run.task.created_at
         metadata = TaskResultMetadata(0.0, 0.0, 0, 0, "", "", "cancelled")
@@ -1055,12 +1082,23 @@ def recorded_outcome(run: RecordedRun) -> Result[TaskResult, TaskFailed] | error
     if "result" in body:
         read = decode(body["result"], TaskResult)
         if isinstance(read, Success):
-            return Success(read.unwrap())
+            wrong = _wrong_output(read.unwrap(), shape.value_or(None))
+            return Success(read.unwrap()) if wrong is None else errors.RunRefused(run.run_id, wrong)
     else:
         read = decode(body.get("failed"), TaskFailed)
         if isinstance(read, Success):
             return Failure(read.unwrap())
     return errors.RunRefused(run.run_id, f"has a result that cannot be read: {read.failure().message}")
+
+
+def _wrong_output(result: TaskResult, shape: Shape[Any] | None) -> str | None:
+    """Return how the output of a completed run is not of a shape."""
+    if shape is None or result.status != "completed" or result.output is None:
+        return None
+    from reactive_agents.reasoning.structured_output.answer_parser import read_answer  # seldom needed
+
+    problem = read_answer(result.output, shape).swap().value_or(None)
+    return None if problem is None else f"has an output that is no {shape.name}: {problem.message}"
 
 
 # --- the definition of an agent -------------------------------------------------------------------------
@@ -1162,6 +1200,14 @@ def _outcome_in(body: JsonObject, name: str, kind: Any, failures: Any) -> Result
     if kind is Maybe:
         return Success(Maybe.from_optional(_decoded(body[name], Plan | None)))
     return Success(None if kind is None else _decoded(body[name], kind))
+
+
+def _unpaid(answer: Result[ModelResponse, errors.LLMErrors]) -> Result[ModelResponse, errors.LLMErrors]:
+    """Return an answer that another run has paid for."""
+    if isinstance(answer, Success):
+        return Success(evolve(answer.unwrap(), refused=(), cached=True))
+    error: Any = answer.failure()
+    return Failure(evolve(error, refused=())) if errors.refused_attempts(error) else answer
 
 
 def _answer_of(body: JsonObject) -> Result[ModelResponse, errors.LLMErrors]:

@@ -17,15 +17,9 @@ from attrs import evolve
 from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    ExecutionError,
-    RunCancelled,
-    RunRefused,
-    RuntimeErrors,
-    ServiceMissing,
-    TaskError,
-)
-from reactive_agents.core.event_base import PUBLISH
+from reactive_agents.core import errors
+from reactive_agents.core.bases import PUBLISH
+from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.events import (
     ExecutionCancelled,
@@ -46,7 +40,6 @@ from reactive_agents.engine.hooks import LifecycleHook
 from reactive_agents.engine.lifecycle import phase_error
 from reactive_agents.engine.memory import OWNER, learn_from, owner_within
 from reactive_agents.engine.pipeline import run_pipeline
-from reactive_agents.engine.requests import approver_of, desk_finder
 from reactive_agents.engine.run_content import release_content
 from reactive_agents.engine.run_records import close_failed_run
 from reactive_agents.engine.run_result import record_sub_run, run_metadata, steps_taken
@@ -60,6 +53,8 @@ from reactive_agents.engine.services import (
     RunHandle,
     RunningTasks,
     RunOverrides,
+    approver_of,
+    desk_finder,
     output_type_of,
 )
 from reactive_agents.kernel import MeteredLLM, RunBudget, RunEvents
@@ -67,6 +62,7 @@ from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import ServiceFaults, checked_sources
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.engine.durability import RunJournal
 
 MOST_NESTED_RUNS = 8
@@ -140,7 +136,7 @@ class ExecutionEngine:
                 from reactive_agents.engine import durability
 
                 problem = "was begun before, and runs are not durable: with_durability(path) continues them"
-                return durability.refused_run(self, task, run_id, RunRefused(run_id, problem))
+                return durability.refused_run(self, task, run_id, errors.RunRefused(run_id, problem))
         return await self.conduct_phases(task, run_id, overrides, streaming=streaming)
 
     async def conduct_phases(
@@ -194,9 +190,10 @@ class ExecutionEngine:
                     events.publish(RunContinued, journal.run.attempt, journal.size)
                 outcome = Failure(refused) if refused is not None else await self._run_phases(services)
             except anyio.get_cancelled_exc_class():  # from outside: it propagates after the run was closed
-                if journal is not None:
+                if journal is not None:  # it goes on another time, and takes its turn of the session again
+                    await end_turn(None, services)
                     raise
-                await self._end(Failure(RunCancelled(task.id, handle.phase)), services)
+                await self._end(Failure(errors.RunCancelled(task.id, handle.phase)), services)
                 raise
             except Exception as error:  # noqa: BLE001 - a defect is an error of the run
                 outcome = Failure(phase_error(handle.phase, error, handle.context, self.ports))
@@ -204,6 +201,8 @@ class ExecutionEngine:
                 raise
             except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
                 if journal is not None:
+                    if not getattr(error, "is_lost", False):
+                        await end_turn(None, services)
                     raise
                 interrupted = phase_error(handle.phase, error, handle.context, self.ports)
                 await self._end(Failure(interrupted), services)
@@ -237,14 +236,14 @@ class ExecutionEngine:
         """Return the ids of the running tasks."""
         return tuple(self._running.handles)
 
-    def cancel(self, task_id: TaskId) -> Result[None, TaskError]:
+    def cancel(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Cancel a run, from any thread; it then ends with ``RunCancelled``.
 
         Fails with ``TaskError`` when no such task is running, or its phases are over and it is being closed.
         """
         return self._control(task_id, ExecutionControl.cancel, "is not running")
 
-    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, TaskError]:
+    def stop(self, task_id: TaskId, reason: str = "") -> Result[None, errors.TaskError]:
         """End a run now as ``partial`` with what there is, from any thread.
 
         The model call or tool under way is cut off; ``terminated_by`` is ``stopped``.
@@ -256,10 +255,10 @@ class ExecutionEngine:
         """
         if not isinstance(reason, str):
             message = f"reason: got {type(reason).__name__}, expected a sentence as a text."
-            return Failure(TaskError(message, task_id))
+            return Failure(errors.TaskError(message, task_id))
         return self._control(task_id, lambda control: control.stop(reason))
 
-    def pause(self, task_id: TaskId) -> Result[None, TaskError]:
+    def pause(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Hold a run before its next model call or tool call, from any thread.
 
         A second time changes nothing.
@@ -268,7 +267,7 @@ class ExecutionEngine:
         """
         return self._control(task_id, ExecutionControl.pause)
 
-    def resume(self, task_id: TaskId) -> Result[None, TaskError]:
+    def resume(self, task_id: TaskId) -> Result[None, errors.TaskError]:
         """Resume a paused run, from any thread; fails with ``TaskError`` otherwise."""
         return self._control(task_id, ExecutionControl.resume, "is not paused")
 
@@ -277,12 +276,12 @@ class ExecutionEngine:
         task_id: TaskId,
         request: Callable[[ExecutionControl], bool],
         refused: str = "is being ended",
-    ) -> Result[None, TaskError]:
+    ) -> Result[None, errors.TaskError]:
         handle = self._running.handles.get(task_id)
         if handle is None or handle.control.is_closing:
-            return Failure(TaskError(f"Task {task_id} is not running.", task_id))
+            return Failure(errors.TaskError(f"Task {task_id} is not running.", task_id))
         if not request(handle.control):
-            return Failure(TaskError(f"Task {task_id} {refused}.", task_id))
+            return Failure(errors.TaskError(f"Task {task_id} {refused}.", task_id))
         return Success(None)
 
     # --- the parts of a run -----------------------------------------------------------------------------
@@ -290,10 +289,10 @@ class ExecutionEngine:
     def _begin(self, task: Task, handle: RunHandle) -> RuntimeErrors | None:
         """Register the run as running, or return the reason to refuse it."""
         if not task.input.strip():
-            return TaskError("The task's input is blank; expected a description of the task.", task.id)
+            return errors.TaskError("The task's input is blank; expected a description of the task.", task.id)
         agents = agents_under_way()
         if len(agents) >= MOST_NESTED_RUNS:
-            return TaskError(too_deep((*agents, self.settings.name)), task.id)
+            return errors.TaskError(too_deep((*agents, self.settings.name)), task.id)
         problem = conversation_problem(task)
         if problem is not None:
             return problem
@@ -302,10 +301,10 @@ class ExecutionEngine:
             return broken
         missing = missing_service(self.settings, self.ports)
         if missing is not None:
-            return ExecutionError(missing.message, task.id, "bootstrap", missing)
+            return errors.ExecutionError(missing.message, task.id, "bootstrap", missing)
         with self._running.beginning:
             if task.id in self._running.handles:
-                return TaskError(f"Task {task.id} is already running.", task.id)
+                return errors.TaskError(f"Task {task.id} is already running.", task.id)
             self._running.handles[task.id] = handle
         return None
 
@@ -315,13 +314,13 @@ class ExecutionEngine:
         task_id = handle.context.task_id
         outcome = await run_pipeline(services)
         if handle.control.close() or outcome is None:  # also when no await came any more
-            return Failure(RunCancelled(task_id, handle.phase))
+            return Failure(errors.RunCancelled(task_id, handle.phase))
         if not isinstance(outcome, Success):
             return Failure(handle.ending_error() or outcome.failure())
         result = handle.context.result
         if result is None:
             message = "The run has no result: a hook removed it."
-            return Failure(ExecutionError(message, task_id, handle.phase))
+            return Failure(errors.ExecutionError(message, task_id, handle.phase))
         return Success(result)
 
     def _services(
@@ -438,7 +437,7 @@ class ExecutionEngine:
             await end_turn(None, services)
             await release_content(services)
             try:
-                if isinstance(error, RunCancelled):
+                if isinstance(error, errors.RunCancelled):
                     events.publish(ExecutionCancelled, phase=error.phase)
             finally:  # also when a handler of that event exits
                 await close_failed_run(context, services)

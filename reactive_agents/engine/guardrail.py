@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, TypeAlias
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import GuardrailViolationError, MemoryErrors, RuntimeErrors, ServiceFailed
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
-from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
 from reactive_agents.core.messages import AssistantMessage, Message
@@ -30,6 +29,8 @@ from reactive_agents.ports import Guardrail, PlanStore
 from reactive_agents.reasoning import structured_output
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import MemoryErrors, RuntimeErrors
+    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
     from reactive_agents.core.plans import PlanStep
 
 
@@ -44,6 +45,8 @@ async def check_text(
     Args:
         call_id: the tool call whose result is checked.
     """
+    from reactive_agents.core.governance import GuardrailReport  # of agents with a guardrail
+
     guardrail = services.ports.guardrail.value_or(None)
     if guardrail is None:
         return Success(GuardrailReport(allowed=True))
@@ -84,6 +87,8 @@ def publish_findings(
 async def _checked(
     guardrail: Guardrail, text: str, stage: GuardrailStage, services: EngineServices
 ) -> Result[GuardrailReport, ServiceFailed]:
+    from reactive_agents.core.governance import GuardrailReport
+
     return await call_service(
         "guardrail", guardrail, Guardrail.check, GuardrailReport, text, stage, services.llm
     )
@@ -101,6 +106,8 @@ def _in_original(report: GuardrailReport, places: Sequence[int]) -> GuardrailRep
 
 def _combined(text: str, one: GuardrailReport, other: GuardrailReport) -> GuardrailReport:
     """Return a report on a text with all that two reports found in it."""
+    from reactive_agents.core.governance import GuardrailReport
+
     new = tuple(each for each in other.findings if each not in one.findings)
     findings = (*one.findings, *new)
     worst = other if one.allowed else one
@@ -141,7 +148,7 @@ async def _checked_input(
     if report.allowed:
         return Success(report.redacted)
     message = f"The input was blocked: {report.detail or report.violation}"
-    return Failure(GuardrailViolationError(message, context.task_id, report.violation))
+    return Failure(errors.GuardrailViolationError(message, context.task_id, report.violation))
 
 
 async def _with_checked_documents(
@@ -193,6 +200,8 @@ async def guard_output(
     context, output = handle.current_context(), result.output
     if not services.ports.guardrail or not output:
         return Success(replaced(context, reasoning=result))
+    from reactive_agents.core.governance import GuardrailReport
+
     checked = await check_text(output, "output", services)
     error: RuntimeErrors | None = None
     if not isinstance(checked, Success):
@@ -200,8 +209,8 @@ async def guard_output(
     elif not checked.unwrap().allowed:
         violation = checked.unwrap().violation
         message = f"The output was blocked by a guardrail: {violation}"
-        error = GuardrailViolationError(message, context.task_id, violation)
-    report = checked.value_or(GuardrailReport(allowed=False))
+        error = errors.GuardrailViolationError(message, context.task_id, violation)
+    report = checked.unwrap() if isinstance(checked, Success) else GuardrailReport(allowed=False)
     if error is None:
         if report.redacted is not None:
             redact = _redaction_like(output, report)

@@ -18,7 +18,8 @@ import anyio
 from attrs import frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import HookError, InvalidConfig
+from reactive_agents.core import errors
+from reactive_agents.core.errors import InvalidConfig
 from reactive_agents.core.events import ExecutionHookFired
 from reactive_agents.effects import is_cancelled
 from reactive_agents.engine.context import LIFECYCLE_PHASES, ExecutionContext, LifecyclePhase
@@ -127,7 +128,7 @@ class LifecycleHookRegistry:
         *,
         strict: bool,
         time_left: Callable[[], float] | None = None,
-    ) -> Result[ExecutionContext, HookError]:
+    ) -> Result[ExecutionContext, errors.HookError]:
         """Run the hooks in order, each with the context that the previous one returned.
 
         A hook that raises or returns anything but a context or ``None`` is logged and published as
@@ -159,7 +160,7 @@ class LifecycleHookRegistry:
             events.publish(ExecutionHookFailed, phase=phase, timing=timing, error=problem)
             if strict:
                 return Failure(
-                    HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
+                    errors.HookError(f"A hook for {phase}/{timing} failed: {problem}", phase, timing, problem)
                 )
         return Success(context)
 

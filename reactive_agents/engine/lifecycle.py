@@ -10,7 +10,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 import anyio
 import anyio.lowlevel
@@ -18,16 +18,8 @@ from attrs import fields, frozen
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import (
-    ExecutionError,
-    HookError,
-    IllegalAgentState,
-    IllegalTransition,
-    KernelErrors,
-    KernelFailed,
-    RuntimeErrors,
-    ServiceFailed,
-)
+from reactive_agents.core import errors
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import (
     ExecutionLoopIteration,
     ExecutionPhaseEntered,
@@ -50,8 +42,11 @@ from reactive_agents.kernel.service_calls import BrokenServiceError, broken_serv
 from reactive_agents.kernel.termination import FINISHING_S
 from reactive_agents.kernel.tool_execution import call_key
 
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import HookError, IllegalTransition, KernelErrors
+
 PhaseBody: TypeAlias = Callable[
-    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, RuntimeErrors]]
+    [ExecutionContext, EngineServices], Awaitable[Result[ExecutionContext, "errors.RuntimeErrors"]]
 ]
 
 _log = logging.getLogger("reactive_agents")
@@ -76,11 +71,11 @@ class Phase(Value):
     repeatable: bool = False
 
 
-DONE: Final[Result[None, RuntimeErrors]] = Success(None)
+DONE: Final[Result[None, errors.RuntimeErrors]] = Success(None)
 """A stage of the run has ended; the context after it is that of the run's handle."""
 
 
-async def run_phase(phase: Phase, services: EngineServices) -> Result[None, RuntimeErrors]:
+async def run_phase(phase: Phase, services: EngineServices) -> Result[None, errors.RuntimeErrors]:
     """Run a phase on the context of the run, which is the one after it at the end.
 
     Without its service it is skipped. Fails with the error of the phase.
@@ -91,7 +86,7 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, Runt
     if context.agent_state == "failed":
         state = "failed"
     elif not may_follow(context.agent_state, state):
-        return Failure(IllegalAgentState(context.agent_state, state))
+        return Failure(errors.IllegalAgentState(context.agent_state, state))
     handle.context = context = replaced(context, phase=name, agent_state=state)
     handle.phase = name
     if phase.service is not None and phase.service(services.ports) is Nothing:
@@ -107,7 +102,7 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, Runt
             return Failure(shown.failure())
         handle.context = context = shown.unwrap()
     handle.reached[name] = "begun"
-    outcome: Result[ExecutionContext, RuntimeErrors]
+    outcome: Result[ExecutionContext, errors.RuntimeErrors]
     try:
         body = phase.body if context.deadline is None else partial(_until_deadline, phase, context.deadline)
         outcome = await body(context, services)
@@ -123,7 +118,9 @@ async def run_phase(phase: Phase, services: EngineServices) -> Result[None, Runt
     return DONE
 
 
-def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, *, fatal: bool) -> None:
+def publish_failure(
+    phase: str, error: errors.RuntimeErrors, services: EngineServices, *, fatal: bool
+) -> None:
     """Publish that a phase failed; the log gets a warning where the run goes on."""
     if not fatal:
         _log.warning("The phase %s failed, and the run goes on: %s", phase, error.message)
@@ -132,7 +129,7 @@ def publish_failure(phase: str, error: RuntimeErrors, services: EngineServices, 
 
 def phase_error(
     phase: str, error: BaseException, context: ExecutionContext, ports: EnginePorts
-) -> ExecutionError:
+) -> errors.ExecutionError:
     """Return the typed error of a phase that raised, and log the traceback.
 
     A service that lacks a method of its port is named.
@@ -140,8 +137,10 @@ def phase_error(
     _log.warning("The phase %s of run %s raised.", phase, context.run_id, exc_info=error)
     broken = error.failure if isinstance(error, BrokenServiceError) else _lacking_service(error, ports)
     if broken is not None:
-        return ExecutionError(broken.message, context.task_id, phase, broken)
-    return ExecutionError(f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase)
+        return errors.ExecutionError(broken.message, context.task_id, phase, broken)
+    return errors.ExecutionError(
+        f"The phase {phase} raised {type(error).__name__}: {error}", context.task_id, phase
+    )
 
 
 def _lacking_service(error: BaseException, ports: EnginePorts) -> ServiceFailed | None:
@@ -156,13 +155,13 @@ def _lacking_service(error: BaseException, ports: EnginePorts) -> ServiceFailed 
 
 async def _until_deadline(
     phase: Phase, deadline: float, context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
+) -> Result[ExecutionContext, errors.RuntimeErrors]:
     """Run the phase's body until the deadline, but for at least ``grace_s`` seconds."""
     seconds_left = deadline - services.ports.clock.monotonic()
     with anyio.move_on_after(max(seconds_left, services.settings.timeouts.grace_s)):
         return await phase.body(context, services)
     message = f"The phase {phase.name} was cancelled at the time limit of the run."
-    return Failure(ExecutionError(message, context.task_id, phase.name))
+    return Failure(errors.ExecutionError(message, context.task_id, phase.name))
 
 
 def fire(
@@ -184,7 +183,7 @@ def _time_left(deadline: float, context: ExecutionContext, services: EngineServi
 
 
 async def fire_on_error(
-    name: LifecyclePhase, context: ExecutionContext, error: RuntimeErrors, services: EngineServices
+    name: LifecyclePhase, context: ExecutionContext, error: errors.RuntimeErrors, services: EngineServices
 ) -> None:
     """Run the on-error hooks of a phase. They cannot change the error."""
     if services.ports.hooks.has(name, "on-error"):
@@ -208,7 +207,7 @@ async def step_with_lifecycle(
     handle, events, hooks = services.handle, services.events, services.ports.hooks
     ended = handle.ending_error()
     if ended is not None:  # also for a strategy that tries again
-        return Failure(KernelFailed(ended.message, state.kernel_type))
+        return Failure(errors.KernelFailed(ended.message, state.kernel_type))
     phase = PHASE_OF_STATUS[state.status]
     if handle.handoff is not None and phase != "observe":  # the results of its turn are taken in before
         await _end_loop(handle)
@@ -228,7 +227,7 @@ async def step_with_lifecycle(
     outcome = await step(state, context)
     if not isinstance(outcome, Success):
         error = outcome.failure()
-        failed = ExecutionError(error.message, handle.context.task_id, phase, error)
+        failed = errors.ExecutionError(error.message, handle.context.task_id, phase, error)
         await fire_on_error(phase, handle.current_context(), failed, services)
         return outcome
     following = outcome.unwrap()
@@ -268,12 +267,12 @@ async def _fire_on_call_errors(state: KernelState, services: EngineServices) -> 
         error = handle.call_errors.pop(call_key(state, index), None)
         if error is None or not hooks.has("act", "on-error"):
             continue
-        failed = ExecutionError(error.message, handle.context.task_id, "act", error)
+        failed = errors.ExecutionError(error.message, handle.context.task_id, "act", error)
         context = replaced(handle.current_context(), error=failed)
         shown = await fire("act", "on-error", context, services)
         if not isinstance(shown, Success):
             handle.failure = shown.failure()
-            return Failure(KernelFailed(shown.failure().message, state.kernel_type))
+            return Failure(errors.KernelFailed(shown.failure().message, state.kernel_type))
     return Success(None)
 
 
@@ -287,7 +286,7 @@ def _with_hook_changes(
     handle = services.handle
     if not isinstance(shown, Success):
         handle.failure = shown.failure()
-        return Failure(KernelFailed(shown.failure().message, state.kernel_type))
+        return Failure(errors.KernelFailed(shown.failure().message, state.kernel_type))
     after = shown.unwrap()
     handle.context = replaced(handle.context, metadata=after.metadata)
     if after.messages == before.messages:

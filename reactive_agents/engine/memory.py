@@ -11,9 +11,8 @@ from attrs import evolve
 from returns.maybe import Some
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
+from reactive_agents.core import errors, events
 from reactive_agents.core.conversation import owner_of
-from reactive_agents.core.errors import ExecutionError, RuntimeErrors
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import SessionId
 from reactive_agents.core.messages import UserMessage
@@ -27,6 +26,7 @@ from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import MemoryService
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors
     from reactive_agents.core.memory import SessionSnapshot
 
 OWNER: ContextVar[tuple[str | None, str | None]] = ContextVar("owner", default=(None, None))
@@ -180,5 +180,5 @@ async def learn_from(context: ExecutionContext, services: EngineServices) -> Non
     except Exception as error:  # noqa: BLE001 - the run has its outcome nevertheless
         _log.warning("Learning from a run raised.", exc_info=True)
         message = f"Learning from the run raised {type(error).__name__}: {error}"
-        failed = ExecutionError(message, context.task_id, "memory-flush")
+        failed = errors.ExecutionError(message, context.task_id, "memory-flush")
         services.events.publish(ExecutionPhaseFailed, phase="memory-flush", error=failed, fatal=False)

@@ -46,7 +46,7 @@ from reactive_agents.ports import RunToolsets
 
 _log = logging.getLogger("reactive_agents")
 
-Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, errors.RuntimeErrors]]]
+Stage: TypeAlias = Callable[[EngineServices], Awaitable[Result[None, "errors.RuntimeErrors"]]]
 """A part of the pipeline. It takes the context from the handle of the run, and leaves the new one there."""
 
 

@@ -143,7 +143,7 @@ async def replay_run(
     events = tuple(bus.events)
     if stopped is not None:
         told = stopped.difference if isinstance(stopped, durability.ReplayEnded) else stopped.error.message
-        ends_early = run.status not in ("open", "queued") and until is None
+        ends_early = run.status not in ("open", "queued") and until is None and not _was_cut_off(run)
         if not told and ends_early:
             told = f"it goes on with {getattr(stopped, 'key', 'a call')}, where the recorded run ended"
         used = journal.used(each.key for each in steps)
@@ -152,6 +152,15 @@ async def replay_run(
     assert outcome is not None
     difference, step = _compared(outcome, run) if until is None else ("", len(steps))
     return Replay(outcome, events, difference, step)
+
+
+def _was_cut_off(run: RecordedRun) -> bool:
+    """Return whether a run was ended from outside, which its record does not have."""
+    known = durability.recorded_outcome(run)
+    if isinstance(known, errors.RunRefused):
+        return False
+    ended = known.unwrap() if isinstance(known, Success) else known.failure()
+    return ended.metadata.terminated_by in ("cancelled", "stopped", "deadline")
 
 
 def _step_at(key: str, steps: Sequence[RecordedStep], used: int) -> int:
@@ -220,31 +229,35 @@ async def fork_run(
     step = steps[at - 1]
     if tool_result is not None and step.kind != "tool":
         return Failure(errors.RunRefused(run.run_id, f"has no tool call at step {at}"))
-    before = json.loads(run.changes) if run.changes else {}
+    before, shared = json.loads(run.changes) if run.changes else {}, step.entry - 1
     made = {**before, **changes, "seed": before.get("seed", run.run_id)}
+    if "message" in before:
+        earlier = (*before.get("earlier", ()), (before["message"], run.origin_entries))
+        made["earlier"] = [(text, min(at, shared)) for text, at in earlier]
+        if "message" not in changes:
+            del made["message"]
     forked = RecordedRun(
         into,
         run.agent_id,
         run.task,
         definition,
         origin=run.run_id,
-        origin_entries=step.entry - 1,
+        origin_entries=shared,
         changes=json.dumps(made),
         created_at=run.created_at,
     )
-    added = await attempt(record.add(forked))
-    if not isinstance(added, Success):
-        return Failure(added.failure())
-    if not added.unwrap():
-        return Failure(errors.RunRefused(into, "exists already"))
+    replaced: list[RunEntry] = []
     if tool_result is not None:
         known = next(each for each in entries if each.number == step.entry)
         body = json.loads(known.body)
         result = body.get("result") or {"call_id": "", "tool_name": step.name}
         text = to_json({"tool": step.name, "result": {**result, "result": tool_result, "error": ""}})
-        replaced = await attempt(record.answer(into, RunEntry(step.key, "result", known.at, text)))
-        if not isinstance(replaced, Success):
-            return Failure(replaced.failure())
+        replaced = [RunEntry(step.key, "result", known.at, text)]
+    added = await attempt(record.add(forked, *replaced))
+    if not isinstance(added, Success):
+        return Failure(added.failure())
+    if not added.unwrap():
+        return Failure(errors.RunRefused(into, "exists already"))
     return Success(forked)
 
 

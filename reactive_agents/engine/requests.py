@@ -15,11 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 from attrs import evolve
-from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import ServiceFailed, ToolErrors, ToolFailed, ToolNotAnswered
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
@@ -34,11 +33,12 @@ from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import TIMEOUTS, BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.engine.audit import append_entry, append_or_report, redacted_arguments
-from reactive_agents.engine.services import CALLER, EnginePorts, EngineServices
+from reactive_agents.engine.services import CALLER, EngineServices
 from reactive_agents.kernel.service_calls import broken_service
 from reactive_agents.ports import Approver, RequestDesk
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import ToolErrors
     from reactive_agents.engine.durability import RunJournal
 
 _A = TypeVar("_A")
@@ -49,28 +49,6 @@ NOBODY = "no one can answer here. Go on without it, or say what is missing."
 _AT_THE_DEADLINE = "no answer came before the run's deadline."
 _UNRECORDED = ServiceFailed("The request cannot be audited.", "audit", "append")
 _INTERRUPTED = "the run was interrupted before there was an answer."
-
-
-def approver_of(ports: EnginePorts) -> Maybe[Approver]:
-    """Return the engine's approver, or that of the run whose tool this run is."""
-    caller = CALLER.get()
-    return ports.approver if caller is None or ports.approver else caller.approver
-
-
-def desk_finder(ports: EnginePorts) -> Callable[[PersonRequest], RequestDesk | None]:
-    """Return a function that finds the desk for a request of a run that begins here.
-
-    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
-    """
-    caller = CALLER.get()
-
-    def find(request: PersonRequest) -> RequestDesk | None:
-        own = ports.desk().value_or(None)
-        if caller is None or (own is not None and own.handles(request)):
-            return own
-        return caller.desk(request)
-
-    return find
 
 
 class RunApprover:
@@ -149,7 +127,7 @@ async def request_reply(
     caller = CALLER.get()
     desk = None if caller is None else caller.desk(request)
     if desk is None:
-        return Failure(ToolNotAnswered(call.name, NOBODY))
+        return Failure(errors.ToolNotAnswered(call.name, NOBODY))
     started = clock.monotonic()
     asked = isinstance(request, QuestionRequest)
 
@@ -198,17 +176,17 @@ async def request_reply(
     detail = f"{what}. The arguments: {redacted_arguments(call.arguments, services)}"
     await append_or_report("request", services, subject=call.name, detail=detail, call_id=call.id)
     if services.handle.failure is not None:
-        return Failure(ToolNotAnswered(call.name, _UNRECORDED.message))
+        return Failure(errors.ToolNotAnswered(call.name, _UNRECORDED.message))
     reply = _reply_in(await _awaited(services, reply_in_time(), entered, end))
     if reply.missing:
         reason = f"{reply.missing} Go on without it, or say what is missing." if asked else reply.missing
-        return Failure(ToolNotAnswered(call.name, reason))
+        return Failure(errors.ToolNotAnswered(call.name, reason))
     if reply.error:
-        return Failure(ToolFailed(call.name, reply.error))
+        return Failure(errors.ToolFailed(call.name, reply.error))
     try:
         json.dumps(reply.value)
     except (TypeError, ValueError) as error:
-        return Failure(ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
+        return Failure(errors.ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
     took_ms = (clock.monotonic() - started) * 1000
     return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
 

@@ -39,7 +39,7 @@ from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import ContentLoader, ContentStore
 
-TakingErrors: TypeAlias = errors.ContentErrors | errors.ServiceFailed
+TakingErrors: TypeAlias = "errors.ContentErrors | errors.ServiceFailed"
 
 _log = logging.getLogger("reactive_agents")
 _WITHOUT_CONTENT = frozenset({"guardrail", "extract-memories", "synthesize-context"})

@@ -15,13 +15,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Iterable
 from contextlib import aclosing
 from operator import attrgetter
+from typing import TYPE_CHECKING
 
 import anyio
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import BudgetUnavailable, ExecutionError, LLMErrors, RuntimeErrors
-from reactive_agents.core.governance import ModelRoute, RouteNeeds
+from reactive_agents.core import errors, events
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.values import replaced
@@ -37,6 +36,10 @@ from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import call_service, definitions_of
 from reactive_agents.ports import CostRouter, CostTracker
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import LLMErrors, RuntimeErrors
+    from reactive_agents.core.governance import RouteNeeds
 
 # --- Budgets after the loop ---
 
@@ -72,9 +75,9 @@ class SpendingLimit:
             async for chunk in chunks:
                 yield chunk
 
-    def _refusal(self, request: ModelRequest) -> BudgetUnavailable | None:
+    def _refusal(self, request: ModelRequest) -> errors.BudgetUnavailable | None:
         used_up = budget_reached_by_run(self._limits, self._llm.account)
-        return None if used_up is None else BudgetUnavailable(used_up, request.model or self.model)
+        return None if used_up is None else errors.BudgetUnavailable(used_up, request.model or self.model)
 
 
 # --- Phase 3: model routing ---
@@ -87,6 +90,8 @@ async def cost_route(
     router = services.ports.cost_router.value_or(None)
     if router is None:
         return Success(context)
+    from reactive_agents.core.governance import ModelRoute  # of agents that route
+
     needs = route_needs(context, services)
     routed = await call_service(
         "cost router", router, CostRouter.select_model, ModelRoute, context.task, needs
@@ -100,6 +105,8 @@ async def cost_route(
 
 def route_needs(context: ExecutionContext, services: EngineServices) -> RouteNeeds:
     """Return the size of the run's request prefix, and whether it has tools."""
+    from reactive_agents.core.governance import RouteNeeds
+
     tools = services.ports.tools.map(definitions_of).value_or(())
     prefix = stable_prefix(
         KernelInput(
@@ -220,5 +227,5 @@ def _publish_gaps(context: ExecutionContext, services: EngineServices) -> None:
         if stage != "done" and phase.service is not None and phase.service(services.ports):
             known = "whether it was recorded is not known" if stage == "begun" else "it was not recorded"
             message = f"The phase {phase.name} of the run was cut off: {known}."
-            error = ExecutionError(message, context.task_id, phase.name)
+            error = errors.ExecutionError(message, context.task_id, phase.name)
             publish_failure(phase.name, error, services, fatal=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
@@ -11,7 +12,6 @@ from returns.result import Failure, Result, Success
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import messages_of_run, without_instructions
 from reactive_agents.core.events import TaskFailed
-from reactive_agents.core.governance import SpendingRecord
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.results import (
     ReasoningMetadata,
@@ -32,6 +32,9 @@ from reactive_agents.kernel.reducers import record_actions
 from reactive_agents.kernel.termination import last_words
 from reactive_agents.kernel.tool_execution import call_key
 from reactive_agents.reasoning.confidence import RunCourse, confidence_in, failures_in
+
+if TYPE_CHECKING:
+    from reactive_agents.core.governance import SpendingRecord
 
 
 def steps_taken(context: ExecutionContext, services: EngineServices) -> tuple[ReasoningStep, ...]:
@@ -123,6 +126,8 @@ def _terminated_by(error: errors.RuntimeErrors | None, reasoning: str) -> str:
 
 def spending_record(context: ExecutionContext, services: EngineServices) -> SpendingRecord:
     """Return the record of the run for the cost tracker."""
+    from reactive_agents.core.governance import SpendingRecord  # of agents with such
+
     return SpendingRecord(
         run_id=context.run_id,
         task_id=context.task_id,

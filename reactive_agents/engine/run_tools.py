@@ -6,15 +6,14 @@ from collections.abc import Awaitable, Generator
 from functools import partial
 from math import isnan
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import ServiceMissing, ToolErrors, ToolFailed, ToolNotApproved
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceMissing
 from reactive_agents.core.events import ToolCallStarted
-from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.redaction import joined_texts, redact_texts
@@ -29,6 +28,10 @@ from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.service_calls import definitions_of
 from reactive_agents.ports import Approver, ToolService
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import ToolErrors
+    from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 
 
 class RunTools:
@@ -101,9 +104,11 @@ class RunTools:
                 await self._services.llm.add(given.usage)
         else:
             error = executed.failure()
-            if isinstance(error, ToolNotApproved):
+            if isinstance(error, errors.ToolNotApproved):
                 await append_denial(call, error, self._services)
-            if not self._guarded or not isinstance(error, ToolFailed):  # no other holds text of the tool
+            if not self._guarded or not isinstance(
+                error, errors.ToolFailed
+            ):  # no other holds text of the tool
                 return executed
             detail, withheld = await self._checked(call, error.detail)
             return Failure(evolve(error, detail=withheld or joined_texts(detail)))
@@ -159,7 +164,7 @@ class RunTools:
         outcome = await attempt_foreign(self._tools.execute, ToolResult, call, scope, approver)
         if isinstance(outcome, BrokenContract):
             service = type(self._tools).__name__
-            return Failure(ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
+            return Failure(errors.ToolFailed(call.name, f"The tool service {service} {outcome.problem}"))
         if isinstance(outcome, Success) and outcome.unwrap().origin == "external":
             if call.name in self._services.ports.handoffs:
                 from reactive_agents.engine.handoffs import request_handoff
@@ -245,7 +250,7 @@ def _error_of(call: ToolCall, executed: Result[ToolResult, ToolErrors]) -> ToolE
     if not isinstance(executed, Success):
         return executed.failure()
     result = executed.unwrap()
-    return ToolFailed(call.name, result.error) if result.error else None
+    return errors.ToolFailed(call.name, result.error) if result.error else None
 
 
 def _redacted(value: Json, report: GuardrailReport) -> Json:

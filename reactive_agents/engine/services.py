@@ -12,9 +12,9 @@ from attrs import define, field, fields, frozen
 from returns.maybe import Maybe, Nothing
 
 from reactive_agents import ports
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import SessionKey
-from reactive_agents.core.errors import ExecutionError, RuntimeErrors, ServiceFailed, ToolErrors
-from reactive_agents.core.governance import PersonRequest
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.ids import RunId, TaskId
 from reactive_agents.core.persistent import NO_ITEMS, PersistentList
 from reactive_agents.core.redaction import Redactor
@@ -36,6 +36,8 @@ from reactive_agents.kernel.tool_execution import provenance
 from reactive_agents.reasoning import ReasoningService
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors, ToolErrors
+    from reactive_agents.core.governance import PersonRequest
     from reactive_agents.engine.durability import RunJournal  # imported by durable runs
     from reactive_agents.engine.handoffs import AcceptedHandoff, HandedConversation, HandoffTarget
     from reactive_agents.engine.run_content import RunContent
@@ -205,7 +207,7 @@ class RunHandle:
         """Return an error that no kernel expresses and that ends the run, if there is one."""
         broken = self.faults.first
         if self.failure is None and broken is not None:
-            self.failure = ExecutionError(broken.message, self.context.task_id, self.phase, broken)
+            self.failure = errors.ExecutionError(broken.message, self.context.task_id, self.phase, broken)
         return self.failure
 
     def record_state(self, state: KernelState) -> None:
@@ -389,3 +391,25 @@ class EngineServices(Value):
             and any(each.name == ASK_USER and each.external for each in definitions_of(tools)),
         )
         return (own, *(() if handle.caller is None else handle.caller.shown()))
+
+
+def approver_of(engine: EnginePorts) -> Maybe[ports.Approver]:
+    """Return the engine's approver, or that of the run whose tool this run is."""
+    caller = CALLER.get()
+    return engine.approver if caller is None or engine.approver else caller.approver
+
+
+def desk_finder(engine: EnginePorts) -> Callable[[PersonRequest], ports.RequestDesk | None]:
+    """Return a function that finds the desk for a request of a run that begins here.
+
+    That is the desk of the run whose tool this run is, unless the engine's own has anyone to ask.
+    """
+    caller = CALLER.get()
+
+    def find(request: PersonRequest) -> ports.RequestDesk | None:
+        own = engine.desk().value_or(None)
+        if caller is None or (own is not None and own.handles(request)):
+            return own
+        return caller.desk(request)
+
+    return find

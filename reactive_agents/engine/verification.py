@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
+from reactive_agents.core import errors, events
 from reactive_agents.core.config import VerificationAction
-from reactive_agents.core.errors import HookError, IllegalAgentState, RuntimeErrors, VerificationFailed
-from reactive_agents.core.governance import VerificationReport
 from reactive_agents.core.messages import AssistantMessage
-from reactive_agents.core.results import ReasoningResult
+from reactive_agents.core.results import ReasoningResult, VerificationReport
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.engine.agent_loop import agent_loop
 from reactive_agents.engine.context import ExecutionContext
@@ -23,6 +22,9 @@ from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.policies.limits import budget_reached_by_run
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import Verifier
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import RuntimeErrors
 
 
 @frozen(eq=False, repr=False)
@@ -101,7 +103,11 @@ async def retry_loop(
         handle.context, handle.phase = context, "verify"
     if not isinstance(outcome, Success):
         error = outcome.failure()
-        return Failure(error) if isinstance(error, HookError | IllegalAgentState) else Success(None)
+        return (
+            Failure(error)
+            if isinstance(error, errors.HookError | errors.IllegalAgentState)
+            else Success(None)
+        )
     again = outcome.unwrap()
     reasoning = again.reasoning
     return Success(
@@ -263,8 +269,8 @@ def _with_answer(context: ExecutionContext, answer: Answer) -> ExecutionContext:
     return replaced(context, reasoning=reasoning, verification=report)
 
 
-def _verdict(context: ExecutionContext, report: VerificationReport) -> VerificationFailed:
-    return VerificationFailed(context.task_id, report.confidence, report.findings[:_SHOWN_FINDINGS])
+def _verdict(context: ExecutionContext, report: VerificationReport) -> errors.VerificationFailed:
+    return errors.VerificationFailed(context.task_id, report.confidence, report.findings[:_SHOWN_FINDINGS])
 
 
 def _publish_action(action: VerificationAction, detail: str, services: EngineServices) -> None:

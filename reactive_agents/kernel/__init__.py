@@ -43,7 +43,7 @@ from reactive_agents.kernel.kernels import (
 from reactive_agents.kernel.metered_llm import MeteredLLM, RunBudget
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide
 from reactive_agents.kernel.prompt import BRIEF_INSTRUCTIONS, REACT_INSTRUCTIONS
-from reactive_agents.kernel.runner import run_kernel
+from reactive_agents.kernel.runner import execute_react_kernel, run_kernel
 from reactive_agents.kernel.state import (
     LEGAL_TRANSITIONS,
     TERMINAL,
@@ -91,6 +91,7 @@ __all__ = [
     "decide",
     "deserialize_kernel_state",
     "direct_kernel",
+    "execute_react_kernel",
     "given_call_kernel",
     "initial_kernel_state",
     "noop_hooks",

@@ -8,13 +8,16 @@ functions of the program: what is wrong with it goes back to the model, a bounde
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import OutputValidatorFailed
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import OutputValidatorFailed
 
 OUTPUT_TYPE = "output_type"
 """The policy that guidance about the form carries, and ``terminated_by`` of what never fits."""

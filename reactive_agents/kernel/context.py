@@ -15,7 +15,6 @@ from returns.result import Result
 from reactive_agents.core.config import CompactionMethod, ContextProfile
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import Message
@@ -34,6 +33,7 @@ from reactive_agents.kernel.toolset import Toolset
 from reactive_agents.ports import LLM, Approver, Clock, IdSource, TokenCounter, ToolService
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.memory import MemoryContext
 
@@ -327,11 +327,11 @@ class KernelContext(Value):
         return brief if self.profile.is_brief else text
 
 
-ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, KernelErrors]]
+ThoughtKernel: TypeAlias = Callable[[KernelState, KernelContext], Effect[KernelState, "KernelErrors"]]
 """One step of reasoning: the next state, from this one and the frozen context."""
 
 KernelStep: TypeAlias = Callable[
-    [KernelState, KernelContext], Coroutine[Any, Any, Result[KernelState, KernelErrors]]
+    [KernelState, KernelContext], Coroutine[Any, Any, Result[KernelState, "KernelErrors"]]
 ]
 """A step of a run: that of its kernel, and what is around it, as lifecycle hooks."""
 

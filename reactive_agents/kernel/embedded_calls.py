@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
+from typing import TYPE_CHECKING
 
 from attrs import evolve
 from returns.result import Result, Success
 
-from reactive_agents.core.errors import KernelErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.messages import AssistantMessage, ToolCall
@@ -28,6 +28,9 @@ from reactive_agents.kernel.tool_execution import (
     texts_from_outside,
 )
 from reactive_agents.kernel.toolset import FINAL_ANSWER, FINAL_ANSWER_TOOL
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors
 
 
 async def run_embedded_calls(state: KernelState, context: KernelContext) -> Result[KernelState, KernelErrors]:

@@ -22,6 +22,7 @@ from reactive_agents.kernel.state import Guidance, KernelState
 from reactive_agents.ports import Clock, EventBus
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
@@ -229,6 +230,9 @@ class KernelHooks:
             iteration=state.iteration,
             total_tokens=state.tokens,
         )
+
+    def on_error(self, state: KernelState, error: KernelErrors | None) -> None:
+        """Publish nothing of a run that failed: its engine does."""
 
     def on_compacted(self, state: KernelState, **how: Any) -> None:
         """Publish a ``ContextCompacted`` with these fields and the iteration."""

@@ -10,14 +10,13 @@ import re
 from collections.abc import Iterable, Mapping
 from functools import partial
 from types import MappingProxyType
-from typing import TypeAlias, assert_never
+from typing import TYPE_CHECKING, TypeAlias, assert_never
 
 from attrs import evolve
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
-from reactive_agents.core.errors import KernelErrors, KernelFailed
 from reactive_agents.core.messages import AssistantMessage, ToolCall
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.usage import RunUsage
@@ -37,6 +36,9 @@ from reactive_agents.kernel.reducers import absorb_response, absorb_results, rec
 from reactive_agents.kernel.state import KernelState, successor
 from reactive_agents.kernel.termination import proposed_answer
 from reactive_agents.kernel.tool_execution import mark_copied, run_calls
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import KernelErrors
 
 
 def react_kernel(state: KernelState, context: KernelContext) -> Effect[KernelState, KernelErrors]:
@@ -186,7 +188,7 @@ async def _end(state: KernelState, context: KernelContext) -> Result[KernelState
         reason, output = f"The call of {result.tool_name} worked.", result_text(result.result)
         ended = replaced(told, status="done", outcome="completed", output=output, reason=reason)
     else:
-        error = KernelFailed(result.error, state.kernel_type)
+        error = errors.KernelFailed(result.error, state.kernel_type)
         ended = replaced(told, status="failed", outcome="failed", error=error, reason=result.error)
     return successor(observed.unwrap(), ended)
 
@@ -240,7 +242,7 @@ async def ask(
         added = 0
     answer = await attempt(context.llm.complete(request))
     error = None if isinstance(answer, Success) else answer.failure()
-    if isinstance(error, errors.ContextOverflow):
+    if error is not None and isinstance(error, errors.ContextOverflow):
         limited = evolve(estimate, limit=error.limit or estimate.limit)
         state = replaced(state, transcript=evolve(state.transcript, estimate=limited))
         halved = await fitted(

@@ -20,24 +20,12 @@ from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import (
-    BudgetExceeded,
-    BudgetUnavailable,
-    ContentErrors,
-    LLMErrors,
-    MalformedResponse,
-    ModelUnavailable,
-    RequestRejected,
-    ServiceFailed,
-    may_be_charged,
-    refused_attempts,
-)
+from reactive_agents.core import errors, events
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import (
     ModelCallCompleted,
     ModelCallStarted,
 )
-from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.model_settings import NO_SETTINGS, ModelSettings
 from reactive_agents.core.models import (
@@ -70,6 +58,8 @@ from reactive_agents.kernel.service_calls import (
 from reactive_agents.ports import LLM, Clock, PriceList, SpendingGuard, TokenCounter
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import LLMErrors
+    from reactive_agents.core.governance import BudgetUse, Reservation
     from reactive_agents.kernel.streamed_answer import AnswerStream
 
 _FOR_RUN_ALONE: Final[Mapping[str, Any]] = {"for_run_alone": True}
@@ -156,7 +146,7 @@ class RunBudget:
 
     async def reserve(
         self, request: ModelRequest, model: str
-    ) -> Result[Held | None, BudgetExceeded | BudgetUnavailable]:
+    ) -> Result[Held | None, errors.BudgetExceeded | errors.BudgetUnavailable]:
         """Reserve the most that a request may take.
 
         ``None`` where there is nothing to reserve from.
@@ -218,7 +208,7 @@ class RunBudget:
 
     async def _take(
         self, held: Held, model: str, *, shares: bool
-    ) -> Result[Held, BudgetExceeded | BudgetUnavailable]:
+    ) -> Result[Held, errors.BudgetExceeded | errors.BudgetUnavailable]:
         bound = held.bound
         if shares and self._limits.limits_spending:
             refusal = self._refusal(bound, model)
@@ -237,9 +227,13 @@ class RunBudget:
 
     async def _reserved(
         self, guard: SpendingGuard, bound: CallBound, model: str, *, shared: bool
-    ) -> Result[Reservation, BudgetExceeded | BudgetUnavailable]:
+    ) -> Result[Reservation, errors.BudgetExceeded | errors.BudgetUnavailable]:
         if bound.usd is None:
-            return Failure(BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model))
+            return Failure(
+                errors.BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model)
+            )
+        from reactive_agents.core.governance import Reservation  # of agents with a budget
+
         reserved = await call_service(
             "budget",
             guard,
@@ -252,11 +246,15 @@ class RunBudget:
         if isinstance(reserved, Failure):
             refusal = reserved.failure()
             if isinstance(refusal, ServiceFailed):
-                return Failure(BudgetUnavailable(f"The budget cannot be read. {refusal.message}", model))
+                return Failure(
+                    errors.BudgetUnavailable(f"The budget cannot be read. {refusal.message}", model)
+                )
             return Failure(refusal)
         return Success(reserved.unwrap())
 
-    def _refusal(self, bound: CallBound, model: str) -> BudgetExceeded | BudgetUnavailable | None:
+    def _refusal(
+        self, bound: CallBound, model: str
+    ) -> errors.BudgetExceeded | errors.BudgetUnavailable | None:
         """Hold the most that a call may take.
 
         Return why that is not possible, if it is not.
@@ -266,7 +264,7 @@ class RunBudget:
             used = self._account.total
             tokens, usd = used.tokens + self._held_tokens, used.cost_usd + self._held_usd
             if limits.tokens is not None and tokens + bound.tokens > limits.tokens:
-                return BudgetUnavailable(
+                return errors.BudgetUnavailable(
                     f"The caller's budget is exhausted: {tokens} of {limits.tokens} tokens are used or "
                     f"reserved, and the next call may take {bound.tokens}.",
                     model,
@@ -274,7 +272,7 @@ class RunBudget:
             if limits.cost_usd is not None and (
                 usd + most_usd > limits.cost_usd or (bound.usd is None and usd >= limits.cost_usd)
             ):
-                return BudgetExceeded("run", limits.cost_usd, usd, most_usd)
+                return errors.BudgetExceeded("run", limits.cost_usd, usd, most_usd)
             self._held_tokens += bound.tokens
             self._held_usd += most_usd
         return None
@@ -337,14 +335,14 @@ class RunBudget:
 
 
 def _attempts_of(answer: Result[ModelResponse, LLMErrors]) -> tuple[RunUsage, ...]:
-    return answer.unwrap().spent if isinstance(answer, Success) else refused_attempts(answer.failure())
+    return answer.unwrap().spent if isinstance(answer, Success) else errors.refused_attempts(answer.failure())
 
 
 def _may_have_cost(answer: Result[ModelResponse, LLMErrors]) -> bool:
     """Return whether a failed call without known attempts may be charged."""
     if isinstance(answer, Success):
         return False
-    return not _attempts_of(answer) and may_be_charged(answer.failure())
+    return not _attempts_of(answer) and errors.may_be_charged(answer.failure())
 
 
 def _cost_of(answer: Result[ModelResponse, LLMErrors], most_usd: float) -> float:
@@ -364,7 +362,9 @@ _SETTLING_S = 5.0
 
 Hold: TypeAlias = Callable[[str], Awaitable[None]]
 """Wait before the step of that name as long as the run is paused."""
-Attach: TypeAlias = Callable[[ModelRequest], Awaitable[Result[ModelRequest, ContentErrors | ServiceFailed]]]
+Attach: TypeAlias = Callable[
+    [ModelRequest], Awaitable[Result[ModelRequest, "errors.ContentErrors | ServiceFailed"]]
+]
 
 
 class AnswerRecord(Protocol):
@@ -454,7 +454,7 @@ class MeteredLLM:
             events.answer = AnswerStream(events, redactor, events.above)
         self.account = account or UsageAccount()
         self.answered_by = ""
-        self.refusal: BudgetExceeded | BudgetUnavailable | None = None
+        self.refusal: errors.BudgetExceeded | errors.BudgetUnavailable | None = None
         self.attach: Attach | None = None
 
     @property
@@ -566,14 +566,14 @@ class MeteredLLM:
     async def _admitted(
         self, request: ModelRequest
     ) -> tuple[ModelRequest, Held | None, float] | Failure[LLMErrors]:
-        """Wait while the run is paused; return the whole request, its reservation, and the time."""
+        """Return the whole request, its reservation and the time; wait while paused."""
         if self._hold is not None:
             await self._hold("model call")
         started, held = self._clock.monotonic(), None
         if self.attach is not None:
             attached = await self.attach(request)
             if isinstance(attached, Failure):
-                refused = RequestRejected(attached.failure().message, request.model or self.model)
+                refused = errors.RequestRejected(attached.failure().message, request.model or self.model)
                 self._account(request, Failure(refused), started)
                 return Failure(refused)
             request = attached.unwrap()
@@ -616,11 +616,11 @@ class MeteredLLM:
         checked = without_written_thinking(with_valid_usage(response))
         return answer if checked is response else Success(checked)
 
-    def _broken(self, request: ModelRequest, problem: str) -> Failure[ModelUnavailable]:
+    def _broken(self, request: ModelRequest, problem: str) -> Failure[errors.ModelUnavailable]:
         """Return the failure of a model service that violates its contract."""
         model, service = request.model or self.model, type(self._llm).__name__
         message = f"The model service {service} {problem}"
-        return Failure(ModelUnavailable(message, model, refused=(unknown_usage(model),)))
+        return Failure(errors.ModelUnavailable(message, model, refused=(unknown_usage(model),)))
 
     async def _settle(self, reservation: Held | None, answer: Result[ModelResponse, LLMErrors]) -> None:
         if self._budget is not None and reservation is not None:
@@ -654,14 +654,14 @@ class MeteredLLM:
                 deltas.end()
         return self._unfinished()
 
-    def _cut_off(self, request: ModelRequest) -> ModelUnavailable:
+    def _cut_off(self, request: ModelRequest) -> errors.ModelUnavailable:
         model = request.model or self.model
         message = f"The call of {model} was cut off before it ended; it may be charged."
-        return ModelUnavailable(message, model, refused=(unknown_usage(model),))
+        return errors.ModelUnavailable(message, model, refused=(unknown_usage(model),))
 
-    def _unfinished(self) -> Failure[MalformedResponse]:
+    def _unfinished(self) -> Failure[errors.MalformedResponse]:
         message, refused = "The stream ended without its last chunk.", (unknown_usage(self.model),)
-        return Failure(MalformedResponse(message, self.model, refused=refused))
+        return Failure(errors.MalformedResponse(message, self.model, refused=refused))
 
     def _account(
         self, request: ModelRequest, answer: Result[ModelResponse, LLMErrors], started: float, number: int = 0
@@ -689,7 +689,7 @@ class MeteredLLM:
                     number,
                 )
             case Failure(error):
-                self.account.add(refused_attempts(error))
+                self.account.add(errors.refused_attempts(error))
                 self._events.publish(events.ModelCallAbandoned, request.purpose, error, duration_ms, number)
 
 

@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from functools import partial
 
-from attrs import evolve
+from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors
 from reactive_agents.core.conversation import NO_HISTORY
-from reactive_agents.core.results import ReasoningStatus
-from reactive_agents.core.values import replaced
-from reactive_agents.effects import BrokenContract, attempt_foreign, effect
+from reactive_agents.core.results import ReasoningStatus, ReasoningStep
+from reactive_agents.core.values import Value, replaced
+from reactive_agents.effects import BrokenContract, Effect, attempt_foreign, effect
 from reactive_agents.kernel import termination
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -36,13 +36,13 @@ from reactive_agents.kernel.context import (
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
 from reactive_agents.kernel.embedded_calls import run_embedded_calls
 from reactive_agents.kernel.events import build_kernel_hooks
-from reactive_agents.kernel.kernels import BUILT_IN_KERNELS
+from reactive_agents.kernel.kernels import BUILT_IN_KERNELS, react_kernel
 from reactive_agents.kernel.ledger import NO_CALLS, CallLedger
 from reactive_agents.kernel.open_requirements import call_limits, describe_missing, requirements_of
 from reactive_agents.kernel.policies.answers import held_to_form
 from reactive_agents.kernel.policies.decision import STANDARD_POLICIES, decide, with_backstops
 from reactive_agents.kernel.policies.limits import budget_refusal
-from reactive_agents.kernel.prompt import EARLIER_MESSAGES, stable_prefix
+from reactive_agents.kernel.prompt import EARLIER_MESSAGES, REACT_INSTRUCTIONS, stable_prefix
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.state import (
@@ -111,9 +111,7 @@ async def run_kernel(
             return following
         state = following.unwrap()
     ended = await run_embedded_calls(state, context)
-    if isinstance(ended, Success) and ended.unwrap().status != "failed":  # a failure is its engine's event
-        context.hooks.on_done(ended.unwrap())
-    return ended
+    return _finish(ended.unwrap(), context) if isinstance(ended, Success) else ended
 
 
 def assemble_context(
@@ -265,4 +263,57 @@ def _with_outcome(state: KernelState, context: KernelContext) -> KernelState:
         outcome=outcome,
         terminated_by=state.terminated_by or "kernel",
         reason=f"{reason} {describe_missing(now)}" if unmet else reason,
+    )
+
+
+def _finish(state: KernelState, context: KernelContext) -> Result[KernelState, errors.KernelErrors]:
+    if state.status == "failed":
+        context.hooks.on_error(state, state.error)
+    else:
+        context.hooks.on_done(state)
+    return Success(state)
+
+
+# --- the wrapped form -----------------------------------------------------------------------------------
+
+
+@frozen(eq=False, repr=False)
+class ReActKernelResult(Value):
+    """Summary of a ReAct run. ``state.usage`` says what the totals may lack."""
+
+    output: str | None
+    steps: tuple[ReasoningStep, ...]
+    total_tokens: int
+    total_cost: float
+    tools_used: frozenset[str]
+    iterations: int
+    terminated_by: str
+    state: KernelState
+
+
+def execute_react_kernel(
+    kernel_input: KernelInput,
+    services: KernelServices,
+    *,
+    max_iterations: int = 10,
+    parent_strategy: str = "reactive",
+    kernel_pass: str = "",
+) -> Effect[ReActKernelResult, errors.KernelErrors]:
+    """Run the ReAct kernel with its instructions; fails as :func:`run_kernel`."""
+    options = KernelRunOptions(max_iterations, parent_strategy, "react", kernel_pass)
+    instructions = kernel_input.instructions or REACT_INSTRUCTIONS
+    ready = evolve(kernel_input, instructions=instructions)
+    return run_kernel(react_kernel, ready, options, services).map(_in_short)
+
+
+def _in_short(state: KernelState) -> ReActKernelResult:
+    return ReActKernelResult(
+        output=state.output,
+        steps=tuple(state.steps),
+        total_tokens=state.tokens,
+        total_cost=state.cost,
+        tools_used=state.tools_used,
+        iterations=state.iteration,
+        terminated_by=state.terminated_by,
+        state=state,
     )

@@ -19,8 +19,9 @@ import attrs
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated, decode, decode_document, encode, encode_document
-from reactive_agents.core.errors import DecodeError, FieldProblem, IllegalTransition, KernelErrors
+from reactive_agents.core.errors import DecodeError, FieldProblem
 from reactive_agents.core.ids import CallId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message, ToolCall
@@ -136,7 +137,7 @@ class KernelState(Value):
     proposal: Proposal | None = None
     guidance: tuple[Guidance, ...] = ()
     output: str | None = None
-    error: KernelErrors | None = None
+    error: errors.KernelErrors | None = None
     outcome: ReasoningStatus | None = None
     terminated_by: str = ""
     reason: str = ""
@@ -184,7 +185,7 @@ def initial_kernel_state(
     )
 
 
-def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelState, IllegalTransition]:
+def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelState, errors.IllegalTransition]:
     """Return the next state, with the given fields replaced.
 
     ``tokens`` and ``cost`` may be given in place of ``usage``. Where messages are not only added, the counts
@@ -203,24 +204,24 @@ def transition_state(state: KernelState, /, **changes: Any) -> Result[KernelStat
     return checked_successor(state, replaced(state, **changes))
 
 
-def checked_successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
+def checked_successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
     """Return a state that custom code made as the next one, with its values checked."""
     wrong = wrong_value(old, new)
     if wrong is None:
         return successor(old, new)
     field_name = _COUNTS.get(wrong.path) or re.split(r"[.\[]", wrong.path)[0]
     message = f"{field_name}: {wrong.problem}" if wrong.path in _COUNTS else f"{wrong.path}: {wrong.problem}"
-    return Failure(IllegalTransition(message, field_name, old.status, str(new.status)))
+    return Failure(errors.IllegalTransition(message, field_name, old.status, str(new.status)))
 
 
-def successor(old: KernelState, new: KernelState) -> Result[KernelState, IllegalTransition]:
+def successor(old: KernelState, new: KernelState) -> Result[KernelState, errors.IllegalTransition]:
     """Return ``new``, made by this package, as :func:`check_successor` does."""
     return check_successor(old, Success(new))
 
 
 def check_successor(
     old: KernelState, following: Result[KernelState, _E]
-) -> Result[KernelState, _E | IllegalTransition]:
+) -> Result[KernelState, _E | errors.IllegalTransition]:
     """Return ``following`` if it may come after ``old``, else ``IllegalTransition``.
 
     Maps that custom code has put into the state become read-only. An estimate that is still that of ``old``,
@@ -237,7 +238,7 @@ def check_successor(
 
 def _checked(
     old: KernelState, new: KernelState, following: Success[KernelState]
-) -> Result[KernelState, IllegalTransition]:
+) -> Result[KernelState, errors.IllegalTransition]:
     # members that are the same objects are not compared any further
     if new.status not in LEGAL_TRANSITIONS[old.status]:
         return _illegal(old, new, "status", f"{old.status} may not become {new.status}")
@@ -282,8 +283,12 @@ def _are_texts(stored: Mapping[Any, Any]) -> bool:
     return all(isinstance(key, str) and isinstance(text, str) for key, text in stored.items())
 
 
-def _illegal(old: KernelState, new: KernelState, field_name: str, message: str) -> Failure[IllegalTransition]:
-    return Failure(IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status)))
+def _illegal(
+    old: KernelState, new: KernelState, field_name: str, message: str
+) -> Failure[errors.IllegalTransition]:
+    return Failure(
+        errors.IllegalTransition(f"{field_name}: {message}", field_name, old.status, str(new.status))
+    )
 
 
 def serialize_kernel_state(state: KernelState) -> SerializedKernelState:

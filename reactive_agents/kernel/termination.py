@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Coroutine, Mapping
 from math import inf
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from returns.result import Result
 
-from reactive_agents.core.errors import IllegalTransition, KernelErrors
 from reactive_agents.core.messages import AssistantMessage, ToolCall, ToolMessage
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
@@ -18,6 +17,9 @@ from reactive_agents.kernel.context import KernelContext, Redirect, Stop
 from reactive_agents.kernel.ledger import enter_guidance
 from reactive_agents.kernel.state import Guidance, KernelState, Proposal, successor
 from reactive_agents.kernel.toolset import COULD_NOT, FINAL_ANSWER
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import IllegalTransition, KernelErrors
 
 _A = TypeVar("_A")
 _LEAST_WORDS = 3

@@ -9,23 +9,24 @@ too: nothing that a tool does ends the run.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Never
+from typing import TYPE_CHECKING, Never
 
 from attrs import evolve
 from returns.result import Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.conversation import History
-from reactive_agents.core.errors import InvalidToolArguments, ToolErrors, ToolNotFound, ToolTimedOut
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.texts import words_of
 from reactive_agents.core.tools import ASK_USER, ToolResult, ToolScope
 from reactive_agents.effects import BrokenContract, attempt_foreign, effect, gather
-from reactive_agents.kernel.answer_check import Seen, only_asks, unsupported_figures
 from reactive_agents.kernel.call_parsing.argument_schema import explain_schema
 from reactive_agents.kernel.call_parsing.response_calls import needs_care
+from reactive_agents.kernel.clauses import only_asks
 from reactive_agents.kernel.context import KernelContext, Provenance
 from reactive_agents.kernel.context_window.previews import preview
 from reactive_agents.kernel.context_window.tool_results import tool_of
+from reactive_agents.kernel.evidence import Seen, unsupported_figures
 from reactive_agents.kernel.ledger import has_side_effects, takes_effect_again
 from reactive_agents.kernel.open_requirements import (
     OpenRequirements,
@@ -38,6 +39,9 @@ from reactive_agents.kernel.prompt import shown_texts
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import FINISHING_S, in_time, refused_answer, seconds_left
 from reactive_agents.kernel.toolset import FINAL_ANSWER, RECALL
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import ToolErrors
 
 TWICE_IN_ONE_TURN = "Not run: the same call stands in this turn already, and is run once."
 _SHOWN_OF_FIRST = 600
@@ -249,7 +253,7 @@ async def _run_call(
     if not context.toolset.permits(call.name):
         offered = context.toolset.available(recall=state.transcript.shown_in_part)
         known = tuple(definition.name for definition in offered)
-        return refused(call, ToolNotFound(call.name, known).message)
+        return refused(call, errors.ToolNotFound(call.name, known).message)
     seconds = seconds_left(context)
     if seconds <= 0:
         return refused(call, NO_TIME)
@@ -277,10 +281,10 @@ async def _run_call(
 
 def _explained(call: ToolCall, context: KernelContext, error: ToolErrors) -> str:
     """Return the message for the model; for invalid arguments with the signature."""
-    if isinstance(error, ToolTimedOut) and seconds_left(context) <= 0:
+    if isinstance(error, errors.ToolTimedOut) and seconds_left(context) <= 0:
         return CUT_OFF if error.timeout_s > 0 else NO_TIME
     definition = context.toolset.definition(call.name)
-    if definition is None or not isinstance(error, InvalidToolArguments):
+    if definition is None or not isinstance(error, errors.InvalidToolArguments):
         return error.message
     return explain_schema(definition, error.message)
 

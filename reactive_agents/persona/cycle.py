@@ -17,9 +17,9 @@ from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, personas
+from reactive_agents.core.bases import Event
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.event_base import Event
 from reactive_agents.core.events import ApprovalDecided, TaskFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
@@ -30,6 +30,7 @@ from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.settings import RunSettings
 from reactive_agents.core.tasks import Task, TaskResult
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
@@ -207,6 +208,14 @@ class Cycle:
         thoughts = store.recall_thoughts(self.room, kinds=RECALLED_KINDS, limit=RECALLED_THOUGHTS)
         self.thoughts = await self.attempt_or("recall", thoughts, ())
 
+    async def plans(self, **chosen: Any) -> tuple[personas.PersonaPlan, ...]:
+        """Return the latest plans of the room that fit; none where the store fails."""
+        room = self.room
+        listed = self.services.store.list_plans(
+            room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant, **chosen
+        )
+        return await self.attempt_or("recall", listed, ())
+
     async def save(self, plan: personas.PersonaPlan, *, progress: bool = True) -> None:
         """Store the plan.
 
@@ -378,7 +387,7 @@ async def add_thought(
 
     It is shortened to :data:`LONGEST_THOUGHT` characters.
     """
-    text = _shortened(content)
+    text = shortened(content, LONGEST_THOUGHT)
     services = cycle.services
     thought = personas.Thought(
         personas.ThoughtId(services.ids.new()),
@@ -483,15 +492,13 @@ def calls_of(steps: Iterable[ReasoningStep], decided: Mapping[CallId, bool]) -> 
             tool, approved = step.metadata.tool_used or "", decided.get(call_id)
             if tool in RESERVED_NAMES:
                 continue
-            found[call_id] = personas.StepCall(tool, _shortened(step.content), None, approved=approved)
+            found[call_id] = personas.StepCall(
+                tool, shortened(step.content, LONGEST_THOUGHT), None, approved=approved
+            )
         elif call_id in found:
-            result, success = _shortened(step.content), step.metadata.success
+            result, success = shortened(step.content, LONGEST_THOUGHT), step.metadata.success
             found[call_id] = evolve(found[call_id], success=success, result=result)
     return tuple(found.values())
-
-
-def _shortened(text: str) -> str:
-    return text if len(text) <= LONGEST_THOUGHT else text[: LONGEST_THOUGHT - 1] + "…"
 
 
 def _budget(cycle: Cycle) -> dict[str, BudgetConfig]:
@@ -553,10 +560,6 @@ async def _run_with_timeout(
 
 
 def _last_tool_error(steps: tuple[ReasoningStep, ...]) -> str:
-    """Return the last observation of the run when it is a failure.
-
-    Otherwise an empty text.
-    """
     seen = [step for step in steps if step.type == "observation" and step.metadata is not None]
     if seen and seen[-1].metadata is not None and seen[-1].metadata.success is False:
         return seen[-1].content

@@ -89,7 +89,6 @@ def confidence_of(outcomes: Sequence[bool], without: Sequence[bool] = ()) -> flo
 
 
 def _success_rate(outcomes: Sequence[bool]) -> tuple[float, float]:
-    """Return the mean and the variance of the success rate, with a uniform prior."""
     weights = [FORGETTING**age for age in range(len(outcomes))]
     worked = sum(weight for weight, success in zip(weights, reversed(outcomes), strict=True) if success)
     count = sum(weights) + 2

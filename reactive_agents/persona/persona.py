@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from operator import not_
 from types import TracebackType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from zoneinfo import ZoneInfo
 
 import anyio
@@ -429,7 +429,7 @@ class Persona:
             pause_s = min(_POLL_S, pause_s * 2)
 
     async def _current(self, item: WorkItem) -> WorkItem:
-        chosen = WorkFilter(kinds=(item.kind,), **_filter_of(item), limit=1)
+        chosen = WorkFilter.of_event(item.room, item.event.id, item.kind)
         found = await attempt(self.services.store.find_work(chosen))
         gone = evolve(item, status="dropped") if isinstance(found, Success) else item  # it was deleted
         return next(iter(found.value_or(())), gone)
@@ -467,7 +467,7 @@ class Persona:
     async def _deliver_in_turn(
         self, event: WorkItem, outcome: PersonaOutcome, *, waits: bool
     ) -> PersonaOutcome:
-        chosen = WorkFilter(kinds=("delivery",), **_filter_of(event))
+        chosen = WorkFilter.of_event(event.room, event.event.id, "delivery")
         while True:
             found = await attempt(self.services.store.find_work(chosen))
             own = found.value_or(())
@@ -558,7 +558,6 @@ class Persona:
             return await self._answer(event, description, cycle)
 
     async def _answer(self, event: DomainEvent, description: str, cycle: Cycle) -> PersonaOutcome:
-        """Plan the answer to an event, and execute the plan."""
         domain = cycle.domain
         task = PersonaTask(
             id=cycle.events.task_id,
@@ -589,27 +588,16 @@ class Persona:
 
     async def _take_correction(self, event: DomainEvent, cycle: Cycle) -> None:
         """Take an event as the opinion that the last answer to its author was bad."""
-        room = cycle.room
-        listed = self.services.store.list_plans(
-            room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
-        )
-        for plan in await cycle.attempt_or("recall", listed, ()):
+        for plan in await cycle.plans():
             if plan.event.user_id == event.user_id and plan.event.id != event.id:
                 feedback = Feedback(plan.id, event.user_id, good=False, at=event.at)
                 await self.reasoning.take_feedback(feedback, cycle)
                 return
 
     async def _decide(self, event: DomainEvent, cycle: Cycle) -> EngagementDecision:
-        policy, room, now = self.settings.engagement, cycle.room, self.services.clock.now()
-        listed = self.services.store.list_plans(
-            room.persona_id,
-            domain=room.domain,
-            context_id=room.context_id,
-            tenant=room.tenant,
-            since=now - timedelta(seconds=policy.window_s),
-            limit=policy.max_events,
-        )
-        recent = [plan.task.created_at for plan in await cycle.attempt_or("recall", listed, ())]
+        policy, now = self.settings.engagement, self.services.clock.now()
+        since = now - timedelta(seconds=policy.window_s)
+        recent = [plan.task.created_at for plan in await cycle.plans(since=since, limit=policy.max_events)]
         speakers = ("", self.settings.name, *policy.peers)
         said = tuple(each for each in cycle.heard if not each.is_reaction)
         of_people = (each.author not in speakers for each in reversed(said))
@@ -817,7 +805,6 @@ class Persona:
     async def _send(
         self, event: DomainEvent, text: str, key: str, cycle: Cycle, *, again: bool = False
     ) -> Result[str, errors.DeliveryFailed]:
-        """Send a message; return the id that the channel gives it, if any."""
         limit = self.settings.timeouts.step_s
         detail, retry_after_s = f"it took more than {limit:g} seconds", None
         with anyio.move_on_after(limit):
@@ -982,19 +969,7 @@ def _declined(event: DomainEvent, room: Room, reason: str) -> PersonaOutcome:
     return PersonaOutcome(event.id, "declined", reason, room=room)
 
 
-def _filter_of(item: WorkItem) -> dict[str, Any]:
-    room = item.room
-    return {
-        "persona_id": room.persona_id,
-        "tenant": room.tenant,
-        "domain": room.domain,
-        "context_id": room.context_id,
-        "event_id": item.event.id,
-    }
-
-
 def _scheduled(schedule: EventSchedule) -> DomainEvent:
-    """Return the event of a schedule, before it has a time."""
     return DomainEvent(
         EventId(schedule.name),
         ContextId(schedule.context),

@@ -102,10 +102,7 @@ def replace_open_steps(
 
     Counts one more attempt.
     """
-    kept = tuple(
-        evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
-        for step in plan.plan.steps
-    )
+    kept = _without_open(plan)
     steps = (*kept, *new_steps(actions, after=kept))
     return evolve(_with_steps(plan, steps, now), attempts=plan.attempts + 1)
 
@@ -135,11 +132,7 @@ def depth_of(plan: personas.PersonaPlan, step_id: str) -> int:
 
 def end_plan(plan: personas.PersonaPlan, status: PlanStatus, now: datetime) -> personas.PersonaPlan:
     """Return the ended plan; steps that were not reached are skipped."""
-    steps = tuple(
-        evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
-        for step in plan.plan.steps
-    )
-    return _with_steps(plan, steps, now).with_plan(status=status)
+    return _with_steps(plan, _without_open(plan), now).with_plan(status=status)
 
 
 def answer_of(plan: personas.PersonaPlan) -> str:
@@ -164,12 +157,18 @@ def step_of(plan: personas.PersonaPlan, step_id: str) -> PlanStep:
 
 
 def _kinds_tried(plan: personas.PersonaPlan, step_id: str) -> frozenset[personas.ErrorKind]:
-    """Return the kinds of error whose contingencies led to the step."""
     for recovery in plan.recoveries:
         if step_id in recovery.steps:
             earlier = _kinds_tried(plan, recovery.failed_step)
             return earlier.union((recovery.kind,))
     return frozenset()
+
+
+def _without_open(plan: personas.PersonaPlan) -> tuple[PlanStep, ...]:
+    return tuple(
+        evolve(step, status="skipped") if step.status in ("pending", "in_progress") else step
+        for step in plan.plan.steps
+    )
 
 
 def _with_step(plan: personas.PersonaPlan, changed: PlanStep, now: datetime) -> personas.PersonaPlan:

@@ -123,7 +123,6 @@ def followed_learnings(
 async def _recall(
     task: PersonaTask, cycle: Cycle
 ) -> tuple[tuple[LearningEntry, ...], tuple[LearningEntry, ...], SelfState]:
-    """Return the learnings for a plan, the warnings for it, and the self state."""
     settings, store = cycle.settings, cycle.services.store
     learnings: tuple[LearningEntry, ...] = ()
     warnings: tuple[LearningEntry, ...] = ()
@@ -141,16 +140,14 @@ async def _recall(
 
 async def _reused_plan(task: PersonaTask, event: DomainEvent, cycle: Cycle) -> FormulatedPlan | None:
     above = cycle.settings.reuse_above
-    room = cycle.room  # a plan of another room may name what was said there
-    listed = cycle.services.store.list_plans(
-        room.persona_id, domain=room.domain, context_id=room.context_id, tenant=room.tenant
-    )
+    room = cycle.room
     refuted: set[TaskId] = set()
     if cycle.settings.learning.enabled:
         learned = cycle.services.store.list_learnings(room.persona_id, domain=room.domain, tenant=room.tenant)
         learnings = await cycle.attempt_or("recall", learned, ())
         refuted = {task for each in learnings if is_refuted(each) for task in each.learned_from}
-    proven = _proven(await cycle.attempt_or("recall", listed, ()), task.description, refuted)
+    # a plan of another room may name what was said there
+    proven = _proven(await cycle.plans(), task.description, refuted)
     # by words: two tasks may be close in meaning, yet need different plans
     known = most_similar(
         task.description,
@@ -212,7 +209,6 @@ def _words_of(plan: PersonaPlan) -> set[str]:
 
 
 def _is_proven(plan: PersonaPlan) -> bool:
-    """Return whether a plan was executed as planned and not evaluated as a failure."""
     as_planned = plan.plan.status == "completed" and not (plan.attempts or plan.recoveries)
     return plan.source != "reactive" and plan.succeeded is not False and as_planned
 

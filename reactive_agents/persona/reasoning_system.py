@@ -190,7 +190,6 @@ _PHRASES = (
 async def _words_of(
     plan: personas.PersonaPlan, learnings: Sequence[personas.LearningEntry], cycle: Cycle
 ) -> RoomWords:
-    """Return the words by which a lesson of the plan's room is judged."""
     settings, domain, event = cycle.settings, cycle.domain, plan.event
     heard = await cycle.read(cycle.services.store.transcript(plan.room, limit=MOST_HEARD), ())
     others = await cycle.attempt_or("learn", cycle.services.store.texts_of_other_rooms(plan.room), ())

@@ -15,23 +15,10 @@ from typing import TYPE_CHECKING, Any, Never, Protocol, TypeAlias
 from returns.maybe import Maybe
 from returns.result import Result
 
-from reactive_agents.core import governance
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
-from reactive_agents.core.errors import (
-    BudgetErrors,
-    ConfigErrors,
-    ContentErrors,
-    ContentUnavailable,
-    InvalidConfig,
-    LLMErrors,
-    MemoryErrors,
-    RecordErrors,
-    ServiceFailed,
-    SessionErrors,
-    ToolErrors,
-)
+from reactive_agents.core.errors import ConfigErrors, InvalidConfig, ServiceFailed
 from reactive_agents.core.ids import (
     AgentId,
     ContextId,
@@ -52,8 +39,18 @@ from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import Effect
 
 if TYPE_CHECKING:
-    from reactive_agents.core import memory
+    from reactive_agents.core import governance, memory
     from reactive_agents.core.channels import ChannelRefused, ChannelRequest, Received
+    from reactive_agents.core.errors import (
+        BudgetErrors,
+        ContentErrors,
+        ContentUnavailable,
+        LLMErrors,
+        MemoryErrors,
+        RecordErrors,
+        SessionErrors,
+        ToolErrors,
+    )
     from reactive_agents.core.events import AgentEvent
     from reactive_agents.core.persona_events import PersonaEvent
     from reactive_agents.core.persona_queue import (
@@ -304,6 +301,47 @@ class MemoryService(Protocol):
         ...
 
 
+class SearchableMemory(MemoryService, Protocol):
+    """A memory with direct access; every effect fails with ``MemoryUnavailable``."""
+
+    def note(self, task_id: TaskId, note: memory.MemoryCandidate) -> None:
+        """Add a note to the working memory of a task, which lasts until its flush."""
+        ...
+
+    def notes(self, task_id: TaskId) -> tuple[memory.MemoryCandidate, ...]:
+        """Return the working memory of a task, oldest first; empty after its flush."""
+        ...
+
+    def remember(
+        self, agent_id: AgentId, candidate: memory.MemoryCandidate, *, user: str | None = None
+    ) -> Effect[memory.MemoryEntry, MemoryErrors]:
+        """Store an entry, of the agent or of its user, or renew the equal one.
+
+        Return it as stored.
+        """
+        ...
+
+    def search(
+        self,
+        agent_id: AgentId,
+        text: str,
+        *,
+        user: str | None = None,
+        kinds: Sequence[memory.MemoryKind] = (),
+        limit: int = 20,
+    ) -> Effect[tuple[memory.MemoryEntry, ...], MemoryErrors]:
+        """Return the agent's entries that contain every word of the text, best first.
+
+        Those of a user are found for that user alone. A memory with an embedder also finds entries of
+        similar meaning.
+        """
+        ...
+
+    def forget(self, what: memory.Forgetting) -> Effect[int, MemoryErrors]:
+        """Delete entries and sessions, and return their number."""
+        ...
+
+
 class PlanStore(Protocol):
     """Plans and the transitions of their steps.
 
@@ -340,6 +378,16 @@ class EffectivenessTracker(Protocol):
         self, strategy: ReasoningStrategy, task_type: str, result: ReasoningResult, *, success: bool
     ) -> Effect[None, MemoryErrors]:
         """Add one run to the record."""
+        ...
+
+    def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Effect[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """Return the record, or ``Nothing`` when the strategy was not used on such tasks."""
+        ...
+
+    def get_best_strategy(self, task_type: str) -> Effect[Maybe[ReasoningStrategy], MemoryErrors]:
+        """Return the strategy with the highest success rate, or ``Nothing``."""
         ...
 
     def history(self, task_type: str) -> Effect[tuple[StrategyEffectiveness, ...], MemoryErrors]:
@@ -524,7 +572,10 @@ class RunRecord(Protocol):
         ...
 
     def order(self, run_id: RunId, order: RunOrder) -> Effect[bool, RecordErrors]:
-        """Order a run to pause or cancel, or take that back; ``False`` when it ended."""
+        """Order a run to pause or cancel, or take a pause back.
+
+        ``False`` when it ended; a run that is to be cancelled takes no other order.
+        """
         ...
 
     def find(self, run_id: RunId) -> Effect[RecordedRun | None, RecordErrors]:
@@ -535,8 +586,8 @@ class RunRecord(Protocol):
         """Return the runs that fit, the latest first."""
         ...
 
-    def add(self, run: RecordedRun) -> Effect[bool, RecordErrors]:
-        """Add a run that has not begun; ``False`` when there is one of its id."""
+    def add(self, run: RecordedRun, *entries: RunEntry) -> Effect[bool, RecordErrors]:
+        """Add a run with its first entries; ``False`` when there is one of its id."""
         ...
 
     def interrupted(self, agent_id: AgentId) -> Effect[tuple[RunId, ...], RecordErrors]:

@@ -13,7 +13,7 @@ from attrs import frozen
 
 from reactive_agents.core.results import ReasoningStatus, ReasoningStep
 from reactive_agents.core.values import Value
-from reactive_agents.kernel.answer_check import Seen, unsupported_figures
+from reactive_agents.kernel.evidence import Seen, unsupported_figures
 
 BY_STATUS: Mapping[ReasoningStatus, float] = {
     "completed": 0.8,

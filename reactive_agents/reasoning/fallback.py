@@ -8,6 +8,7 @@ the cost of a run stays bounded.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeAlias
 
 from attrs import define, evolve, frozen
 from returns.result import Failure, Result, Success
@@ -68,7 +69,7 @@ def with_kernels_wrapped(
 FIRST = "first."
 """Begins the keys of the first strategy's results, where a second one follows."""
 
-_Outcome = Result[ReasoningResult, errors.ReasoningErrors]
+_Outcome: TypeAlias = Result[ReasoningResult, "errors.ReasoningErrors"]
 
 
 @frozen(eq=False, repr=False)

@@ -7,17 +7,12 @@ divide them, and what earlier passes stored can be recalled in it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from attrs import evolve, field, frozen
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import results
-from reactive_agents.core.errors import (
-    IterationLimitError,
-    ReasoningErrors,
-    StrategyExecutionError,
-    StrategyNotFoundError,
-)
+from reactive_agents.core import errors, results
 from reactive_agents.core.events import ReasoningStepCompleted
 from reactive_agents.core.ids import StepId
 from reactive_agents.core.requirements import ToolNeeds, ToolRequirement
@@ -56,6 +51,9 @@ from reactive_agents.reasoning.strategy import (
     kernel_input,
     profile_of,
 )
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import ReasoningErrors
 
 
 @frozen(eq=False, repr=False)
@@ -223,7 +221,7 @@ async def run_pass(
         progress: of the strategy until now; add the state to it with :meth:`Progress.after`.
     """
     if progress.iterations >= MOST_TURNS:
-        return Failure(IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
+        return Failure(errors.IterationLimitError(strategy, MOST_TURNS, len(progress.steps)))
     name = each.kernel or strategy_input.config.kernel
     found = find_kernel(name, services)
     if not isinstance(found, Success):
@@ -268,7 +266,7 @@ async def run_pass(
         answers_by_tool=each.answers_by_tool,
     )
     run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
-    return run.alt(lambda error: StrategyExecutionError(strategy, error.message, cause=error))
+    return run.alt(lambda error: errors.StrategyExecutionError(strategy, error.message, cause=error))
 
 
 def instructions_of_user(strategy_input: StrategyInput) -> str:
@@ -295,7 +293,9 @@ def find_kernel(
         return Success(kernel)
     found = services.kernels.get(kernel)
     return (
-        Success(found) if found else Failure(StrategyNotFoundError(kernel, tuple(services.kernels), "kernel"))
+        Success(found)
+        if found
+        else Failure(errors.StrategyNotFoundError(kernel, tuple(services.kernels), "kernel"))
     )
 
 
@@ -426,10 +426,12 @@ async def run_once(
     run = await attempt(run_kernel(found.unwrap(), task, options, services.kernel))
     if not isinstance(run, Success):
         error = run.failure()
-        return Failure(StrategyExecutionError(options.strategy, error.message, cause=error))
+        return Failure(errors.StrategyExecutionError(options.strategy, error.message, cause=error))
     state = run.unwrap()
     if state.status == "failed":
         return Failure(
-            StrategyExecutionError(options.strategy, state.reason, step=state.iteration, cause=state.error)
+            errors.StrategyExecutionError(
+                options.strategy, state.reason, step=state.iteration, cause=state.error
+            )
         )
     return Success(conclude(state, measure, services, task.task))

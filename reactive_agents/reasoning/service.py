@@ -9,8 +9,8 @@ from attrs import evolve
 from returns.maybe import Maybe, Nothing
 from returns.result import Failure, Result, Success
 
+from reactive_agents.core import errors
 from reactive_agents.core.config import ReasoningConfig
-from reactive_agents.core.errors import ReasoningErrors, StrategyNotFoundError
 from reactive_agents.core.ids import TaskId
 from reactive_agents.core.results import ReasoningResult, ReasoningStrategy
 from reactive_agents.effects import Effect, attempt, effect
@@ -29,6 +29,7 @@ from reactive_agents.reasoning.strategy import (
 )
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import ReasoningErrors
     from reactive_agents.reasoning.controller import ReasoningController
 
 
@@ -54,9 +55,9 @@ class ReasoningService:
         self._controller = controller
         self._effectiveness = effectiveness
         default = Selection(config.default_strategy, "the configured default", 1.0, "configured")
-        self._configured: Result[Selection, StrategyNotFoundError] = Success(default)
+        self._configured: Result[Selection, errors.StrategyNotFoundError] = Success(default)
 
-    def configured(self) -> Result[Selection, StrategyNotFoundError] | None:
+    def configured(self) -> Result[Selection, errors.StrategyNotFoundError] | None:
         """Return the configured default; ``None`` where each task is routed.
 
         Fails with ``StrategyNotFoundError`` when nothing is registered under its name.
@@ -105,7 +106,7 @@ class ReasoningService:
             strategy = selected.unwrap().strategy
         known = self.registry.strategies.get(strategy)
         if known is None:
-            return Failure(StrategyNotFoundError(strategy, self.registry.names()))
+            return Failure(errors.StrategyNotFoundError(strategy, self.registry.names()))
         ready = self._ready(strategy_input, services)
         if ready.control is not None:
             begun = await ready.control.before(strategy_input)
@@ -127,6 +128,10 @@ class ReasoningService:
         if not isinstance(outcome, Success):
             return outcome
         return Success(await self._with_effectiveness(self._routed(outcome.unwrap()), strategy_input))
+
+    def register_strategy(self, name: ReasoningStrategy, strategy: Strategy) -> None:
+        """Register a custom strategy under a name."""
+        self.registry.register(name, strategy)
 
     def learns_from(self, result: ReasoningResult) -> bool:
         """Return whether outcomes of such a strategy are recorded."""
@@ -268,10 +273,10 @@ class StrategyRegistry:
         self.kernels: dict[str, ThoughtKernel] = dict(BUILT_IN_KERNELS)
         self.compaction_functions: dict[str, CompactionFunction] = {}
 
-    def get(self, name: ReasoningStrategy) -> Result[Strategy, StrategyNotFoundError]:
+    def get(self, name: ReasoningStrategy) -> Result[Strategy, errors.StrategyNotFoundError]:
         """Return the strategy, or ``StrategyNotFoundError`` with the known names."""
         strategy = self.strategies.get(name)
-        return Success(strategy) if strategy else Failure(StrategyNotFoundError(name, self.names()))
+        return Success(strategy) if strategy else Failure(errors.StrategyNotFoundError(name, self.names()))
 
     def register(self, name: ReasoningStrategy, strategy: Strategy) -> None:
         """Register a strategy, in place of one of the same name."""
@@ -281,6 +286,19 @@ class StrategyRegistry:
         """Return the names of the strategies, in the order of their registration."""
         return tuple(self.strategies)
 
+    def get_kernel(self, name: str) -> Result[ThoughtKernel, errors.StrategyNotFoundError]:
+        """Return the kernel, or ``StrategyNotFoundError`` with the known names."""
+        kernel = self.kernels.get(name)
+        return (
+            Success(kernel)
+            if kernel
+            else Failure(errors.StrategyNotFoundError(name, self.kernel_names(), "kernel"))
+        )
+
     def register_kernel(self, name: str, kernel: ThoughtKernel) -> None:
         """Register a kernel, in place of one of the same name."""
         self.kernels[name] = kernel
+
+    def kernel_names(self) -> tuple[str, ...]:
+        """Return the names of the kernels, in the order of their registration."""
+        return tuple(self.kernels)

@@ -17,7 +17,6 @@ from returns.result import Result
 from reactive_agents.core.config import ContextProfile, ReasoningConfig
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import NO_HISTORY, History
-from reactive_agents.core.errors import ControllerError, ReasoningErrors
 from reactive_agents.core.ids import AgentId, PlanId, RunId, SessionId, TaskId
 from reactive_agents.core.messages import Message
 from reactive_agents.core.requirements import ToolNeeds
@@ -44,10 +43,10 @@ from reactive_agents.kernel import (
     MeteredLLM,
     ThoughtKernel,
 )
-from reactive_agents.kernel.answer_check import Seen
 from reactive_agents.kernel.answer_form import AnswerForm
 from reactive_agents.kernel.context_window.tool_results import tool_results
 from reactive_agents.kernel.context_window.window import merge_profile, profile_for
+from reactive_agents.kernel.evidence import Seen
 from reactive_agents.ports import EffectivenessTracker, PlanStore
 from reactive_agents.reasoning.confidence import (
     RunCourse,
@@ -58,6 +57,7 @@ from reactive_agents.reasoning.confidence import (
 )
 
 if TYPE_CHECKING:
+    from reactive_agents.core.errors import ControllerError, ReasoningErrors
     from reactive_agents.core.memory import MemoryContext
 
 _DEFAULT_REASONING = ReasoningConfig()
@@ -188,7 +188,7 @@ class StrategyServices(Value):
 GIVEN_FUNCTION = ""
 """The name of a compaction function that was given as such, and not by its name."""
 
-Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, ReasoningErrors]]
+Strategy: TypeAlias = Callable[[StrategyInput, StrategyServices], Effect[ReasoningResult, "ReasoningErrors"]]
 
 
 @frozen(eq=False, repr=False)

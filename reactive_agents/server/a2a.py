@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import AsyncIterator, Iterable, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import aclosing, suppress
 from typing import Any, Final, TypeAlias
 
 import anyio
@@ -107,7 +107,6 @@ class _Caller(User):
 
 class _Contexts(ServerCallContextBuilder):
     def build(self, request: Request) -> ServerCallContext:
-        """Return the context of a request whose sender is known."""
         principal: Principal = request.state.principal
         state = {_PRINCIPAL: principal, "headers": dict(request.headers)}
         return ServerCallContext(user=_Caller(principal), state=state)
@@ -127,7 +126,6 @@ class _Tasks(InMemoryTaskStore):
         self._name = name
 
     async def get(self, task_id: str, context: ServerCallContext) -> Task | None:
-        """Return a task of the sender."""
         known = await super().get(task_id, context)
         return known if known or task_id in self.begun else await self._recorded(task_id, context)
 
@@ -424,7 +422,6 @@ def _task_of(parts: Iterable[Part]) -> tuple[str, tuple[Content, ...]]:
 
 
 def _questions(requests: Iterable[events.AgentEvent]) -> list[Part]:
-    """Return what a person, or the other agent, is asked."""
     parts = []
     for request in requests:
         line = describe(request)
@@ -434,7 +431,6 @@ def _questions(requests: Iterable[events.AgentEvent]) -> list[Part]:
 
 
 def _recorded_questions(waiting: Iterable[OpenQuestion]) -> list[Part]:
-    """Return what is asked by the record of a run."""
     parts = []
     for each in waiting:
         given, asks = each.request, _ANSWER if each.kind in ("question", "call") else "approved"
@@ -449,7 +445,6 @@ def _kind(request: events.AgentEvent) -> str:
 
 
 def _answer(kind: str, context: RequestContext) -> runs.Answer:
-    """Return the answer of a message to a request of this kind."""
     text = context.get_user_input().strip()
     message = context.message
     given = {}
@@ -467,7 +462,6 @@ def _answer(kind: str, context: RequestContext) -> runs.Answer:
 def _end_of(
     run: runs.LiveRun | RecordedRun, agent: ReactiveAgent[Any, Any]
 ) -> tuple[TaskState, list[Part], str]:
-    """Return the state of an ended run's task, its answer, and why it ended so."""
     outcome = runs.outcome_of(run)
     if isinstance(outcome, events.TaskFailed):
         if isinstance(outcome.error, RunCancelled):
@@ -483,14 +477,6 @@ def _answer_parts(agent: ReactiveAgent[Any, Any], output: str) -> list[Part]:
     if not runs.has_output_type(agent):
         return [new_text_part(output)]
     return [new_data_part(runs.decoded_output(agent, output))]
-
-
-@asynccontextmanager
-async def _closing(handler: DefaultRequestHandler) -> AsyncIterator[None]:
-    try:
-        yield
-    finally:
-        await handler.aclose()
 
 
 # --- cards and routes -----------------------------------------------------------------------------------
@@ -519,8 +505,6 @@ def agent_card(name: str, agent: ReactiveAgent[Any, Any], address: str, *, needs
 
 
 class _Peer:
-    """An agent as the protocol has it."""
-
     def __init__(self, service: runs.AgentService, name: str) -> None:
         self._service = service
         self._name = name
@@ -530,21 +514,19 @@ class _Peer:
         handler = self._tasks.handler = DefaultRequestHandler(
             self._tasks, store, self._card(f"/a2a/{name}"), interrupted_task_timeout=2 * ANSWER_S
         )
-        service.lifespans.append(lambda: _closing(handler))
+        service.lifespans.append(lambda: aclosing(handler))
         self._dispatcher = JsonRpcDispatcher(handler, _Contexts())
 
     def _card(self, address: str) -> AgentCard:
         return agent_card(self._name, self._agent, address, needs_key=self._service.needs_key)
 
     async def show(self, request: Request) -> Response:
-        """Answer with the agent's card."""
         self._service.agent(self._service.principal(request), self._name)
         path = request.scope.get("root_path", "").rstrip("/")
         address = f"{str(request.base_url).rstrip('/').removesuffix(path)}{path}/a2a/{self._name}"
         return JsonText(agent_card_to_dict(self._card(address)))
 
     async def take(self, request: Request) -> Response:
-        """Answer a request of the protocol."""
         principal = self._service.principal(request)
         self._service.agent(principal, self._name)
         limits = principal.limits

@@ -444,7 +444,6 @@ def _messages(messages: Sequence[Message]) -> list[Any]:
 
 
 def _openai(message: dict[str, Any]) -> dict[str, Any]:
-    """Return a message in the form of the OpenAI protocol."""
     message = {**message, "role": _ROLES.get(message["role"], "tool")}
     if isinstance(message.get("content"), list):
         message["content"] = [_part(each) for each in message["content"]]
@@ -470,7 +469,6 @@ def _part(part: dict[str, Any]) -> dict[str, Any]:
 
 
 def _tools(given: RunAgentInput) -> tuple[Tool, ...]:
-    """Return the tools that the interface executes."""
     try:
         return tuple(
             external_tool(

@@ -512,7 +512,6 @@ def _session_document(name: str, info: Any) -> dict[str, Any]:
 
 
 async def _session(call: Call) -> Response:
-    """Answer an operation on one session, after it was found for its user."""
     _, agent = call.service.agent(call.principal, call.part("agent"))
     user, name = call.principal.acts_for(call.query.user), call.part("session")
     info = await call.service.session(agent, user, name)

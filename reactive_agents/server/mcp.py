@@ -75,11 +75,11 @@ class McpAgents:
         server: of the MCP library, to be run over any transport.
     """
 
-    def __init__(self, service: runs.AgentService, *, name: str = "reactive_agents") -> None:
+    def __init__(self, service: runs.AgentService) -> None:
         self._service = service
         self._waiting: runs.WaitingRuns[_Followed] = runs.WaitingRuns(service)
         self.server: Server[Any] = Server(
-            name,
+            "reactive_agents",
             version=__version__,
             on_list_tools=self._list,
             on_call_tool=self._call,
@@ -214,7 +214,6 @@ async def _report(context: _Context, followed: _Followed, event: events.AgentEve
 
 
 def _can_ask(context: _Context) -> bool:
-    """Return whether the client shows forms to a person."""
     capabilities = context.session.client_capabilities
     return capabilities is not None and capabilities.elicitation is not None
 
@@ -273,7 +272,6 @@ def _optional_text(arguments: _Arguments, name: str) -> str | None:
 
 
 def _form(request: events.AgentEvent) -> types.ElicitRequestFormParams:
-    """Return the form by which a person decides or answers."""
     line = describe(request)
     message = one_line(line.text if line is not None else type(request).__name__)
     if isinstance(request, events.ApprovalRequested):
@@ -336,12 +334,11 @@ def _error(text: str) -> types.CallToolResult:
 async def serve_stdio(
     service: runs.AgentService,
     *,
-    name: str = "reactive_agents",
     stdin: anyio.AsyncFile[str] | None = None,
     stdout: anyio.AsyncFile[str] | None = None,
 ) -> None:
     """Serve one client over standard input and output, until it closes them."""
-    server = McpAgents(service, name=name).server
+    server = McpAgents(service).server
     async with stdio_server(stdin, stdout) as (read, write):
         await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
 

@@ -16,7 +16,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import AsyncExitStack, contextmanager
-from typing import Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Any, Literal, TypeAlias, TypeVar
 
 import anyio
 from attrs import define, evolve, frozen
@@ -132,6 +132,9 @@ class ResponseRequest(ModelRequestBody):
     reasoning: dict[str, Any] | None = None
 
 
+_Body = TypeVar("_Body", bound=ModelRequestBody)
+
+
 def _settings(agent: ReactiveAgent[Any, Any], most_tokens: int | None, **given: Any) -> ModelSettings | None:
     """Return the settings of a run.
 
@@ -184,7 +187,6 @@ def conversation_of(messages: Sequence[Mapping[str, Any]], instructions: str = "
 
 
 def _messages_of_input(given: str | list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the input of a response as messages of chat completions."""
     if isinstance(given, str):
         return [{"role": "user", "content": given}]
     messages = []
@@ -334,6 +336,13 @@ class OpenAIProtocol:
         name, _ = self._agent(principal, request.path_params["model"])
         return web.JsonText(_model(name))
 
+    async def _read(self, request: Request, kind: type[_Body]) -> tuple[Principal, _Body]:
+        principal = self._service.principal(request)
+        limits = principal.limits
+        body = await web.read_body(request, kind, most=limits.body_bytes, seconds=limits.body_s)
+        body.check()
+        return principal, body
+
     def _agent(self, principal: Principal, name: str) -> tuple[str, ReactiveAgent[Any, Any]]:
         try:
             return self._service.agent(principal, name)
@@ -345,10 +354,7 @@ class OpenAIProtocol:
 
     async def chat(self, request: Request) -> Response:
         """Answer with a chat completion."""
-        principal = self._service.principal(request)
-        limits = principal.limits
-        body = await web.read_body(request, ChatRequest, most=limits.body_bytes, seconds=limits.body_s)
-        body.check()
+        principal, body = await self._read(request, ChatRequest)
         name, agent = self._agent(principal, body.model)
         given = conversation_of(body.messages)
         settings = _settings(
@@ -377,10 +383,7 @@ class OpenAIProtocol:
 
     async def respond(self, request: Request) -> Response:
         """Answer with a response, whose conversation goes on by its id."""
-        principal = self._service.principal(request)
-        limits = principal.limits
-        body = await web.read_body(request, ResponseRequest, most=limits.body_bytes, seconds=limits.body_s)
-        body.check()
+        principal, body = await self._read(request, ResponseRequest)
         name, agent = self._agent(principal, body.model)
         given = conversation_of(_messages_of_input(body.input), body.instructions or "")
         settings = _settings(
@@ -453,7 +456,6 @@ class OpenAIProtocol:
         return found
 
     async def _stored(self, principal: Principal, run_id: RunId) -> tuple[AgentResponse, Run] | None:
-        """Return the response that a run was begun for, if it was for one."""
         try:
             run = await self._service.find(principal, run_id)
         except web.Problem as problem:
@@ -482,7 +484,6 @@ class OpenAIProtocol:
         return live, live.asked is asked
 
     def _leave(self, live: runs.LiveRun, *, own: bool) -> None:
-        """Cancel a run that no client waits for any more."""
         if own:
             self._service.cancel(live)
 
@@ -546,7 +547,6 @@ def _run_request(
 
 
 def _session_of(run: Run) -> str | None:
-    """Return the session of a run by its name for its user."""
     if isinstance(run, runs.LiveRun):
         return run.session
     return runs.shown_name(run.task.user, run.task.session)
@@ -557,7 +557,6 @@ def _model(name: str) -> dict[str, Any]:
 
 
 def _in_form(handler: Handler) -> Handler:
-    """Return a handler whose problems have the form of the protocol."""
 
     async def answer(request: Request) -> Response:
         try:

@@ -721,7 +721,6 @@ class AgentService:
         return len(self._under_way())
 
     def _forget_ended(self) -> None:
-        """Drop the runs that ended longer ago, and the first of too many."""
         now, ended = time.monotonic(), self._ended_runs
         events_kept = sum(len(each.kept) for each in ended)
         while ended:

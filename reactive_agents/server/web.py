@@ -167,7 +167,6 @@ def needs_body(kind: type[BaseModel]) -> bool:
 
 
 def _is_announced(request: Request) -> bool:
-    """Return whether the headers tell of a body that is not empty."""
     length = request.headers.get("content-length")
     return length not in (None, "0") or any(
         name in request.headers for name in ("content-type", "transfer-encoding")
@@ -499,7 +498,6 @@ class Border:
 
 
 def _has_body(scope: Scope) -> bool:
-    """Return whether a request of HTTP/1 has a body, by its headers."""
     given = {name: value for name, value in scope["headers"] if name in _FRAMING}
     announced = given.get(b"content-length", b"0") != b"0" or b"transfer-encoding" in given
     return announced and scope.get("http_version", "").startswith("1")

@@ -271,15 +271,12 @@ _Handler = Callable[[Request], Awaitable[Response]]
 
 @define(eq=False)
 class _Pages:
-    """The handlers of the page's requests."""
-
     library: RunLibrary
     service: AgentService
     agents: tuple[StudioAgent, ...]
     records: StudioRecords
 
     def routes(self) -> list[Route]:
-        """Return the routes: the page, its files, and what it asks."""
         files = page_files()
 
         async def index(request: Request) -> Response:
@@ -326,7 +323,6 @@ class _Pages:
     # --- what there is ------------------------------------------------------------------------------------
 
     async def state(self, request: Request) -> Response:
-        """Answer with the agents and personas, and the names that runs can be filtered by."""
         latest = await self.library.runs(LoggedRunFilter(children=True, limit=1_000))
         return JsonText(
             {
@@ -339,7 +335,6 @@ class _Pages:
         )
 
     async def runs(self, request: Request) -> Response:
-        """Answer with the runs that fit."""
         given = request.query_params
         chosen = LoggedRunFilter(
             agent=given.get("agent"),
@@ -369,7 +364,6 @@ class _Pages:
         return shown
 
     async def run(self, request: Request) -> Response:
-        """Answer with all that is shown of a run."""
         known = await self._known(request.path_params["run"])
         return JsonText(await self._document(known))
 
@@ -433,7 +427,6 @@ class _Pages:
                 yield HEARTBEAT
 
     async def row(self, request: Request) -> Response:
-        """Answer with the details of one row."""
         known = await self._known(request.path_params["run"])
         row = known.timeline.row(request.path_params["row"])
         if row is None:
@@ -453,7 +446,6 @@ class _Pages:
         return JsonText(document)
 
     async def compare(self, request: Request) -> Response:
-        """Answer with two runs side by side."""
         one = await self._known(request.path_params["one"])
         other = await self._known(request.path_params["other"])
         compared = run_document.compare(one.timeline, other.timeline)
@@ -488,7 +480,6 @@ class _Pages:
         return found if isinstance(found, LiveRun) and not found.has_ended else None
 
     async def _recorder(self, run_id: str) -> ReactiveAgent[Any, Any] | None:
-        """Return the agent that has the record of a run, if any."""
         for each in self.agents:
             if each.config.durability is None:
                 continue
@@ -501,7 +492,6 @@ class _Pages:
         return None
 
     async def _can(self, known: KnownRun) -> JsonObject:
-        """Return what can be done with a run, and why no more can."""
         run_id = known.run.run_id
         nothing: dict[str, Json] = dict.fromkeys(
             ("order", "stop", "resume", "answer", "fork", "recording"), False
@@ -541,14 +531,12 @@ class _Pages:
         )
 
     async def start(self, request: Request) -> Response:
-        """Begin a run."""
         given = await read_body(request, TypedTask, most=_MOST_BODY, seconds=_BODY_S)
         asked = RunRequest(given.task, user=given.user, session=given.session)
         begun = await self.service.start(self.service.anybody, given.agent, asked)
         return JsonText({"run_id": begun.run_id}, 201)
 
     async def order(self, request: Request) -> Response:
-        """Pass an order on to a run."""
         given = await read_body(request, Order, most=_MOST_BODY, seconds=_BODY_S)
         found = await self.service.find(self.service.anybody, request.path_params["run"])
         action = "resume" if given.action == "continue" else given.action
@@ -556,7 +544,6 @@ class _Pages:
         return JsonText({"run_id": found.run_id})
 
     async def answer(self, request: Request) -> Response:
-        """Settle what waits in a run."""
         given = await read_body(request, GivenAnswer, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
         found = await self.service.find(self.service.anybody, run_id)
@@ -576,7 +563,6 @@ class _Pages:
         return JsonText({"run_id": run_id})
 
     async def fork(self, request: Request) -> Response:
-        """Begin a run that shares the beginning of another one."""
         given = await read_body(request, NewFork, most=_MOST_BODY, seconds=_BODY_S)
         run_id = request.path_params["run"]
         if given.tool_result is None and "tool_result" in given.model_fields_set:
@@ -611,7 +597,6 @@ class _Pages:
         return JsonText(await recorder.runs.recording(run_id))
 
     async def open(self, request: Request) -> Response:
-        """Take the runs of a file."""
         given = await read_body(request, OpenedFile, most=_MOST_FILE, seconds=_BODY_S * 4)
         return JsonText({"run_ids": await self.library.open(given.text)}, 201)
 
@@ -624,7 +609,6 @@ class _Pages:
         return found
 
     async def sessions(self, request: Request) -> Response:
-        """Answer with the conversations of an agent."""
         agent = self._agent(request.query_params.get("agent")).agent
         found = await _told(agent.sessions.list())
         return JsonText({"sessions": [encode(each) for each in found]})
@@ -642,7 +626,6 @@ class _Pages:
         return JsonText({"name": own, "title": found.title, "user": found.user, "messages": shown})
 
     async def memory(self, request: Request) -> Response:
-        """Answer with the memories of an agent that have every word of a text."""
         agent = self._agent(request.query_params.get("agent"))
         found = await self.records.memories(
             agent.config, agent.agent.agent_id, request.query_params.get("text", "")
@@ -650,12 +633,10 @@ class _Pages:
         return JsonText({"entries": found})
 
     async def forget(self, request: Request) -> Response:
-        """Delete a memory."""
         given = await read_body(request, ForgottenEntry, most=_MOST_BODY, seconds=_BODY_S)
         return JsonText({"forgotten": await self.records.forget(self._agent(given.agent).config, given.id)})
 
     async def budgets(self, request: Request) -> Response:
-        """Answer with what was spent, and the limits of the agents."""
         runs = await self.library.runs(LoggedRunFilter(limit=5_000))
         limits = [
             limit for each in self.agents for limit in await self.records.limits(each.agent.name, each.config)
@@ -663,15 +644,12 @@ class _Pages:
         return JsonText({**self.records.spending(runs), "limits": limits})
 
     async def audit(self, request: Request) -> Response:
-        """Answer with the verification of an audit log, and its latest entries."""
         return JsonText(await self.records.audit(self._agent(request.query_params.get("agent")).config))
 
     async def persona(self, request: Request) -> Response:
-        """Answer with the plans and learnings of a persona."""
         return JsonText(await self.records.persona(request.path_params["persona"]))
 
     async def forget_learning(self, request: Request) -> Response:
-        """Delete a learning of a persona."""
         given = await read_body(request, ForgottenLearning, most=_MOST_BODY, seconds=_BODY_S)
         return JsonText(
             {"forgotten": await self.records.forget_learning(request.path_params["persona"], given.id)}
@@ -697,7 +675,6 @@ def _agent_document(each: StudioAgent) -> JsonObject:
 
 
 def _said(live: LiveRun, run_id: str, seen: int, said: str) -> tuple[int, str]:
-    """Return the number of the last event, and the text that the model is writing."""
     if not live.kept:
         return seen, said
     first = live.kept[0].number

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from itertools import count
+from itertools import count, pairwise
 from textwrap import wrap
 from typing import Any
 from xml.sax.saxutils import escape
 
-from attrs import frozen
+from attrs import evolve, field, frozen
 
 from reactive_agents.core.json import JsonObject
+from reactive_agents.core.personas import PersonaPlan
 from reactive_agents.core.texts import one_line
 
 BOX_WIDTH, BOX_HEIGHT = 224, 78
@@ -34,6 +35,8 @@ _COLOURS: Mapping[str, tuple[str, str]] = {
     "pruned": ("#f1f1ef", "#6b6b66"),
 }
 _PLAIN = ("#ffffff", "#8a8a84")
+_ENTITIES = {ord(sign): f"#{ord(sign)};" for sign in '"#&<>`'}
+"""Replacements of characters with a meaning in Mermaid labels; labels are untrusted text."""
 
 
 @frozen
@@ -50,12 +53,17 @@ class Box:
 
 @frozen
 class Diagram:
-    """Boxes and the edges between them, by the ids of the boxes; sizes are in pixels."""
+    """Boxes and the edges between them, by the ids of the boxes; sizes are in pixels.
+
+    Attributes:
+        recoveries: the kind of error that an edge recovers from.
+    """
 
     boxes: tuple[Box, ...] = ()
     edges: tuple[tuple[str, str], ...] = ()
     width: float = 0.0
     height: float = 0.0
+    recoveries: Mapping[tuple[str, str], str] = field(factory=dict)
 
     def document(self) -> JsonObject:
         """Return the diagram as JSON data."""
@@ -111,6 +119,22 @@ def plan_diagram(plan: Mapping[str, Any]) -> Diagram:
     return _sized(unique, edges)
 
 
+def persona_diagram(plan: PersonaPlan) -> Diagram:
+    """Return the goal of a persona's plan and its steps, each below the one before."""
+    goal = Box("goal", plan.plan.goal, plan.plan.status, plan.plan.status)
+    steps = (
+        Box(each.id, each.instruction, each.error or each.status, each.status) for each in plan.plan.steps
+    )
+    boxes = tuple(
+        evolve(each, x=_MARGIN, y=_MARGIN + row * (BOX_HEIGHT + _GAP_ALONG))
+        for row, each in enumerate((goal, *steps))
+    )
+    edges = tuple((first.id, then.id) for first, then in pairwise(boxes))
+    kinds = {each.steps[0]: each.kind for each in plan.recoveries}
+    recoveries = {edge: kinds[edge[1]] for edge in edges if edge[1] in kinds}
+    return evolve(_sized(boxes, edges), recoveries=recoveries)
+
+
 def tree_diagram(tree: Mapping[str, Any]) -> Diagram:
     """Return the thoughts of a tree, each to the right of the one that it continues."""
     nodes = {each["id"]: each for each in tree["nodes"][:_MOST_BOXES]}
@@ -148,7 +172,6 @@ def tree_diagram(tree: Mapping[str, Any]) -> Diagram:
 
 
 def _leaves(children: Mapping[str | None, Sequence[str]]) -> list[str]:
-    """Return the thoughts without children, from top to bottom."""
     found: list[str] = []
     stack = list(reversed(children.get(None, ())))
     while stack:
@@ -185,14 +208,16 @@ def mermaid(diagram: Diagram | None) -> str:
     """Return the diagram in Mermaid's language."""
     if diagram is None or not diagram.boxes:
         return 'graph TD\n  empty["no plan"]'
-    names = {each.id: f"s{number}" for number, each in enumerate(diagram.boxes, 1)}
+    names = {each.id: f"n{number}" for number, each in enumerate(diagram.boxes, 1)}
     lines = ["graph TD"]
     for each in diagram.boxes:
-        title = one_line(f"{each.id}: {each.title}").replace('"', "'")
-        note = one_line(each.note).replace('"', "'")
-        detail = f"{each.state}, {note}" if each.state in ("kept", "pruned", "chosen") else each.state
-        lines.append(f'  {names[each.id]}["{title} ({detail})"]:::{each.state}')
-    lines.extend(f"  {names[first]} --> {names[then]}" for first, then in diagram.edges)
+        detail = f"{each.state}, {each.note}" if each.state in ("kept", "pruned", "chosen") else each.state
+        label = f"{one_line(f'{each.id}: {each.title}')} ({one_line(detail)})".translate(_ENTITIES)
+        style = f":::{each.state}" if each.state in _COLOURS else ""
+        lines.append(f'  {names[each.id]}["{label}"]{style}')
+    for first, then in diagram.edges:
+        kind = diagram.recoveries.get((first, then))
+        lines.append(f"  {names[first]} {f'-. {kind} .->' if kind else '-->'} {names[then]}")
     lines.extend(
         f"  classDef {state} fill:{fill},stroke:{edge}"
         for state, (fill, edge) in _COLOURS.items()
@@ -213,7 +238,12 @@ def svg(diagram: Diagram | None) -> str:
     ]
     for first, then in shown.edges:
         path = edge_path(places[first], places[then], flows_down=flows_down)
-        parts.append(f'<path d="{path}" fill="none" stroke="#b5b5ae" stroke-width="1.5"/>')
+        kind = shown.recoveries.get((first, then))
+        dashes = ' stroke-dasharray="4 3"' if kind else ""
+        parts.append(f'<path d="{path}" fill="none" stroke="#b5b5ae" stroke-width="1.5"{dashes}/>')
+        if kind:
+            x, y = places[then].x + BOX_WIDTH / 2 + 10, places[then].y - 10
+            parts.append(f'<text x="{x:g}" y="{y:g}" fill="#b3392b" font-size="11.5">{kind}</text>')
     for each in shown.boxes:
         fill, edge = _COLOURS.get(each.state, _PLAIN)
         lines = "".join(

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -157,8 +157,7 @@ class RunLibrary:
                 events = await _read(self._log.events(run.run_id))
                 children = await _read(self._log.runs(LoggedRunFilter(parent=run.run_id, limit=500)))
                 waiting += [each.run_id for each in children]
-            lines.append(json.dumps({"run": run_document(run)}))
-            lines += (json.dumps({"event": encode(each)}) for each in events)
+            lines += lines_of(run, events)
         return "\n".join(lines) + "\n"
 
     async def open(self, text: str) -> list[RunId]:
@@ -225,6 +224,13 @@ def _decoded(value: Any, kind: Any, number: int) -> Any:
     return read.unwrap()
 
 
+def lines_of(run: LoggedRun, events: Iterable[LoggedEvent]) -> Iterator[str]:
+    """Yield a run and its events as JSON lines."""
+    yield json.dumps({"run": run_document(run)})
+    for each in events:
+        yield json.dumps({"event": encode(each)})
+
+
 def run_document(run: LoggedRun) -> JsonObject:
     """Return the summary of a run as JSON data."""
     document = encode(run)
@@ -233,7 +239,6 @@ def run_document(run: LoggedRun) -> JsonObject:
 
 
 def _fits(run: LoggedRun, chosen: LoggedRunFilter) -> bool:
-    """Return whether a run from a file is among those that are looked for."""
     words = (run.task, run.detail, run.run_id, run.agent, run.user or "", run.session or "", *run.tags)
     given: Mapping[str, tuple[object, object]] = {
         "agent": (chosen.agent, run.agent),

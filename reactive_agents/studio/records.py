@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import aclosing
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -32,7 +33,7 @@ from reactive_agents.effects import attempt
 from reactive_agents.persona import PersonaReasoningSystem, PersonaServices
 from reactive_agents.persona.explanation import explain
 from reactive_agents.server.web import Problem
-from reactive_agents.studio.diagrams import plan_diagram
+from reactive_agents.studio.diagrams import persona_diagram
 
 _MOST_ENTRIES = 500
 _MOST_PLANS = 20
@@ -55,14 +56,12 @@ class StudioRecords:
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return []
-        archive = MemoryArchive(open_memory_store(path, read_only=True), SystemClock())
-        try:
+        async with aclosing(open_memory_store(path, read_only=True)) as store:
+            archive = MemoryArchive(store, SystemClock())
             if text.strip():
                 found = await attempt(archive.search(text, agent_id=agent, limit=_MOST_ENTRIES))
             else:
                 found = await attempt(archive.entries(agent_id=agent, limit=_MOST_ENTRIES))
-        finally:
-            await archive.database.aclose()
         return [encode(each) for each in _value(found)]
 
     async def forget(self, config: AgentConfig, entry: str) -> int:
@@ -70,11 +69,9 @@ class StudioRecords:
         path = _existing(None if config.memory is None else config.memory.path)
         if path is None:
             return 0
-        archive = MemoryArchive(open_memory_store(path), SystemClock())
-        try:
+        async with aclosing(open_memory_store(path)) as store:
+            archive = MemoryArchive(store, SystemClock())
             return int(_value(await attempt(archive.forget(ForgetEntry(MemoryId(entry))))))
-        finally:
-            await archive.database.aclose()
 
     # --- spending -----------------------------------------------------------------------------------------
 
@@ -107,27 +104,20 @@ class StudioRecords:
         path = _existing(place)
         if path is None:
             return 0.0
-        tracker = SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path))
-        try:
+        async with aclosing(
+            SqliteCostTracker(path, clock=SystemClock(), read_only=is_postgres(path))
+        ) as tracker:
             totals = _value(await attempt(tracker.totals("agent", since=since)))
-        finally:
-            await tracker.aclose()
         return float(sum_usd(each.cost_usd for each in totals))
 
     # --- the audit log ------------------------------------------------------------------------------------
 
     async def audit(self, config: AgentConfig) -> JsonObject:
         """Return whether an audit log is valid, and its latest entries."""
+        nothing: JsonObject = {"valid": True, "head": "", "signed": None, "problem": ""}
         path = _existing(None if config.audit is None else config.audit.path)
         if path is None:
-            return {
-                "valid": True,
-                "entries_count": 0,
-                "head": "",
-                "signed": None,
-                "entries": [],
-                "problem": "",
-            }
+            return {**nothing, "entries_count": 0, "entries": []}
         verified = await anyio.to_thread.run_sync(verify, path)
         read = await anyio.to_thread.run_sync(read_entries, path)
         entries = [] if isinstance(read, Failure) else list(read.unwrap())[-_MOST_ENTRIES:]
@@ -143,17 +133,11 @@ class StudioRecords:
             for each in reversed(entries)
         ]
         if isinstance(verified, Failure):
-            problem = verified.failure().message
-            return {"valid": False, "entries": shown, "problem": problem, "head": "", "signed": None}
+            return {**nothing, "valid": False, "entries": shown, "problem": verified.failure().message}
         summary = verified.unwrap()
         head = "" if summary.head is None else f"{summary.head.sequence}:{summary.head.hash}"
-        told: JsonObject = {
-            "valid": True,
-            "entries_count": summary.entries,
-            "head": head,
-            "signed": summary.signed,
-        }
-        return {**told, "entries": shown, "problem": ""}
+        told: JsonObject = {"entries_count": summary.entries, "head": head, "signed": summary.signed}
+        return {**nothing, **told, "entries": shown}
 
     # --- personas -----------------------------------------------------------------------------------------
 
@@ -167,30 +151,17 @@ class StudioRecords:
         path = _existing(config.memory)
         if path is None:
             return {"plans": [], "learnings": []}
-        store = SqlitePersonaStore(open_memory_store(path, read_only=True))
-        try:
+        async with aclosing(SqlitePersonaStore(open_memory_store(path, read_only=True))) as store:
             plans: list[Json] = []
             for each in _value(await attempt(store.list_plans(config.persona_id, limit=_MOST_PLANS))):
                 journal = _value(await attempt(store.journal(each.task.id)))
-                steps = [
-                    {
-                        "id": step.id,
-                        "title": step.title or step.instruction,
-                        "kind": step.type,
-                        "tool": step.tool_name or "",
-                        "needs": list(step.depends_on),
-                        "status": step.status,
-                        "error": step.error or "",
-                    }
-                    for step in each.plan.steps
-                ]
                 plans.append(
                     {
                         "at": each.plan.created_at.isoformat(),
                         "goal": each.plan.goal,
                         "status": each.plan.status,
                         "event": f"{each.event.author}: {each.event.content}",
-                        "diagram": plan_diagram({"steps": steps}).document(),
+                        "diagram": persona_diagram(each).document(),
                         "explanation": [
                             {"stage": line.stage, "text": line.text} for line in explain(journal)
                         ],
@@ -198,8 +169,6 @@ class StudioRecords:
                 )
             learnings = _value(await attempt(_reasoning(config, store).learnings()))
             return {"plans": plans, "learnings": [encode(each) for each in learnings]}
-        finally:
-            await store.aclose()
 
     async def forget_learning(self, name: str, learning: str) -> bool:
         """Delete a learning, which is not learned again; return whether there was one."""
@@ -207,15 +176,12 @@ class StudioRecords:
         path = _existing(config.memory)
         if path is None:
             return False
-        store = SqlitePersonaStore(path)
-        try:
+        async with aclosing(SqlitePersonaStore(path)) as store:
             deleted = await attempt(_reasoning(config, store).delete_learning(LearningId(learning)))
             if isinstance(deleted, Failure) and isinstance(deleted.failure(), RecordNotFound):
                 return False
             _value(deleted)
             return True
-        finally:
-            await store.aclose()
 
     def _config(self, name: str) -> PersonaConfig:
         if name not in self.personas:

@@ -27,7 +27,7 @@ from reactive_agents.core import errors
 from reactive_agents.core.codec import decode
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.run_record import LoggedEvent, LoggedRun
-from reactive_agents.core.texts import dollars, one_line
+from reactive_agents.core.texts import counted, dollars, one_line
 
 RowState: TypeAlias = Literal["running", "done", "failed", "waiting", "denied", "recorded", "note", "skipped"]
 
@@ -189,7 +189,7 @@ class RunTimeline:
     def _RunContinued(self, event: LoggedEvent, body: JsonObject) -> None:
         self._close_all(event, "The process ended here.")
         self._phase, self._turns = None, 0
-        note = f"{_count(_integer(body, 'entries'), 'recorded answer')} are used again"
+        note = f"{counted(_integer(body, 'entries'), 'recorded answer')} are used again"
         self._row(event, "attempt", f"Continued, attempt {_integer(body, 'attempt')}", note)
 
     def _TaskCompleted(self, event: LoggedEvent, body: JsonObject) -> None:
@@ -390,10 +390,10 @@ class RunTimeline:
             {"model": name, "calls": 0, "tokens_in": 0, "tokens_out": 0, "cost_usd": 0.0, "took_ms": 0.0},
         )
         known["calls"] += 1
-        for counted in (self.totals, known):
-            counted["tokens_in"] += row.tokens_in or 0
-            counted["tokens_out"] += row.tokens_out or 0
-            counted["cost_usd"] += row.cost_usd or 0.0
+        for figures in (self.totals, known):
+            figures["tokens_in"] += row.tokens_in or 0
+            figures["tokens_out"] += row.tokens_out or 0
+            figures["cost_usd"] += row.cost_usd or 0.0
         known["took_ms"] += row.took_ms or 0.0
 
     # --- tools, and what waits for people -------------------------------------------------------------------
@@ -570,7 +570,7 @@ class RunTimeline:
         self._part("tree", event)
         kept = sum(not each["pruned_because"] for each in nodes)
         level = max((each["depth"] for each in nodes), default=0)
-        note = f"{_count(len(nodes), 'thought')}, {kept} kept"
+        note = f"{counted(len(nodes), 'thought')}, {kept} kept"
         self._row(
             event, "tree", f"Level {level} judged", note, depth=1, content=[each["thought"] for each in nodes]
         )
@@ -578,7 +578,7 @@ class RunTimeline:
     # --- anything else --------------------------------------------------------------------------------------
 
     def _ContextCompacted(self, event: LoggedEvent, body: JsonObject) -> None:
-        turns = _count(_integer(body, "turns"), "turn")
+        turns = counted(_integer(body, "turns"), "turn")
         size = f"{_integer(body, 'tokens_before')} → {_integer(body, 'tokens_after')} tokens"
         note = f"{turns} by {_text(body, 'method')}, {size}"
         self._row(event, "context", "Context compacted", note, depth=1)
@@ -985,10 +985,6 @@ def _short(value: Json) -> str:
 def _line(text: str) -> str:
     """Return the beginning of a text on one line, without invisible characters."""
     return one_line(text[:_LONGEST_READ])
-
-
-def _count(number: int, of: str) -> str:
-    return f"{number} {of}" if number == 1 else f"{number} {of}s"
 
 
 def _titled(kind: str) -> str:

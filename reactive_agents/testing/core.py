@@ -349,14 +349,12 @@ class _RecordedTools:
         self._results = results
 
     def definitions(self) -> tuple[ToolDefinition, ...]:
-        """Return the definitions of the other service."""
         return self._definitions
 
     @effect
     async def execute(
         self, call: ToolCall, scope: ToolScope, approver: Approver | None = None
     ) -> Result[ToolResult, errors.ToolErrors]:
-        """Return the next recorded outcome of the tool; no tool is run."""
         waiting = self._results.get(call.name)
         if not waiting:
             return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of it."))

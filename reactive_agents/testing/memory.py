@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from attrs import evolve
-from returns.maybe import Maybe
+from returns.maybe import Maybe, Nothing, Some
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import memory, personas
@@ -29,7 +29,7 @@ NOTHING_RECALLED = memory.MemoryContext(tier="1")
 
 
 class InMemoryMemory:
-    """Implements ``MemoryService``: recalls a fixed context and records every call.
+    """Implements ``SearchableMemory``: recalls a fixed context and records every call.
 
     Args:
         context: the context that every bootstrap recalls.
@@ -280,6 +280,22 @@ class InMemoryEffectivenessTracker:
         return Success(None)
 
     @fake_effect
+    async def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """Return the record, or ``Nothing``."""
+        return Success(Maybe.from_optional(self.known.get((strategy, task_type))))
+
+    @fake_effect
+    async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
+        """Return the strategy with the highest success rate, then the most executions."""
+        of_type = [record for record in self.known.values() if record.task_type == task_type]
+        if not of_type:
+            return Success(Nothing)
+        best = max(of_type, key=lambda record: (record.success_rate, record.executions))
+        return Success(Some(best.strategy))
+
+    @fake_effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:
         """Return the records of a task type, by the names of the strategies."""
         of_type = [record for record in self.known.values() if record.task_type == task_type]
@@ -290,7 +306,6 @@ class InMemoryEffectivenessTracker:
 
 
 def _without(event: PersonaEvent, learning: personas.LearningEntry) -> PersonaEvent:
-    """Return an event of the journal without the text of a learning."""
     text = to_json(event, PersonaEvent)
     for said in filter(None, (learning.pattern, learning.context)):
         text = text.replace(to_json(said), to_json("[deleted]"))

@@ -27,6 +27,7 @@ from reactive_agents.core.messages import (
     ToolMessage,
     UserMessage,
 )
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import FINAL_ANSWER
 from reactive_agents.effects import Effect
 
@@ -366,7 +367,10 @@ class ScriptedLLM:
 
     def _exhausted(self, request: models.ModelRequest) -> ScriptExhausted:
         asked = f"request {len(self.requests)} (purpose {request.purpose!r})"
-        rendered = [_shorten(render_message(message)) for message in request.messages[-SHOWN_MESSAGES:]]
+        rendered = [
+            shortened(render_message(message), SHOWN_CHARACTERS)
+            for message in request.messages[-SHOWN_MESSAGES:]
+        ]
         if not self._unused:
             message = f"The script is used up: {asked} came after its last turn, number {self._turn_count}."
         else:
@@ -393,7 +397,3 @@ def render_message(message: Message) -> str:
         case ToolMessage(_, tool_name, content):
             return f"tool {tool_name}: {content}"
     assert_never(message)
-
-
-def _shorten(text: str) -> str:
-    return text if len(text) <= SHOWN_CHARACTERS else text[: SHOWN_CHARACTERS - 1] + "…"

@@ -10,8 +10,10 @@ from typing import Any
 import anyio
 import anyio.lowlevel
 import pytest
+from attrs import evolve
 from returns.result import Failure, Success
 
+from reactive_agents.adapters import run_record
 from reactive_agents.adapters.run_record import LEASE_S, SqliteRunRecord
 from reactive_agents.core.errors import LeaseLost
 from reactive_agents.core.ids import AgentId, RunId, TaskId
@@ -305,6 +307,43 @@ async def test_what_names_no_holder_changes_no_run(opened: Open) -> None:
     for written in (record.release(RunId("a"), ""), record.end(RunId("a"), "", "completed", "{}")):
         assert isinstance((await attempt(written)).failure(), LeaseLost)
     assert (await attempt(record.find(RunId("a")))).unwrap() == before
+    await record.aclose()
+
+
+async def test_many_runs_are_listed_and_deleted_a_few_at_a_time(
+    opened: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server has a lock for each run that a transaction deletes, and sends whole results of a list."""
+    monkeypatch.setattr(run_record, "_READ_AT_ONCE", 2)
+    monkeypatch.setattr(run_record, "_DELETED_AT_ONCE", 2)
+    clock = FakeClock()
+    record = opened(clock)
+    names = [f"r{number}" for number in range(5)]
+    await add(record, *map(queued, names))
+    await add(record, *(evolve(queued(f"{name}-below"), parent=RunId(name)) for name in names))
+    await add(record, *(evolve(queued(f"{name}-deep"), parent=RunId(f"{name}-below")) for name in names))
+    for name in names[1:]:
+        await attempt(record.order(RunId(name), "cancel"))
+
+    async def listed(chosen: RunFilter) -> list[str]:
+        return [each.run_id for each in (await attempt(record.runs(chosen))).unwrap()]
+
+    assert await listed(RunFilter()) == names[::-1]
+    assert await listed(RunFilter(limit=3)) == ["r4", "r3", "r2"]
+    assert await listed(RunFilter(state="queued")) == ["r0"]
+    transactions = 0
+    erase = record._file.erase
+
+    async def counted(*args: Any, **kwargs: Any) -> Any:
+        nonlocal transactions
+        transactions += 1
+        return await erase(*args, **kwargs)
+
+    monkeypatch.setattr(record._file, "erase", counted)
+    clock.advance(60)
+    assert (await attempt(record.delete(before=clock.now()))).unwrap() == 4
+    assert transactions == 3
+    assert await listed(RunFilter(children=True)) == ["r0-deep", "r0-below", "r0"]
     await record.aclose()
 
 

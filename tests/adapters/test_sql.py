@@ -11,9 +11,10 @@ from returns.result import Failure
 
 from reactive_agents import AgentError, ReactiveAgents
 from reactive_agents.adapters.governance.budget import SqliteBudget
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import MEMORY
 from reactive_agents.adapters.sql import is_postgres, shown_place
-from reactive_agents.core.errors import ServiceFailed
+from reactive_agents.adapters.sqlite import SqliteFile
+from reactive_agents.core.errors import MemoryUnavailable, ServiceFailed
 from reactive_agents.core.ids import RunId
 from reactive_agents.effects import attempt
 from reactive_agents.testing.core import FakeClock
@@ -39,7 +40,7 @@ def test_an_address_is_shown_without_its_password(address: str, shown: str) -> N
 
 def test_no_file_is_made_of_an_address() -> None:
     with pytest.raises(ValueError, match="got 'postgresql://h/d', expected the path of a file"):
-        MemoryDatabase("postgresql://u:hush@h/d")
+        SqliteFile("postgresql://u:hush@h/d", MEMORY, MemoryUnavailable)
 
 
 def test_a_file_is_shown_as_it_is() -> None:
@@ -89,8 +90,13 @@ def test_no_configuration_shows_a_password() -> None:
     [
         (lambda made: made.with_response_cache("postgresql://h/d"), "got an address, expected a path"),
         (lambda made: made.with_memory(Path("postgresql://h/d")), "expected an address as a str"),
+        (
+            lambda made: made.with_durability("postgresql+psycopg://a:b@h/d"),
+            "got postgresql.psycopg://…, exp",
+        ),
+        (lambda made: made.with_cost("mysql://h/d"), "a path, or an address that begins with postgresql://"),
     ],
-    ids=["file alone", "path"],
+    ids=["file alone", "path", "address of another library", "other database"],
 )
 def test_an_address_is_refused_where_a_file_is_meant(
     build: Callable[[ReactiveAgents], ReactiveAgents], problem: str

@@ -24,7 +24,7 @@ from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.governance.audit_log import AUDIT, SqliteAuditLog, verify
 from reactive_agents.adapters.governance.budget import BUDGET, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SqliteCostTracker
-from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
+from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.store import add
 from reactive_agents.adapters.sqlite import (
     APPLICATION_ID,
@@ -56,7 +56,7 @@ NOTES = Store("notes", (("CREATE TABLE IF NOT EXISTS notes (note TEXT)",),))
 
 
 async def keep_memory(path: Path) -> Result[Any, Any]:
-    database = MemoryDatabase(path)
+    database = open_memory_store(path)
     kept = await database.write("keep", lambda connection: add(connection, an_entry("m1", "A fact.")))
     await database.aclose()
     return kept

@@ -88,6 +88,10 @@ async def test_a_kernel_nobody_registered_is_named_with_the_known_ones() -> None
     assert caught.value.error == InvalidConfig(
         "reasoning.kernel", "'sonnet'", "one of react, direct, one-shot, haiku"
     )
+    registry = StrategyRegistry()
+    error = registry.get_kernel("sonnet").failure()
+    assert error == StrategyNotFoundError("sonnet", ("react", "direct", "one-shot"), "kernel")
+    assert error.message == "There is no kernel 'sonnet'. Known: react, direct, one-shot."
 
 
 async def test_a_strategy_that_names_no_kernel_that_there_is_fails_with_its_name() -> None:

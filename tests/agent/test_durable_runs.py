@@ -35,6 +35,7 @@ from reactive_agents.core.events import (
     ToolCallInDoubt,
 )
 from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.run_record import EntryKind, RecordedRun, RunEntry, RunStatus
 from reactive_agents.core.tasks import Task
@@ -169,6 +170,21 @@ async def test_what_a_durable_run_is_described_by_is_named_where_it_breaks(
         one.container.tooling.tools.override(Object(Some(tools)))
     with pytest.raises(AgentError, match=r"The tool service BrokenRecord|model of the llm service"):
         await one.run("Pay.", run_id="order-1")
+
+
+async def test_a_recorded_output_of_another_type_is_refused(tmp_path: Path) -> None:
+    """A result without its value would look like one whose value is ``None``."""
+
+    def typed(output: Any, *turns: Any) -> ReactiveAgent:
+        described = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return described.with_output_type(output).with_durability(tmp_path / "r.db", recover=False).build()
+
+    assert (await typed(list[int], say("[1, 2]")).run("Count.", run_id="r1")).output == [1, 2]
+    changed = typed(dict[str, int])
+    for again in (changed.run("Count.", run_id="r1"), changed.runs.resume("r1"), changed.runs.wait("r1")):
+        with pytest.raises(AgentError, match="has an output that is no dict"):
+            await again
+    assert (await changed.run("Count.", run_id="r1", output=list[int])).output == [1, 2]
 
 
 async def test_without_durability_a_run_id_is_used_once() -> None:
@@ -538,6 +554,29 @@ class HangingRecord(SqliteRunRecord):
             self.hanging.set()
             await anyio.sleep_forever()
         return await attempt(super().append(run_id, holder, *entries, **when))
+
+
+@pytest.mark.parametrize("hangs_at", ["sessions.begin1", "t1="])
+async def test_an_interrupted_run_leaves_its_turn_of_a_session(tmp_path: Path, hangs_at: str) -> None:
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        one = one.with_tools(tool(idempotent=True)(Bank().pay)).with_sessions(tmp_path / "s.db")
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    turns = call("pay", number=1), answer("Paid 1.")
+    first = described(*turns)
+    record = HangingRecord(tmp_path / "r.db", hangs_at)
+    first.container.memory.record.override(Object(record))
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay 1.", run_id="order-1", session="s"))
+        await record.hanging.wait()
+        group.cancel_scope.cancel()
+    assert (await first.runs.find("order-1")).state == "interrupted"
+    await described(call("pay", number=2), answer("Paid 2.")).run("Pay 2.", session="s")
+    again = described(*turns[hangs_at == "t1=" :])
+    await again.runs.resume("order-1")
+    said = [each.content for each in await again.sessions.read("s") if isinstance(each, UserMessage)]
+    assert said == ["Pay 2.", "Pay 1."]
 
 
 @pytest.mark.parametrize("hangs_at", ["t1=", "m2", "t2="])

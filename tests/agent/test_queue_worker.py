@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import math
+import sqlite3
 import sys
 from collections.abc import Awaitable, Callable
+from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import FrameType
@@ -284,9 +286,33 @@ async def test_a_schedule_begins_runs_after_a_restart_and_makes_up_for_the_lates
     assert isinstance(refused.value.error, RunRefused)
 
 
+async def test_a_schedule_in_a_time_zone_that_a_machine_does_not_know_stops_no_worker(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path, clock = tmp_path / "r.db", FakeClock(datetime(2026, 3, 1, 1, 0, tzinfo=UTC))
+    one = submitter(path, clock=clock)
+    for name in ("a", "b"):
+        await one.schedule(name, "0 2 * * *", "Pay.")
+    with closing(sqlite3.connect(path)) as file, file:
+        file.execute("UPDATE run_schedules SET timezone = 'Mars/Base' WHERE name = 'a'")
+    clock.advance(86400)
+    worker = agent(path, ScriptedLLM(answer("It is paid.")), clock=clock)
+    await worker.runs.work(until_idle=True)
+    assert [(each.run_id, each.state) for each in await worker.runs.list()] == [
+        ("b@2026-03-01T02:00:00", "completed")
+    ]
+    assert caplog.text.count("The schedule a has no next time here") == 1
+
+
 @pytest.mark.parametrize(
     ("cron", "timezone"),
-    [("61 * * * *", "UTC"), ("hourly", "UTC"), ("0 0 31 2 *", "UTC"), ("0 2 * * *", "Mars")],
+    [
+        ("61 * * * *", "UTC"),
+        ("hourly", "UTC"),
+        ("0 0 31 2 *", "UTC"),
+        ("0 2 * * *", "Mars"),
+        ("0 0 0 1 1 * 2030", "UTC"),
+    ],
 )
 async def test_a_wrong_schedule_is_refused(tmp_path: Path, cron: str, timezone: str) -> None:
     with pytest.raises(AgentError) as refused:

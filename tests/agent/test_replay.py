@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import sqlite3
 import stat
+from contextlib import suppress
 from datetime import datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +14,12 @@ import anyio
 import pytest
 from dependency_injector.providers import Object
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import RunRefused
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.messages import UserMessage
-from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, answer, call, calls
+from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
 from tests.support.models import RuledLLM
 from tests.support.sensible import sensible
 
@@ -97,6 +99,50 @@ async def test_a_replay_goes_up_to_a_step(tmp_path: Path) -> None:
     assert (replay.outcome, replay.difference, replay.step) == (None, "", 3)
 
 
+@pytest.mark.parametrize("order", ["pause", "cancel"])
+async def test_a_run_with_an_order_replays_up_to_where_it_is(tmp_path: Path, order: str) -> None:
+    begun = anyio.Event()
+
+    async def look(place: str) -> str:
+        """Look at a place."""
+        if place == "far":
+            begun.set()
+            await anyio.sleep_forever()
+        return "nothing"
+
+    llm = ScriptedLLM(call("look", place="near"), call("look", place="far"))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(look)
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    async with anyio.create_task_group() as group:
+        group.start_soon(partial(one.run, "Look.", run_id="r1"))
+        await begun.wait()
+        group.cancel_scope.cancel()
+    await getattr(one.runs, order)("r1")
+    replay = await one.runs.replay("r1")
+    assert (replay.outcome, replay.difference, replay.step) == (None, "", 3)
+
+
+@pytest.mark.parametrize("end", ["stop", "cancel", "time limit"])
+async def test_a_run_that_was_cut_off_replays_up_to_there(tmp_path: Path, end: str) -> None:
+    async def look() -> str:
+        """Look around."""
+        if end == "stop":
+            one.stop(task.id, "enough").unwrap()
+        elif end == "cancel":
+            one.cancel(task.id).unwrap()
+        await anyio.sleep_forever()
+        return "nothing"
+
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("look"))).with_reasoning().with_tools(look)
+    described = described.with_timeout(run=0.5 if end == "time limit" else 600)
+    one = described.with_durability(tmp_path / "r.db", recover=False).build()
+    task = one.new_task("Look.")
+    with suppress(AgentError):
+        assert (await one.run(task, run_id="r1")).status == "partial"
+    assert (await one.runs.find("r1")).state in ("partial", "cancelled")
+    assert (await one.runs.replay("r1")).difference == ""
+
+
 async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> None:
     await recorded(tmp_path / "r.db")
     with sqlite3.connect(tmp_path / "r.db") as file:
@@ -157,6 +203,55 @@ async def test_a_fork_shares_the_record_up_to_its_step_and_goes_another_way(tmp_
             file.execute("SELECT run_id, count(*) FROM run_entries JOIN runs ON id = run GROUP BY 1")
         )
     assert counts["r2"] < counts["r1"]
+
+
+async def test_a_fork_of_a_fork_has_the_messages_of_both_where_they_were_said(tmp_path: Path) -> None:
+    await recorded(tmp_path / "r.db")
+    first = agent(tmp_path / "r.db", ScriptedLLM(call("price", item="apple"), answer("It is 3.")))
+    await first.runs.resume(await first.runs.fork("r1", at=4, message="Look once more.", into="r2"))
+    llm = ScriptedLLM(answer("The apple is 3, and the pear 4."))
+    second = agent(tmp_path / "r.db", llm)
+    last = len(await second.runs.steps("r2"))
+    await second.runs.resume(await second.runs.fork("r2", at=last, message="Name both.", into="r3"))
+    assert UserMessage("Look once more.") in llm.requests[0].messages
+    assert llm.requests[0].messages[-1] == UserMessage("Name both.")
+    assert (await second.runs.replay("r3")).difference == ""
+    llm = ScriptedLLM(answer("It is 3 and 4."))
+    third = agent(tmp_path / "r.db", llm)
+    await third.runs.resume(await third.runs.fork("r2", at=last))
+    places = [each.content for each in llm.requests[0].messages]
+    assert places.index("Look once more.") < len(places) - 1, "the answer to it comes after it"
+
+
+async def test_what_a_fork_shares_was_paid_once(tmp_path: Path) -> None:
+    def described(boss: list[Turn], helper: list[Turn]) -> ReactiveAgent:
+        inner = ReactiveAgents.create().with_name("helper").with_llm(ScriptedLLM(*helper)).with_reasoning()
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*boss)).with_reasoning()
+        one = one.with_tools(agent_tool(inner.with_cost(tmp_path / "cost.db").build()))
+        return one.with_cost(tmp_path / "cost.db").with_durability(tmp_path / "r.db", recover=False).build()
+
+    boss = call("helper", task="How many?", cost_usd=1.0), answer("There are 3.", cost_usd=1.0)
+    await described([*boss], [say("3", cost_usd=8.0)]).run("How many are there?", run_id="r1")
+    other = described([boss[1]], [])
+    result = await other.runs.resume(await other.runs.fork("r1", at=3, into="r2"))
+    assert (result.metadata.cost_usd, result.metadata.model_calls) == (1.0, 2)
+    assert [each.cached for each in result.metadata.models] == [1]
+    with sqlite3.connect(tmp_path / "cost.db") as file:
+        rows = file.execute("SELECT run_id, nano_usd FROM spending_models").fetchall()
+    assert sorted(usd // 10**9 for _, usd in rows) == [1, 2, 8]
+    assert (await other.runs.replay("r2")).difference == ""
+
+
+async def test_a_fork_waits_until_it_is_resumed(tmp_path: Path) -> None:
+    """No worker makes its calls before it has the result that it was given."""
+    one = await recorded(tmp_path / "r.db")
+    fork = await one.runs.fork("r1", at=5, tool_result="sold for 2")
+    assert await one.runs.recover() == {}
+    await one.runs.work("default", until_idle=True)
+    assert (await one.runs.find(fork)).attempt == 0
+    steps = await one.runs.steps(fork)
+    assert (len(steps), steps[-1].text) == (5, "sold for 2")
+    assert sold == ["apple"]
 
 
 async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:

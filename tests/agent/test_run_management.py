@@ -135,10 +135,9 @@ async def test_two_hundred_runs_are_recovered_one_by_one_the_oldest_first(tmp_pa
         task = one.new_task("Please ask back." if number < 3 else f"Do {number}.")
         await attempt(record.add(RecordedRun(name, one.agent_id, task, status="open")))
     with closing(sqlite3.connect(tmp_path / "r.db")) as file, file:
+        file.execute("UPDATE runs SET attempt = 1")
         file.execute("UPDATE runs SET task = '{' WHERE run_id = 'r5'")
-        file.execute(
-            """UPDATE runs SET attempt = 1, definition = '{"tools": "others"}' WHERE run_id = 'r6'"""
-        )
+        file.execute("""UPDATE runs SET definition = '{"tools": "others"}' WHERE run_id = 'r6'""")
     begun, under_way, most = list[str](), set[str](), 0
 
     def follow(event: AgentEvent) -> None:
@@ -178,6 +177,9 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
         group.start_soon(run)
         await work.begun.wait()
         await other.runs.cancel("r1")
+        for order in (other.runs.unpause, other.runs.pause):
+            with pytest.raises(AgentError, match="is to be cancelled"):
+                await order("r1")
     assert isinstance(errors[0], RunCancelled)
     assert (await other.runs.find("r1")).state == "cancelled"
     with pytest.raises(AgentError) as ended:

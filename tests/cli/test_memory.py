@@ -12,7 +12,7 @@ from typing import Any
 import anyio
 import pytest
 
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.store import add, save_session
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.codec import decode
@@ -37,7 +37,7 @@ def path(tmp_path: Path) -> Path:
     path = tmp_path / "memory.db"
 
     async def fill() -> None:
-        database = MemoryDatabase(path)
+        database = open_memory_store(path)
         for entry in ENTRIES:
             (await database.write("add", lambda connection, entry=entry: add(connection, entry))).unwrap()
         for session in (a_session("s1", at=NOW), a_session("s2", agent=OTHER, at=NOW)):

@@ -61,6 +61,13 @@ def test_a_run_has_an_id_that_names_it(tmp_path: Path, run_id: str) -> None:
     assert not (tmp_path / "runs.db").exists()
 
 
+@pytest.mark.parametrize("line", ["resume r1", "replay r1", "fork r1 --at 1", "unschedule nightly"])
+def test_a_misspelt_record_is_not_made(tmp_path: Path, line: str) -> None:
+    done = command("runs", *line.split(), "--runs", tmp_path / "rnus.db", "--json")
+    assert (done.exit_code, "does not exist" in done.stdout) == (1, True)
+    assert not (tmp_path / "rnus.db").exists()
+
+
 def test_a_run_that_is_not_there_has_no_steps(tmp_path: Path) -> None:
     record = tmp_path / "runs.db"
     assert command("run", QUESTION, "--runs", record, "--run-id", "one").exit_code == 0

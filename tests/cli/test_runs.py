@@ -81,7 +81,7 @@ def test_a_plan_is_a_graph(tmp_path: Path) -> None:
     (run,) = document("list", "--runs", path)
     graph = command("runs", "show", run["run_id"], "--runs", path, "--graph").stdout
     assert graph.startswith("graph TD")
-    assert 's1["' in graph
+    assert 'n1["' in graph
 
 
 @pytest.mark.parametrize("arguments", [("show", "nothing"), ("tail", "nothing"), ("export", "nothing")])

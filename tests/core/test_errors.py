@@ -7,7 +7,7 @@ from typing import get_args
 import attrs
 import pytest
 
-from reactive_agents.core import errors
+from reactive_agents.core import bases, errors, run_errors
 from reactive_agents.core.errors import (
     AddressRefused,
     ArgumentProblem,
@@ -176,8 +176,12 @@ def test_every_error_has_its_layer() -> None:
         "BudgetExceeded",
         "RunLogFailed",
     }  # answer a call of the program, and never fail a run
-    own = (kind for kind in vars(errors).values() if getattr(kind, "__module__", "") == errors.__name__)
-    classes = {kind.__name__ for kind in own if attrs.has(kind)}
+    classes = {
+        kind.__name__
+        for module in (bases, run_errors)
+        for kind in vars(module).values()
+        if getattr(kind, "__module__", "") == module.__name__ and attrs.has(kind) and kind is not bases.Event
+    }
     assert {kind.__name__ for kind in get_args(RuntimeErrors)} | {
         kind.__name__ for kind in get_args(PhaseCause)
     } | {kind.__name__ for kind in get_args(PersonaErrors)} | parts == classes

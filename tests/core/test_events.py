@@ -29,13 +29,6 @@ def test_the_union_holds_every_event() -> None:
     assert set(get_args(AgentEvent)) == classes
 
 
-def test_events_of_runs_are_imported_from_one_module() -> None:
-    for module in (control_events, service_events):
-        for name, value in vars(module).items():
-            if inspect.isclass(value) and value.__module__ == module.__name__:
-                assert getattr(events, name) is value
-
-
 @pytest.mark.parametrize("kind", get_args(AgentEvent), ids=lambda kind: kind.__name__)
 def test_every_event_begins_with_the_four_fields_of_the_stamp(kind: type[Event]) -> None:
     fields = attrs.fields(attrs.resolve_types(kind))

@@ -31,6 +31,8 @@ MODULES = (
     "reactive_agents.core.control_events",
     "reactive_agents.core.service_events",
     "reactive_agents.core.errors",
+    "reactive_agents.core.bases",
+    "reactive_agents.core.run_errors",
     "reactive_agents.core.config",
     "reactive_agents.core.messages",
     "reactive_agents.core.models",

@@ -10,7 +10,7 @@ import tomllib
 import warnings
 from pathlib import Path
 from types import ModuleType
-from typing import get_args, get_type_hints
+from typing import get_args
 
 import attrs
 import pytest
@@ -20,7 +20,7 @@ import reactive_agents
 from reactive_agents import AgentConfig, PersonaConfig, Personas, ReactiveAgents, read_config, read_persona
 from reactive_agents.agent.run_options import RunOptions
 from reactive_agents.containers import RuntimeContainer
-from reactive_agents.core import errors
+from reactive_agents.core import bases, run_errors
 from reactive_agents.core.events import AgentEvent
 from reactive_agents.engine import LIFECYCLE_PHASES
 from reactive_agents.reasoning import StrategyRegistry
@@ -288,8 +288,12 @@ def test_every_event_is_told_with_its_fields() -> None:
 
 
 def test_every_error_class_is_told() -> None:
-    own = (kind for kind in vars(errors).values() if getattr(kind, "__module__", "") == errors.__name__)
-    kinds = [kind.__name__ for kind in own if attrs.has(kind)]
+    kinds = [
+        kind.__name__
+        for module in (bases, run_errors)
+        for kind in vars(module).values()
+        if getattr(kind, "__module__", "") == module.__name__ and attrs.has(kind)
+    ]
     assert len(kinds) > 30
     assert [name for name in kinds if not mentioned(name)] == []
 
@@ -313,7 +317,7 @@ def test_every_option_of_a_run_is_told() -> None:
     text = (ROOT / "docs" / "dependencies.md").read_text(encoding="utf-8")
     table = text.partition("\n## Options of one run\n")[2].partition("\nA wrong or misspelt option")[0]
     told = {name for row in re.findall(r"^\| (`.*?) \|", table, re.M) for name in re.findall(r"`(\w+)`", row)}
-    assert told == {*get_type_hints(RunOptions), "deps", "output"}
+    assert told == {*RunOptions.__annotations__, "deps", "output"}
 
 
 def test_every_field_of_an_agent_as_data_is_told() -> None:

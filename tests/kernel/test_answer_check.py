@@ -10,25 +10,25 @@ from attrs import evolve
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.announcements import asks_advice
 from reactive_agents.kernel.answer_check import (
-    Seen,
     concludes,
-    ends_with_evidence,
     has_no_tool,
-    is_beside_tools,
     is_composed,
-    is_english,
-    is_open_for,
     is_refusal,
     judge_text,
-    lacks_figure,
     lacks_total,
-    names_particulars,
-    only_asks,
     tells_failure,
     unmade_call,
-    unsupported_figures,
 )
 from reactive_agents.kernel.call_parsing.spelled_calls import lone_answer, spelled_answer, spelled_calls
+from reactive_agents.kernel.clauses import (
+    is_beside_tools,
+    is_english,
+    is_open_for,
+    lacks_figure,
+    names_particulars,
+    only_asks,
+)
+from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
 from tests.support.operations import assert_linear
 
 PRICES = Seen(

@@ -7,6 +7,7 @@ import json
 import pytest
 from attrs import evolve
 
+from reactive_agents.core.errors import KernelFailed
 from reactive_agents.core.events import FinalAnswerProduced, ReasoningStepCompleted, ToolCallCompleted
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import ToolCall
@@ -63,12 +64,19 @@ def test_the_end_of_a_run_is_one_event() -> None:
     ]
 
 
+def test_an_error_is_no_event_of_the_kernel() -> None:
+    hooks, recorder = watched()
+    hooks.on_error(STATE, KernelFailed("It gave up.", "react"))
+    assert recorder.events == []
+
+
 def test_without_a_bus_the_hooks_do_nothing() -> None:
     assert build_kernel_hooks(None) is noop_hooks
     noop_hooks.on_thought(STATE, "hm")
     noop_hooks.on_action(STATE, CALL)
     noop_hooks.on_observation(STATE, ToolResult(CallId("c1"), "add"), "shown")
     noop_hooks.on_done(STATE)
+    noop_hooks.on_error(STATE, None)
 
 
 def test_a_malformed_call_is_described_by_what_came() -> None:

@@ -33,6 +33,7 @@ from reactive_agents.core.usage import RunUsage, Usage
 from reactive_agents.core.values import replaced
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import (
+    REACT_INSTRUCTIONS,
     STANDARD_POLICIES,
     KernelContext,
     KernelState,
@@ -42,6 +43,7 @@ from reactive_agents.kernel import (
     ThoughtKernel,
     Verdict,
     direct_kernel,
+    execute_react_kernel,
     noop_hooks,
     one_shot_kernel,
     react_kernel,
@@ -540,6 +542,29 @@ async def test_totals_are_the_sum_of_the_models_own_figures() -> None:
         3,
     )
     assert_balanced(bench, state)
+
+
+async def test_the_wrapped_form_says_it_in_short() -> None:
+    bench = kernel_bench(call("add", a=1, b=2), call("final-answer", answer="3"), tools={"add": add})
+    result = (await attempt(execute_react_kernel(kernel_input(), bench.services, max_iterations=4))).unwrap()
+    assert (result.output, result.total_tokens, result.total_cost) == ("3", 30, 0.0)
+    assert (result.iterations, result.terminated_by) == (2, "final_answer")
+    assert result.tools_used == {"add"}
+    assert (result.state.usage.unreported_calls, result.state.usage.unpriced_calls) == (0, 0)
+    assert result.steps == result.state.steps
+    assert result.state.kernel_type == "react"
+    assert REACT_INSTRUCTIONS in bench.sent(0)[0].content
+
+
+async def test_the_wrapped_form_keeps_instructions_of_its_callers_own() -> None:
+    bench = kernel_bench(say("3"))
+    ready = kernel_input(instructions="Count on your fingers.")
+    await attempt(execute_react_kernel(ready, bench.services, parent_strategy="reflexion", kernel_pass="r:g"))
+    system = bench.sent()[0].content
+    assert "Count on your fingers." in system
+    assert REACT_INSTRUCTIONS not in system
+    (answer,) = bench.recorder.of(FinalAnswerProduced)
+    assert answer.strategy == "reflexion"
 
 
 async def test_two_runs_of_one_run_share_its_numbering_and_differ_in_their_ids() -> None:

@@ -11,7 +11,7 @@ from dependency_injector import providers
 from returns.maybe import Some
 
 from reactive_agents import AgentError, ReactiveAgents
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqliteEffectiveness
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.adapters.telemetry.console import summary
@@ -170,7 +170,7 @@ async def test_a_result_has_the_success_rate_of_its_strategy_with_this_run() -> 
     ended = [await built.run(task) for _ in turns]
     assert [each.status for each in ended] == ["completed", "partial", "completed"]
     assert [each.metadata.effectiveness for each in ended] == [1.0, 0.5, pytest.approx(2 / 3)]
-    (known,) = (await attempt(tracker.history("question"))).unwrap()
+    known = (await attempt(tracker.get_effectiveness("reactive", "question"))).unwrap().unwrap()
     assert ended[-1].metadata.effectiveness == pytest.approx(known.success_rate)
 
 
@@ -235,7 +235,7 @@ async def test_outcomes_are_kept_in_the_memory_file(tmp_path: Path) -> None:
     llm = ScriptedLLM(say("4"))
     async with ReactiveAgents.create().with_llm(llm).with_memory(path).with_reasoning().build() as built:
         await built.run("What's 2+2?")
-    database = MemoryDatabase(path)
+    database = open_memory_store(path)
     record = SqliteEffectiveness(database, clock=SystemClock())
     (known,) = (await attempt(record.history("question"))).unwrap()
     await database.aclose()
@@ -248,7 +248,7 @@ async def test_looking_up_a_record_takes_no_more_work_after_many_runs() -> None:
         for _ in range(runs):
             await agent(say("4"), reasoning="reactive", tracker=tracker).run("What's 2+2?")
         with counted_operations() as count:
-            await attempt(tracker.history("question"))
+            await attempt(tracker.get_effectiveness("reactive", "question"))
         return count.total
 
     assert await operations(20) == await operations(1)

@@ -29,16 +29,18 @@ def no_strategy(_: StrategyInput, __: StrategyServices) -> Effect[ReasoningResul
 def test_the_built_in_ones_are_there() -> None:
     registry = StrategyRegistry()
     assert registry.get("reactive") == Success(reactive)
-    assert registry.kernels == {
-        "react": react_kernel,
-        "direct": direct_kernel,
-        "one-shot": one_shot_kernel,
-    }
+    assert registry.kernel_names() == ("react", "direct", "one-shot")
+    assert registry.get_kernel("react") == Success(react_kernel)
+    assert registry.get_kernel("direct") == Success(direct_kernel)
+    assert registry.get_kernel("one-shot") == Success(one_shot_kernel)
 
 
-def test_an_unknown_strategy_is_a_typed_failure_that_lists_the_known_ones() -> None:
+def test_an_unknown_name_is_a_typed_failure_that_lists_the_known_ones() -> None:
     registry = StrategyRegistry()
     assert registry.get("magic") == Failure(StrategyNotFoundError("magic", registry.names()))
+    assert registry.get_kernel("magic") == Failure(
+        StrategyNotFoundError("magic", registry.kernel_names(), "kernel")
+    )
 
 
 def test_a_strategy_of_ones_own_is_added_and_touches_no_other_registry() -> None:
@@ -58,5 +60,6 @@ async def test_a_kernel_of_ones_own_is_registered_fetched_and_run() -> None:
 
     registry = StrategyRegistry()
     registry.register_kernel("shout", shout)
-    state = await kernel_bench().run(registry.kernels["shout"], task="hello")
+    assert registry.kernel_names()[-1] == "shout"
+    state = await kernel_bench().run(registry.get_kernel("shout").unwrap(), task="hello")
     assert (state.output, state.outcome) == ("HELLO", "completed")

@@ -67,7 +67,7 @@ async def test_an_unknown_strategy_asks_no_model() -> None:
 
 async def test_a_strategy_of_ones_own_is_run_and_fails_as_itself() -> None:
     reasoning = service("own")
-    reasoning.registry.register("own", gives_up)
+    reasoning.register_strategy("own", gives_up)
     assert (await selected(reasoning)).unwrap().strategy == "own"
     outcome = await attempt(
         reasoning.execute("own", strategy_input("Why?"), strategy_services(kernel_bench()))

@@ -19,7 +19,7 @@ from reactive_agents.adapters.governance.audit_log import (
 )
 from reactive_agents.adapters.governance.budget import BUDGET, BudgetState, SqliteBudget
 from reactive_agents.adapters.governance.cost_tracker import COST, SpendingTotal, SqliteCostTracker
-from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
+from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.memory.sessions import SESSIONS, SqliteSessions
@@ -86,8 +86,8 @@ async def test_older_memory_files_are_brought_forward(tmp_path: Path, version: i
     services = opened(path)
     found = (await attempt(services.memory.search(AGENT, "elbrus"))).unwrap()
     assert [entry.content for entry in found] == ["Mount Elbrus is 5642 metres high."]
-    session = (await attempt(services.memory.session(SessionId("session-1")))).unwrap().unwrap()
-    assert session.summary == "Sum"
+    (session,) = (await attempt(services.archive.sessions())).unwrap()
+    assert (session.id, session.summary) == ("session-1", "Sum")
     kept = MemoryCandidate("semantic", "K2 is 8611 metres high.", "user")
     assert isinstance(await attempt(services.memory.remember(AGENT, kept)), Success)
     await services.aclose()
@@ -219,8 +219,8 @@ async def test_learnings_are_read_with_what_held_since_the_rules_changed(tmp_pat
 async def test_the_last_memory_file_is_read_without_being_written(tmp_path: Path) -> None:
     path = sample(f"memory_{MEMORY.newest}.db", tmp_path)
     before = path.read_bytes()
-    database = MemoryDatabase(path, read_only=True)
-    assert isinstance(await attempt(database.open()), Success)
+    database = open_memory_store(path, read_only=True)
+    assert isinstance(await database.read("open", lambda _: None), Success)
     await database.aclose()
     assert path.read_bytes() == before
 

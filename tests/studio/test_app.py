@@ -642,8 +642,9 @@ async def test_plans_and_learnings_of_a_persona_are_shown_and_deleted(tmp_path: 
         assert (await client.get("/api/state")).json()["personas"][0] == {"id": "ada", "name": "Ada"}
         shown = (await client.get("/api/personas/ada")).json()
         (plan,) = shown["plans"]
-        assert [box["title"] for box in plan["diagram"]["boxes"]] == ["Gather facts.", "Write."]
-        assert plan["diagram"]["boxes"][0]["state"] == "completed"
+        assert [box["title"] for box in plan["diagram"]["boxes"]][1:] == ["Gather facts.", "Write."]
+        assert plan["diagram"]["boxes"][1]["state"] == "completed"
+        assert plan["diagram"]["edges"] == [["goal", "s1"], ["s1", "s2"]]
         assert "event" in {line["stage"] for line in plan["explanation"]}
         (learning,) = shown["learnings"]
         foreign = await client.post("/api/personas/eve/forget", json={"id": learning["id"]})

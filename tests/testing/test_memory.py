@@ -24,7 +24,7 @@ from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.results import ReasoningMetadata, ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
-from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore
+from reactive_agents.ports import EffectivenessTracker, MemoryService, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker, InMemoryMemory, InMemoryPlanStore
 from reactive_agents.testing.core import START
 from tests.support.virtual_time import Backend, virtual_time
@@ -87,25 +87,25 @@ async def test_memory_can_be_down() -> None:
 async def test_entries_are_remembered_searched_and_forgotten() -> None:
     clock = FakeClock()
     memory = InMemoryMemory(clock=clock)
-    said, heard = (MemoryCandidate("semantic", "Cats purr.", origin) for origin in ("user", "tool"))
-    first = (await attempt(memory.remember(AGENT, said))).unwrap()
+    port: SearchableMemory = memory
+    first = (await attempt(port.remember(AGENT, MemoryCandidate("semantic", "Cats purr.", "user")))).unwrap()
     clock.advance(1.0)
-    again = (await attempt(memory.remember(AGENT, heard))).unwrap()
+    again = (await attempt(port.remember(AGENT, MemoryCandidate("semantic", "Cats purr.", "tool")))).unwrap()
     assert (again.id, again.origin, again.created_at) == (first.id, "user", first.created_at)
     assert again.seen_at == START + timedelta(seconds=1)
-    assert await attempt(memory.search(AGENT, "PURR cats")) == Success((again,))
-    assert await attempt(memory.search(AGENT, "purr", kinds=("episodic",))) == Success(())
-    assert await attempt(memory.search(AGENT, "dogs")) == Success(())
-    assert await attempt(memory.search(AGENT, "")) == Success(())
-    await attempt(memory.snapshot(session()))
-    assert await attempt(memory.forget(ForgetOlder(clock.now()))) == Success(1)
+    assert await attempt(port.search(AGENT, "PURR cats")) == Success((again,))
+    assert await attempt(port.search(AGENT, "purr", kinds=("episodic",))) == Success(())
+    assert await attempt(port.search(AGENT, "dogs")) == Success(())
+    assert await attempt(port.search(AGENT, "")) == Success(())
+    await attempt(port.snapshot(session()))
+    assert await attempt(port.forget(ForgetOlder(clock.now()))) == Success(1)
     assert memory.snapshots == []
-    assert await attempt(memory.forget(ForgetEntry(first.id))) == Success(1)
-    await attempt(memory.remember(AGENT, MemoryCandidate("procedural", "a, then b", "run", success=True)))
+    assert await attempt(port.forget(ForgetEntry(first.id))) == Success(1)
+    await attempt(port.remember(AGENT, MemoryCandidate("procedural", "a, then b", "run", success=True)))
     (way,) = memory.entries.values()
     assert (way.successes, way.executions) == (1, 1)
-    assert await attempt(memory.forget(ForgetAgent(AgentId("other")))) == Success(0)
-    assert await attempt(memory.forget(ForgetAgent(AGENT))) == Success(1)
+    assert await attempt(port.forget(ForgetAgent(AgentId("other")))) == Success(0)
+    assert await attempt(port.forget(ForgetAgent(AGENT))) == Success(1)
 
 
 async def test_notes_last_until_the_flush() -> None:
@@ -202,7 +202,7 @@ async def test_effectiveness_is_averaged_over_the_runs() -> None:
     clock = FakeClock()
     tracker = InMemoryEffectivenessTracker(clock)
     port: EffectivenessTracker = tracker
-    assert await attempt(port.history("query")) == Success(())
+    assert await attempt(port.get_effectiveness("reactive", "query")) == Success(Nothing)
     first, second = (
         result(cost=1.0, duration=10, confidence=0.25),
         result(cost=2.0, duration=30, confidence=0.75),
@@ -210,7 +210,7 @@ async def test_effectiveness_is_averaged_over_the_runs() -> None:
     await attempt(port.record("reactive", "query", first, success=True))
     clock.advance(60)
     await attempt(port.record("reactive", "query", second, success=False))
-    (known,) = (await attempt(port.history("query"))).unwrap()
+    known = (await attempt(port.get_effectiveness("reactive", "query"))).unwrap().unwrap()
     assert (known.success_rate, known.avg_cost, known.avg_duration, known.avg_confidence) == (
         0.5,
         1.5,
@@ -218,11 +218,22 @@ async def test_effectiveness_is_averaged_over_the_runs() -> None:
         0.5,
     )
     assert (known.executions, known.last_used) == (2, START + timedelta(seconds=60))
-    assert await attempt(port.history("report")) == Success(())
+    assert await attempt(port.get_effectiveness("reactive", "report")) == Success(Nothing)
+
+
+async def test_the_best_strategy_is_the_most_successful_then_the_most_used() -> None:
+    tracker = InMemoryEffectivenessTracker()
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Nothing)
+    for strategy, success in (("a", False), ("b", True), ("c", True), ("c", True), ("a", True)):
+        await attempt(tracker.record(strategy, "query", result(), success=success))
+    await attempt(tracker.record("d", "report", result(), success=True))
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Some("c"))
 
 
 async def test_a_tracker_can_be_down_and_records_nothing_then() -> None:
     tracker = InMemoryEffectivenessTracker(fails_with=DOWN)
     assert await attempt(tracker.record("a", "query", result(), success=True)) == Failure(DOWN)
+    assert await attempt(tracker.get_effectiveness("a", "query")) == Failure(DOWN)
+    assert await attempt(tracker.get_best_strategy("query")) == Failure(DOWN)
     assert await attempt(tracker.history("query")) == Failure(DOWN)
     assert tracker.known == {}

@@ -250,6 +250,7 @@ def _private_key(signing_key: bytes) -> Result[Ed25519PrivateKey, ServiceFailed]
 
 # --- the log ------------------------------------------------------------------------------------------
 
+_failed = sqlite.failure_of("audit")
 _FORBIDDEN = "SELECT RAISE(ABORT, 'an audit log only grows')"
 AUDIT = sqlite.Store(
     "audit",
@@ -665,10 +666,6 @@ def _pages(connection: sql.Transaction, columns: str) -> Iterator[tuple[Any, ...
     while rows := connection.execute(f"SELECT {columns} {where}", (first, _MOST_READ)).fetchall():
         yield from rows
         first = rows[-1][0] + 1
-
-
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, "audit", operation)
 
 
 def _not_a_log(path: sqlite.DatabasePath, operation: str) -> ServiceFailed:

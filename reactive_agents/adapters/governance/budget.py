@@ -10,7 +10,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.sql import Transaction, Work, open_database
-from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store
+from reactive_agents.adapters.sqlite import DEFAULT_PATIENCE_S, DatabasePath, Store, failure_of, storable
 from reactive_agents.core.errors import BudgetErrors, BudgetExceeded, BudgetPeriod, ServiceFailed
 from reactive_agents.core.governance import BudgetUse, Reservation
 from reactive_agents.core.ids import RunId
@@ -19,6 +19,7 @@ from reactive_agents.ports import Clock
 
 _T = TypeVar("_T")
 
+_failed = failure_of("budget")
 BUDGET = Store(
     "budget",
     (
@@ -225,17 +226,12 @@ class SqliteBudget:
         return tuple(uses)
 
 
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, "budget", operation)
-
-
 def _run(run_id: RunId) -> str:
-    """The name of a run's own period: what SQLite cannot hold of it is escaped."""
-    return f"run {run_id}".encode(errors="backslashreplace").decode()
+    """Return the name of a run's own period."""
+    return storable(f"run {run_id}")
 
 
 def _prune(connection: Transaction, today: str) -> None:
-    """Delete rows that no budget needs any more, so that the file does not grow."""
     oldest = (date.fromisoformat(today) - timedelta(days=KEPT_DAYS)).isoformat()
     connection.execute("UPDATE periods SET day = ? WHERE day = ''", (today,))  # of a version without days
     connection.execute("DELETE FROM periods WHERE day < ?", (oldest,))

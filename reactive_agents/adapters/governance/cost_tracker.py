@@ -21,7 +21,7 @@ _T = TypeVar("_T")
 
 Grouping: TypeAlias = Literal["model", "agent", "day", "run"]
 
-_SERVICE = "cost-tracker"
+_failed = sqlite.failure_of("cost-tracker")
 
 
 def _split_by_model(connection: sql.Transaction) -> None:
@@ -169,10 +169,6 @@ def is_cost_database(path: sqlite.DatabasePath) -> Result[bool, ServiceFailed]:
     return found.alt(lambda sentence: _failed(sentence, "open"))
 
 
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, _SERVICE, operation)
-
-
 def _wrong_grouping(by: object) -> str:
     known = list(_QUERIES)
     return "" if by in known else f"The argument by: got {by!r}, expected one of {', '.join(known)}."
@@ -187,9 +183,9 @@ def _wrong_moment(since: object) -> str:
 
 def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
     return (
-        _text(spending.run_id),
-        _text(spending.task_id),
-        _text(spending.agent_id),
+        sqlite.storable(spending.run_id),
+        sqlite.storable(spending.task_id),
+        sqlite.storable(spending.agent_id),
         f"{spending.at.astimezone(UTC):%Y-%m-%d}",
         _microseconds(spending.at),
         _microseconds(now),
@@ -197,11 +193,11 @@ def _run_row(spending: SpendingRecord, now: datetime) -> tuple[str | int, ...]:
 
 
 def _model_rows(spending: SpendingRecord) -> Iterator[tuple[str | int, ...]]:
-    named = (evolve(each, model=_text(each.model)) for each in spending.models)
+    named = (evolve(each, model=sqlite.storable(each.model)) for each in spending.models)
     for each in by_model(named):
         usage = each.usage
         yield (
-            _text(spending.run_id),
+            sqlite.storable(spending.run_id),
             each.model,
             nano_usd(each.cost_usd),
             each.unpriced_calls,
@@ -221,8 +217,3 @@ def _microseconds(moment: datetime) -> int:
     if moment.tzinfo is None:
         raise ValueError(f"the moment {moment.isoformat()} has no time zone")
     return (moment - _EPOCH) // timedelta(microseconds=1)
-
-
-def _text(value: str) -> str:
-    """Return text that SQLite can store: lone surrogates are escaped."""
-    return value.encode(errors="backslashreplace").decode()

@@ -25,6 +25,7 @@ from reactive_agents.core.messages import SystemMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
+from reactive_agents.core.texts import shortened
 from reactive_agents.effects import attempt, effect, gather
 from reactive_agents.ports import LLM
 
@@ -410,8 +411,7 @@ def _doubted(opinion: Opinion) -> list[ClaimEvidence]:
 
 
 def _finding(claim: ClaimEvidence) -> str:
-    text = claim.claim if len(claim.claim) <= _SHOWN_CHARS else claim.claim[: _SHOWN_CHARS - 1] + "…"
-    return _MISSING[claim.kind].format(repr(text))
+    return _MISSING[claim.kind].format(repr(shortened(claim.claim, _SHOWN_CHARS)))
 
 
 # --- the opinion of a model -----------------------------------------------------------------------------

@@ -19,7 +19,8 @@ from attrs import define, field
 from returns.future import FutureResult
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core.errors import ApprovalNotPending, RequestNotPending, ServiceFailed
+from reactive_agents.core import errors
+from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.governance import (
     ApprovalDecision,
     ApprovalRequest,
@@ -166,40 +167,42 @@ class LocalRequestDesk:
 
     # --- settling it, from any thread, at once --------------------------------------------------------------
 
-    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, ApprovalNotPending]:
+    def approve(self, run_id: RunId, approval_id: ApprovalId) -> Result[None, errors.ApprovalNotPending]:
         """Let a call run."""
         return self._decide(run_id, approval_id, ApprovalDecision(True))
 
     def deny(
         self, run_id: RunId, approval_id: ApprovalId, reason: str = ""
-    ) -> Result[None, ApprovalNotPending]:
+    ) -> Result[None, errors.ApprovalNotPending]:
         """Refuse a call; the model is shown the reason."""
         return self._decide(run_id, approval_id, ApprovalDecision(False, reason))
 
-    def answer(self, run_id: RunId, question_id: RequestId, text: str) -> Result[None, RequestNotPending]:
+    def answer(
+        self, run_id: RunId, question_id: RequestId, text: str
+    ) -> Result[None, errors.RequestNotPending]:
         """Answer a question."""
         return self._settle(run_id, question_id, QuestionRequest, Reply(text))
 
     def deliver(
         self, run_id: RunId, tool_call_id: RequestId, result: Json = None, *, error: str = ""
-    ) -> Result[None, RequestNotPending]:
+    ) -> Result[None, errors.RequestNotPending]:
         """Deliver the result of an external call, or the error that it failed with."""
         return self._settle(run_id, tool_call_id, ExternalCallRequest, Reply(result, error))
 
     def _decide(
         self, run_id: RunId, approval_id: ApprovalId, decision: ApprovalDecision
-    ) -> Result[None, ApprovalNotPending]:
+    ) -> Result[None, errors.ApprovalNotPending]:
         pending = self._approvals.get((run_id, approval_id))
         if pending is None or not pending.decide(decision):
-            return Failure(ApprovalNotPending(run_id, approval_id))
+            return Failure(errors.ApprovalNotPending(run_id, approval_id))
         return Success(None)
 
     def _settle(
         self, run_id: RunId, request_id: RequestId, kind: type, reply: Reply
-    ) -> Result[None, RequestNotPending]:
+    ) -> Result[None, errors.RequestNotPending]:
         pending = self._others.get((run_id, request_id))
         if pending is None or not isinstance(pending.request, kind) or not pending.decide(reply):
-            return Failure(RequestNotPending(run_id, request_id))
+            return Failure(errors.RequestNotPending(run_id, request_id))
         return Success(None)
 
 

@@ -109,7 +109,6 @@ def _schema_format(schema: JsonObject) -> JsonObject:
 
 
 def _speaks_of_json(messages: Sequence[Message]) -> bool:
-    """Return whether the conversation mentions JSON, as OpenAI's JSON mode requires."""
     return any("json" in message.content.lower() for message in messages)
 
 

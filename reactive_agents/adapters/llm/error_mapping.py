@@ -169,7 +169,6 @@ def _is_any(chain: Iterable[BaseException], *kinds: type[BaseException]) -> bool
 
 
 def _headers(chain: Iterable[BaseException]) -> Mapping[str, str] | None:
-    """The headers of the provider's error answer; ``None`` when it sent none."""
     for link in chain:
         response = getattr(link, "response", None)
         for headers in (getattr(link, "litellm_response_headers", None), getattr(response, "headers", None)):
@@ -184,7 +183,6 @@ def _status(chain: Iterable[BaseException]) -> int | None:
 
 
 def _body(chain: Iterable[BaseException]) -> object:
-    """The provider's error document; ``None`` when it sent none."""
     bodies = (getattr(link, "body", None) for link in chain)
     return next((body for body in bodies if body), None)
 

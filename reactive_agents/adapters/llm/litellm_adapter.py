@@ -17,9 +17,9 @@ from reactive_agents.adapters.llm.parameters import REFUSED, RefusedParameters, 
 from reactive_agents.adapters.llm.providers import alternative_model, provider_of, qualified_model
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import models
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, ModelUnavailable, RequestRejected
-from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.effects import effect
 from reactive_agents.ports import Clock
 

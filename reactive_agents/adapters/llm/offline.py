@@ -10,20 +10,22 @@ from contextlib import suppress
 from functools import cached_property
 from math import inf, log
 from textwrap import shorten
-from typing import Any, Never
+from typing import TYPE_CHECKING, Any, Never
 
 from attrs import field, frozen
 from returns.future import FutureResult
 from returns.result import Result, Success
 
 from reactive_agents.core import models
-from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.tools import FINAL_ANSWER, ToolDefinition
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.effects import Effect
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import LLMErrors
 
 MODEL = "offline/quotes"
 _LONGEST_TOKEN = 12

@@ -160,6 +160,7 @@ def _described(tools: Sequence[ToolDefinition]) -> str:
 
 
 _SERVICE: Final = "model-profiles"
+_failed = sqlite.failure_of(_SERVICE)
 PROFILES = sqlite.Store(
     _SERVICE,
     (
@@ -228,7 +229,3 @@ def find_profile(
             f"The profile of {model} in {str(path)!r} cannot be read: {wrong.message}", "find"
         )
     )
-
-
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, _SERVICE, operation)

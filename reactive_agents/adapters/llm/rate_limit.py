@@ -23,8 +23,8 @@ from attrs import define, field, frozen
 
 from reactive_agents.adapters.llm.attempts import FailedAttempt
 from reactive_agents.adapters.llm.providers import key_in, provider_of, server_address
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.config import ModelConfig, RateLimit
-from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.events import ModelCallDelayed
 from reactive_agents.core.models import ModelRequest, ModelResponse, StreamCompleted
 from reactive_agents.ports import Clock

@@ -24,12 +24,13 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters import sqlite
 from reactive_agents.core.codec import from_json, to_json
-from reactive_agents.core.errors import LLMErrors, ServiceFailed
+from reactive_agents.core.errors import LLMErrors
 from reactive_agents.core.models import ModelChunk, ModelRequest, ModelResponse, StreamCompleted, TextDelta
 from reactive_agents.effects import attempt, calls_on_this_loop, effect
 from reactive_agents.ports import LLM
 
 _SERVICE: Final = "response-cache"
+_failed = sqlite.failure_of(_SERVICE)
 RESPONSES = sqlite.Store(
     _SERVICE,
     (("CREATE TABLE model_responses (request TEXT PRIMARY KEY, body TEXT NOT NULL) WITHOUT ROWID",),),
@@ -61,13 +62,11 @@ class _Flight:
             self.end()
 
     def end(self) -> None:
-        """Let those go on that wait."""
         self._has_ended = True
         for go_on in tuple(self._waiting):
             go_on()
 
     async def ended(self) -> None:
-        """Wait for the end."""
         call_soon, event = calls_on_this_loop(), anyio.Event()
         self._waiting.append(lambda: call_soon(event.set))
         if not self._has_ended:
@@ -201,7 +200,3 @@ def cache_problem(path: sqlite.DatabasePath) -> str | None:
         return None
     looked = sqlite.look_into(path, RESPONSES, lambda _: None)
     return looked.failure() if isinstance(looked, Failure) else None
-
-
-def _failed(message: str, operation: str) -> ServiceFailed:
-    return ServiceFailed(message, _SERVICE, operation)

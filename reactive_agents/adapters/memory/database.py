@@ -10,17 +10,14 @@ import json
 import sqlite3
 from typing import TypeAlias
 
-from returns.result import Result
-
 from reactive_agents.adapters import sqlite
 from reactive_agents.adapters.postgres import table_of
-from reactive_agents.adapters.sql import Database, is_postgres, open_database
+from reactive_agents.adapters.sql import Database, open_database
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
 from reactive_agents.core.ids import AgentId, CallId, ContextId, EventId, LearningId, PersonaId
 from reactive_agents.core.memory import MemoryId
 from reactive_agents.core.redaction import Redactor
-from reactive_agents.effects import effect
 
 DEFAULT_BUSY_TIMEOUT_S = 5.0
 
@@ -439,8 +436,10 @@ def open_memory_store(
     Raises:
         ValueError: ``busy_timeout_s`` is negative, or no file is to be read only.
     """
-    if not is_postgres(place):
-        return MemoryDatabase(place, busy_timeout_s=busy_timeout_s, read_only=read_only)
+    if busy_timeout_s < 0:
+        raise ValueError(f"memory: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
+    if read_only and str(place) == sqlite.IN_PROCESS:
+        raise ValueError("memory: read_only: got True, expected False, since a new memory is empty.")
     return open_database(
         place,
         MEMORY,
@@ -449,50 +448,6 @@ def open_memory_store(
         read_only=read_only,
         more=(VECTORS,) if has_vectors else (),
     )
-
-
-class MemoryDatabase(sqlite.SqliteFile[MemoryErrors]):
-    """A memory file, opened by its first use, and again after :meth:`aclose`.
-
-    Args:
-        busy_timeout_s: seconds to wait for a lock that another process holds, 0 or more.
-        read_only: never write, and never make the file; every writing operation fails, and so do all
-            others on a file that is empty or of an older version.
-        max_pages: the most pages of 4096 bytes that the file may have; ``None`` for no limit.
-
-    Raises:
-        ValueError: ``busy_timeout_s`` is negative, ``max_pages`` below 1, or no file is to be read only.
-    """
-
-    def __init__(
-        self,
-        path: sqlite.DatabasePath,
-        *,
-        busy_timeout_s: float = DEFAULT_BUSY_TIMEOUT_S,
-        read_only: bool = False,
-        max_pages: int | None = None,
-    ) -> None:
-        if busy_timeout_s < 0:
-            raise ValueError(f"MemoryDatabase: busy_timeout_s: got {busy_timeout_s}, expected 0 or more.")
-        if max_pages is not None and max_pages < 1:
-            raise ValueError(f"MemoryDatabase: max_pages: got {max_pages}, expected 1 or more.")
-        if read_only and str(path) == sqlite.IN_PROCESS:
-            raise ValueError(
-                "MemoryDatabase: read_only: got True, expected False, since a new memory is empty."
-            )
-        super().__init__(
-            path,
-            MEMORY,
-            MemoryUnavailable,
-            patience_s=busy_timeout_s,
-            read_only=read_only,
-            max_pages=max_pages,
-        )
-
-    @effect
-    async def open(self) -> Result[None, MemoryErrors]:
-        """Open the file and migrate it; fails with ``MemoryUnavailable``."""
-        return await self.read("open", lambda connection: None)
 
 
 _KEPT_IDS = (AgentId, CallId, MemoryId, PersonaId, ContextId, EventId, LearningId)

@@ -25,8 +25,8 @@ from returns.result import Result
 
 from reactive_agents.adapters.leases import LEASE_S, LeaseRenewal, is_gone, new_holder
 from reactive_agents.adapters.memory.database import MemoryStore, open_memory_store, record_redactor
-from reactive_agents.adapters.memory.store import decoded, forget_owner, microseconds
-from reactive_agents.adapters.sql import ALL_ROWS, Transaction
+from reactive_agents.adapters.memory.store import forget_owner, microseconds
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction, decoded, marks, where
 from reactive_agents.adapters.sqlite import DatabasePath, moment_of
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core import persona_queue as queue
@@ -154,7 +154,7 @@ class SqlitePersonaStore:
             "created_at >= ?": None if since is None else microseconds(since),
             "created_at < ?": None if until is None else microseconds(until),
         }
-        conditions, values = _chosen(wanted)
+        conditions, values = where(wanted)
         place = f"persona_plans WHERE {conditions} ORDER BY created_at DESC, seq DESC LIMIT ?"
         return await self._all("list_plans", personas.PersonaPlan, place, *values, limit)
 
@@ -193,7 +193,7 @@ class SqlitePersonaStore:
     ) -> Result[tuple[personas.LearningEntry, ...], MemoryErrors]:
         """Return the learnings, the most confident first, then the most used."""
         wanted = {"persona_id = ?": persona_id, "domain = ?": domain, "tenant = ?": tenant}
-        conditions, values = _chosen(wanted)
+        conditions, values = where(wanted)
         place = f"persona_learnings WHERE {conditions} ORDER BY confidence DESC, use_count DESC, seq"
         return await self._all("list_learnings", personas.LearningEntry, place, *values)
 
@@ -253,7 +253,7 @@ class SqlitePersonaStore:
         self, room: personas.Room, *, kinds: Sequence[personas.ThoughtKind] = (), limit: int = 5
     ) -> Result[tuple[personas.Thought, ...], MemoryErrors]:
         """Return the most important thoughts of one room."""
-        wanted = f"AND kind IN ({', '.join('?' * len(kinds))}) " if kinds else ""
+        wanted = f"AND kind IN ({marks(kinds)}) " if kinds else ""
         place = f"persona_thoughts WHERE {_ROOM} {wanted}ORDER BY weight DESC, seq DESC LIMIT ?"
         return await self._all("recall_thoughts", personas.Thought, place, *_place(room), *kinds, limit)
 
@@ -376,7 +376,7 @@ class SqlitePersonaStore:
         served = self._served.get((persona_id, kind))
 
         def work(file: Transaction) -> queue.WorkItem | None:
-            places = f"domain IN ({', '.join('?' * len(domains))})" if room is None else _ROOM
+            places = f"domain IN ({marks(domains)})" if room is None else _ROOM
             at = self._now()
             heads = file.execute(
                 "SELECT work.number, due, holder, lease_until, attempts, updated_at, status "
@@ -440,21 +440,18 @@ class SqlitePersonaStore:
         self, claim: queue.WorkItem, limits: personas.DailyLimits, since: datetime
     ) -> Result[str, MemoryErrors]:
         """Count an event among those of a day, unless there are too many."""
-        room, after = claim.room, microseconds(since)
+        room = claim.room
 
         def work(file: Transaction) -> str:
             for whose, most in limits.of_events.items():
-                conditions, values = _chosen(
-                    {
-                        "persona_id = ?": room.persona_id,
-                        "tenant = ?": room.tenant,
-                        '"user" = ?': claim.event.user_id if whose == "user" else None,
-                        "domain = ?": room.domain if whose == "room" else None,
-                        "context_id = ?": room.context_id if whose == "room" else None,
-                        "updated_at >= ?": after,
-                        "number != ?": claim.number,
-                    }
+                counted = _since(
+                    room.persona_id,
+                    room.tenant,
+                    since,
+                    user=claim.event.user_id if whose == "user" else None,
+                    room=room if whose == "room" else None,
                 )
+                conditions, values = where({**counted, "number != ?": claim.number})
                 (count,) = file.execute(
                     "SELECT count(*) FROM persona_work WHERE kind = 'event' AND plan_id IS NOT NULL "
                     f"AND {conditions}",
@@ -568,7 +565,7 @@ class SqlitePersonaStore:
         """Return the items that fit, the newest first."""
 
         def work(file: Transaction) -> tuple[queue.WorkItem, ...]:
-            conditions, values = _chosen(
+            conditions, values = where(
                 {
                     "persona_id = ?": chosen.persona_id,
                     "tenant = ?": chosen.tenant,
@@ -584,7 +581,7 @@ class SqlitePersonaStore:
             )
             for column, several in (("kind", chosen.kinds), ("status", chosen.statuses)):
                 if several:
-                    conditions += f" AND {column} IN ({', '.join('?' * len(several))})"
+                    conditions += f" AND {column} IN ({marks(several)})"
                     values += several
             rows = file.execute(
                 f"SELECT {_COLUMNS} FROM persona_work WHERE {conditions} ORDER BY number DESC LIMIT ?",
@@ -665,16 +662,7 @@ class SqlitePersonaStore:
         """Return what a tenant, a user or a room has used since a time."""
 
         def work(file: Transaction) -> queue.Spending:
-            conditions, values = _chosen(
-                {
-                    "persona_id = ?": persona_id,
-                    "tenant = ?": tenant,
-                    '"user" = ?': user,
-                    "domain = ?": None if room is None else room.domain,
-                    "context_id = ?": None if room is None else room.context_id,
-                    "updated_at >= ?": microseconds(since),
-                }
-            )
+            conditions, values = where(_since(persona_id, tenant, since, user=user, room=room))
             events, cost_usd = file.execute(
                 "SELECT count(CASE WHEN kind = 'event' AND plan_id IS NOT NULL THEN 1 END), "
                 f"coalesce(sum(cost_usd), 0) FROM persona_work WHERE {conditions}",
@@ -700,7 +688,7 @@ class SqlitePersonaStore:
         until = None if before is None else microseconds(before)
 
         def work(file: Transaction) -> int:
-            conditions, values = _chosen(
+            conditions, values = where(
                 {
                     "persona_id = ?": persona_id,
                     '"user" = ?': user,
@@ -725,7 +713,7 @@ class SqlitePersonaStore:
                 for event in filter(None, (_readable(row[7], personas.DomainEvent) for row in rows)):
                     if event.feedback is not None:
                         _forget_reaction(file, event.feedback)
-                conditions, values = _chosen(
+                conditions, values = where(
                     {"persona_id = ?": persona_id, '"user" = ?': user, "tenant = ?": tenant}
                 )
                 file.execute(f"DELETE FROM persona_thoughts WHERE {conditions}", values)
@@ -743,7 +731,7 @@ class SqlitePersonaStore:
     # --- leases -------------------------------------------------------------------------------------------
 
     async def _renew(self, held: Mapping[str, None]) -> None:
-        places = ", ".join("?" * len(held))
+        places = marks(held)
         statement = f"UPDATE persona_work SET lease_until = ? WHERE holder IN ({places}) RETURNING holder"
 
         def work(file: Transaction) -> set[str]:
@@ -798,13 +786,22 @@ def _part(room: personas.Room) -> str:
     return "room " + "\x1f".join(_place(room))
 
 
+def _since(
+    persona_id: PersonaId, tenant: str, since: datetime, *, user: str | None, room: personas.Room | None
+) -> dict[str, object]:
+    """Return the conditions on the work of a tenant, or of a user or room of it."""
+    return {
+        "persona_id = ?": persona_id,
+        "tenant = ?": tenant,
+        '"user" = ?': user,
+        "domain = ?": None if room is None else room.domain,
+        "context_id = ?": None if room is None else room.context_id,
+        "updated_at >= ?": microseconds(since),
+    }
+
+
 def _valid_until(now: int) -> int:
     return now + int(LEASE_S * 1e6)
-
-
-def _chosen(wanted: Mapping[str, object]) -> tuple[str, list[object]]:
-    named = {condition: value for condition, value in wanted.items() if value is not None}
-    return " AND ".join(named) or "1 = 1", list(named.values())
 
 
 def _save_plan(
@@ -869,7 +866,7 @@ def _insert(
     }
     names = ", ".join(f'"{name}"' for name in values)
     inserted = file.execute(
-        f"INSERT INTO persona_work ({names}) VALUES ({', '.join('?' * len(values))}) "
+        f"INSERT INTO persona_work ({names}) VALUES ({marks(values)}) "
         "ON CONFLICT (kind, persona_id, tenant, domain, context_id, key) DO NOTHING RETURNING number",
         tuple(values.values()),
     ).fetchone()
@@ -972,7 +969,7 @@ def _waiting(
     tenant: str = "",
 ) -> int:
     """Count what waits in some domains, or of a tenant."""
-    places = "tenant = ?" if domains is None else f"domain IN ({', '.join('?' * len(domains))})"
+    places = "tenant = ?" if domains is None else f"domain IN ({marks(domains)})"
     rows = file.execute(
         f"SELECT holder, count(*) FROM persona_work WHERE persona_id = ? AND kind = ? AND {_OPEN} "
         f"AND {places} GROUP BY holder",
@@ -990,7 +987,6 @@ def _readable(data: str, kind: type[Any]) -> Any:
 
 
 def _forget_reaction(file: Transaction, feedback: personas.Feedback) -> None:
-    """Delete what a user thinks of an answer to another user."""
     found = file.execute("SELECT data FROM persona_plans WHERE id = ?", (feedback.plan_id,)).fetchone()
     plan = None if found is None else _readable(found[0], personas.PersonaPlan)
     if plan is not None:

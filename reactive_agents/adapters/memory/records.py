@@ -14,8 +14,8 @@ from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory.database import MemoryStore, record_redactor
-from reactive_agents.adapters.memory.store import decoded, microseconds
-from reactive_agents.adapters.sql import Transaction
+from reactive_agents.adapters.memory.store import microseconds
+from reactive_agents.adapters.sql import Transaction, decoded
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.event_redaction import ValueRedactor
@@ -198,6 +198,26 @@ class SqliteEffectiveness:
             self.clock.now().isoformat(),
         )
         return recorded.map(lambda _: None)
+
+    @effect
+    async def get_effectiveness(
+        self, strategy: ReasoningStrategy, task_type: str
+    ) -> Result[Maybe[StrategyEffectiveness], MemoryErrors]:
+        """The record, or ``Nothing``."""
+        names = self.redactor.redact(strategy), self.redactor.redact(task_type)
+        condition = "WHERE strategy = ? AND task_type = ?"
+        found = await self.database.rows("get_effectiveness", _effectiveness, _HISTORY + condition, *names)
+        return found.map(_first)
+
+    @effect
+    async def get_best_strategy(self, task_type: str) -> Result[Maybe[ReasoningStrategy], MemoryErrors]:
+        """Return the strategy with the highest success rate, then the most executions."""
+        best = (
+            "SELECT strategy FROM effectiveness WHERE task_type = ? "
+            "ORDER BY 1.0 * successes / executions DESC, executions DESC, seq LIMIT 1"
+        )
+        name = self.redactor.redact(task_type)
+        return (await self.database.rows("get_best_strategy", str, best, name)).map(_first)
 
     @effect
     async def history(self, task_type: str) -> Result[tuple[StrategyEffectiveness, ...], MemoryErrors]:

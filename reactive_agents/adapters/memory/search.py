@@ -41,12 +41,12 @@ def words_of(text: str) -> tuple[str, ...]:
     return tuple(word.lower() for word in _words(text))
 
 
-def keywords_of(text: str, limit: int = MOST_QUERY_WORDS) -> tuple[str, ...]:
+def keywords_of(text: str) -> tuple[str, ...]:
     """Return the significant words of a text, longest first, each once."""
     keywords = dict.fromkeys(
         word for word in words_of(text) if word not in _COMMON and 1 < len(word) <= LONGEST_WORD
     )
-    return tuple(sorted(keywords, key=len, reverse=True)[:limit])
+    return tuple(sorted(keywords, key=len, reverse=True)[:MOST_QUERY_WORDS])
 
 
 def unspaced_words(text: str) -> tuple[str, ...]:

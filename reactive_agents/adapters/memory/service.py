@@ -31,7 +31,7 @@ from reactive_agents.adapters.memory.store import Reach
 from reactive_agents.adapters.memory.vectors import LONGEST_EMBEDDED, Embedding, embedded
 from reactive_agents.adapters.sql import Transaction
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.ids import AgentId, TaskId
 from reactive_agents.core.memory import (
     AnonymousMemory,
     FlushReport,
@@ -69,7 +69,7 @@ _LONGEST_CONTENT, _LONGEST_SOURCE = 2_000, 400
 
 
 class SqliteMemory:
-    """Implements ``MemoryService`` on a memory file or database.
+    """Implements ``SearchableMemory`` on a memory file or database.
 
     It is opened by its first use; every failure is a ``MemoryUnavailable``.
 
@@ -200,14 +200,6 @@ class SqliteMemory:
             lambda connection: store.save_session(connection, clean, keep=KEPT_SESSIONS),
             of=f"sessions\n{session.agent_id}",
         )
-
-    @effect
-    async def session(self, session_id: SessionId) -> Result[Maybe[SessionSnapshot], MemoryErrors]:
-        """A session that was kept, or ``Nothing``."""
-        found = await self._database.read(
-            "session", lambda connection: store.get_session(connection, session_id)
-        )
-        return found.map(Maybe.from_optional)
 
     # --- working memory ---------------------------------------------------------------------------------
 
@@ -341,7 +333,6 @@ class SqliteMemory:
             self._working.pop(task_id, None)
 
     def _passes_by(self, task: Task) -> bool:
-        """Return whether a task neither recalls nor leaves memories."""
         return self._anonymous == "nothing" and task.user is None and task.session is None
 
     def _owner(self, task: Task) -> str:

@@ -23,9 +23,9 @@ from reactive_agents.adapters import sql, sqlite
 from reactive_agents.adapters.leases import LeaseRenewal
 from reactive_agents.adapters.memory import contents
 from reactive_agents.adapters.memory.store import microseconds, moment_of
-from reactive_agents.core.codec import from_json, to_json
+from reactive_agents.core.codec import to_json
 from reactive_agents.core.conversation import History, SessionInfo, SessionKey, SessionTurn
-from reactive_agents.core.errors import DecodeError, SessionErrors, SessionRefused, SessionUnavailable
+from reactive_agents.core.errors import SessionErrors, SessionRefused, SessionUnavailable
 from reactive_agents.core.ids import AgentId, RunId, SessionId
 from reactive_agents.core.json import without_surrogates
 from reactive_agents.core.messages import Message
@@ -162,12 +162,12 @@ class SqliteSessions:
                 return Failure(number)
             if number is not None:
                 read = partial(_history, key=key, turn=number - 1, size=size, earlier=earlier)
-                return await self._read("begin", read)
+                return await self._file.read("begin", read)
             waiting = True
             while waiting:  # only looks: many that wait must not hold up the one that writes
                 await anyio.sleep(pause_s)
                 pause_s = min(pause_s * 1.5, _LONGEST_WAIT_S)
-                looked = await self._read(
+                looked = await self._file.read(
                     "begin", lambda file: _must_wait(file, key, run_id, self._shared_now())
                 )
                 if isinstance(looked, Failure):
@@ -195,10 +195,7 @@ class SqliteSessions:
                     await self._write(
                         "end", lambda file: _end_turn(file, key, run_id, None, self._now()), key
                     )
-        if isinstance(ended, Failure):
-            return ended
-        refused = ended.unwrap()
-        return Success(None) if refused is None else Failure(refused)
+        return ended.bind(_unless)
 
     async def _renew_tickets(self, held: Mapping[str, None]) -> None:
         await self._write("renew", lambda file: _renew(file, tuple(held), self._valid_until()))
@@ -237,7 +234,7 @@ class SqliteSessions:
                 for session, owner, title, turns, messages, created, updated in rows
             )
 
-        return await self._read("list", work)
+        return await self._file.read("list", work)
 
     @effect
     async def messages(
@@ -252,15 +249,15 @@ class SqliteSessions:
             rows = file.execute(
                 "SELECT messages FROM conversation_turns WHERE conversation = ? ORDER BY number", found
             )
-            return tuple(message for (stored,) in rows for message in _decoded(stored, tuple[Message, ...]))
+            return tuple(
+                message for (stored,) in rows for message in sql.decoded(stored, tuple[Message, ...])
+            )
 
-        found = await self._read("read", work)
+        found = await self._file.read("read", work)
         if isinstance(found, Failure):
             return found
         messages = found.unwrap()
-        if messages is None:
-            return Failure(_missing(session))
-        return Success(messages)
+        return Failure(_missing(session)) if messages is None else Success(messages)
 
     @effect
     async def rename(self, agent: AgentId, session: SessionId, title: str) -> Result[None, SessionErrors]:
@@ -303,11 +300,7 @@ class SqliteSessions:
             contents.copy_held(file, *origin, *copied)
             return None
 
-        forked = await self._write("fork", work, SessionKey(agent, into))
-        if isinstance(forked, Failure):
-            return forked
-        refused = forked.unwrap()
-        return Success(None) if refused is None else Failure(refused)
+        return (await self._write("fork", work, SessionKey(agent, into))).bind(_unless)
 
     @effect
     async def delete(self, agent: AgentId, session: SessionId) -> Result[None, SessionErrors]:
@@ -321,10 +314,8 @@ class SqliteSessions:
                 for table in ("conversation_tickets", "conversations")
             )
 
-        deleted: Result[int, SessionErrors] = await self._file.erase("delete", work, of=f"{agent}\n{session}")
-        if not isinstance(deleted, Success):
-            return Failure(deleted.failure())
-        return self._changed(session, deleted.unwrap())
+        deleted = await self._file.erase("delete", work, of=f"{agent}\n{session}")
+        return deleted if isinstance(deleted, Failure) else self._changed(session, deleted.unwrap())
 
     @effect
     async def forget(self, user: str) -> Result[int, SessionErrors]:
@@ -344,14 +335,15 @@ class SqliteSessions:
     def _changed(session: SessionId, rows: int) -> Result[None, SessionErrors]:
         return Success(None) if rows else Failure(_missing(session))
 
-    async def _read(self, operation: str, work: sql.Work[_T]) -> Result[_T, SessionErrors]:
-        return await self._file.read(operation, work)
-
     async def _write(
         self, operation: str, work: sql.Work[_T], key: SessionKey | None = None
     ) -> Result[_T, SessionErrors]:
         of = operation if key is None else f"{key.agent}\n{key.session}"
         return await self._file.write(operation, work, of=of)
+
+
+def _unless(refused: SessionRefused | None) -> Result[None, SessionErrors]:
+    return Success(None) if refused is None else Failure(refused)
 
 
 def _missing(session: SessionId) -> SessionRefused:
@@ -393,7 +385,6 @@ def _row(file: sql.Transaction, agent: str, session: str) -> Any:
 
 
 def _belongs_to(file: sql.Transaction, key: SessionKey) -> bool:
-    """Return whether the session is the user's, or is not there yet."""
     row = file.execute(
         'SELECT "user" FROM conversations WHERE agent = ? AND session = ?', (key.agent, key.session)
     ).fetchone()
@@ -429,12 +420,12 @@ def _history(file: sql.Transaction, *, key: SessionKey, turn: int, size: int, ea
     )
     holder: tuple[str, ...] | None = None
     for before, count, length, stored, stored_results, text, held in rows:
-        holder = _decoded(held, tuple[str, ...]) if holder is None else holder
+        holder = sql.decoded(held, tuple[str, ...]) if holder is None else holder
         if size >= 0:
             size -= length
         if size >= 0:
-            messages[:0] = _decoded(stored, tuple[Message, ...])
-            results = {**_decoded(stored_results, dict[str, str]), **results}
+            messages[:0] = sql.decoded(stored, tuple[Message, ...])
+            results = {**sql.decoded(stored_results, dict[str, str]), **results}
             continue
         left_out = left_out or before + count
         if earlier <= 0:
@@ -505,10 +496,3 @@ def _renew(file: sql.Transaction, held: Sequence[str], until: int) -> None:
         "UPDATE conversation_tickets SET valid_until_us = ? WHERE run_id = ?",
         [(until, each) for each in held],
     )
-
-
-def _decoded(text: str, kind: type[_T]) -> _T:
-    read: Result[_T, DecodeError] = from_json(text, kind)
-    if isinstance(read, Failure):
-        raise ValueError(read.failure().message)
-    return read.unwrap()

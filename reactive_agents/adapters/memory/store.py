@@ -16,7 +16,6 @@ from itertools import accumulate
 from typing import Any, assert_never
 
 from attrs import evolve, frozen
-from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory import postgres_search
 from reactive_agents.adapters.memory.search import (
@@ -27,12 +26,12 @@ from reactive_agents.adapters.memory.search import (
     unspaced_words,
     words_of,
 )
-from reactive_agents.adapters.sql import ALL_ROWS, Transaction
+from reactive_agents.adapters.sql import ALL_ROWS, Transaction, decoded, marks
 from reactive_agents.adapters.sqlite import microseconds as microseconds
 from reactive_agents.adapters.sqlite import moment_of as moment_of
 from reactive_agents.core import memory
-from reactive_agents.core.codec import from_json, to_json
-from reactive_agents.core.ids import AgentId, SessionId, TaskId
+from reactive_agents.core.codec import to_json
+from reactive_agents.core.ids import AgentId, TaskId
 
 HALF_LIFE: Mapping[memory.MemoryKind, timedelta] = {
     "working": timedelta(hours=1),
@@ -118,7 +117,7 @@ class Reach:
     def condition(self) -> str:
         """The condition in SQL on the columns ``agent_id`` and ``owner``."""
         agent = "" if self.agent_id is None else " AND agent_id = ?"
-        owner = "" if self.owners is None else f" AND owner IN ({', '.join('?' * len(self.owners))})"
+        owner = "" if self.owners is None else f" AND owner IN ({marks(self.owners)})"
         return f"{agent}{owner}"
 
     @property
@@ -217,7 +216,7 @@ def containing(
         least: minimum number of the parts in an entry.
     """
     rows = connection.execute(
-        f"SELECT seq, content FROM memories WHERE fades_at > ? AND kind IN ({', '.join('?' * len(kinds))})"
+        f"SELECT seq, content FROM memories WHERE fades_at > ? AND kind IN ({marks(kinds)})"
         f"{reach.condition} ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (microseconds(now), *kinds, *reach.values, MOST_READ),
     )
@@ -252,7 +251,7 @@ def matching(
         f"SELECT {_COLUMNS} FROM memories JOIN (SELECT m.seq AS found, bm25(memory_words) AS distance "
         "FROM memory_words JOIN memories m ON m.seq = memory_words.rowid "
         "WHERE memory_words MATCH ? AND m.fades_at > ? "
-        f"AND m.kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
+        f"AND m.kind IN ({marks(kinds)}){reach.condition} "
         "ORDER BY distance, found DESC LIMIT ?) ON seq = found ORDER BY distance, found DESC",
         (full_text_query(words, every=every), microseconds(now), *kinds, *reach.values, limit),
     )
@@ -261,7 +260,7 @@ def matching(
 
 def living(reach: Reach, kinds: Sequence[memory.MemoryKind], now: datetime) -> tuple[str, tuple[object, ...]]:
     """Return a condition on unexpired entries of some kinds, with its values."""
-    condition = f"fades_at > ? AND kind IN ({', '.join('?' * len(kinds))}){reach.condition}"
+    condition = f"fades_at > ? AND kind IN ({marks(kinds)}){reach.condition}"
     return condition, (microseconds(now), *kinds, *reach.values)
 
 
@@ -298,8 +297,7 @@ def by_numbers(
     if not numbers:
         return {}
     rows = connection.execute(
-        f"SELECT seq, {_COLUMNS} FROM memories WHERE fades_at > ? "
-        f"AND seq IN ({', '.join('?' * len(numbers))})",
+        f"SELECT seq, {_COLUMNS} FROM memories WHERE fades_at > ? AND seq IN ({marks(numbers)})",
         (microseconds(now), *numbers),
     )
     found = {seq: _entry_of(row) for seq, *row in rows}
@@ -328,7 +326,7 @@ def listed(
 ) -> tuple[memory.MemoryEntry, ...]:
     """Return entries, faded or not, most recently seen first."""
     rows = connection.execute(
-        f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({', '.join('?' * len(kinds))}){reach.condition} "
+        f"SELECT {_COLUMNS} FROM memories WHERE kind IN ({marks(kinds)}){reach.condition} "
         "ORDER BY seen_at DESC, seq DESC LIMIT ?",
         (*kinds, *reach.values, ALL_ROWS if limit is None else limit),
     )
@@ -440,16 +438,6 @@ def save_session(connection: Transaction, session: memory.SessionSnapshot, *, ke
     )
 
 
-def get_session(connection: Transaction, session_id: SessionId) -> memory.SessionSnapshot | None:
-    """The session of that id.
-
-    Raises:
-        ValueError: what is stored cannot be read as a session.
-    """
-    row = connection.execute("SELECT data FROM sessions WHERE id = ?", (session_id,)).fetchone()
-    return None if row is None else decoded(row[0], memory.SessionSnapshot)
-
-
 def listed_sessions(connection: Transaction, agent_id: AgentId | None) -> tuple[memory.SessionSnapshot, ...]:
     """The sessions of an agent or of all, the newest first.
 
@@ -461,19 +449,6 @@ def listed_sessions(connection: Transaction, agent_id: AgentId | None) -> tuple[
         (agent_id,),
     )
     return tuple(decoded(text, memory.SessionSnapshot) for (text,) in rows)
-
-
-def decoded(text: str, kind: type[Any]) -> Any:
-    """The value that stored JSON text describes.
-
-    Raises:
-        ValueError: the text describes no such value.
-    """
-    match from_json(text, kind):
-        case Success(value):
-            return value
-        case Failure(error):
-            raise ValueError(error.message)
 
 
 def _delete(connection: Transaction, table: str, condition: str, *values: object) -> int:

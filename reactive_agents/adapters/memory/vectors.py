@@ -20,7 +20,7 @@ from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.memory import postgres_search, store
 from reactive_agents.adapters.memory.store import microseconds
-from reactive_agents.adapters.sql import Transaction
+from reactive_agents.adapters.sql import Transaction, marks
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
 from reactive_agents.core.ids import AgentId
 from reactive_agents.core.memory import MemoryEntry, MemoryId, MemoryKind
@@ -176,7 +176,7 @@ def _cosines(
             connection, space, query.values, condition=condition, values=values, limit=limit
         )
     rows = connection.execute(
-        f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({', '.join('?' * len(kinds))})"
+        f"SELECT signs, seq FROM memory_vectors WHERE space = ? AND kind IN ({marks(kinds)})"
         f"{reach.condition}",
         (space, *kinds, *reach.values),
     ).fetchall()
@@ -186,7 +186,7 @@ def _cosines(
     )
     unpack = struct.Struct(f"<{query.dimension}f").unpack
     vectors = connection.execute(
-        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({', '.join('?' * len(coarse))})",
+        f"SELECT seq, vector FROM memory_vectors WHERE seq IN ({marks(coarse)})",
         [seq for _, seq in coarse],
     )
     # of vectors of length 1, the distance says the same as the angle, and is quicker to compute
@@ -217,7 +217,6 @@ def without_vector(
 
 
 def _space(connection: Transaction, embedding: Embedding) -> int | None:
-    """Return the row of the model and dimension; ``None`` when there is none."""
     row = connection.execute(
         "SELECT id FROM embedding_spaces WHERE model = ? AND dimension = ?",
         (embedding.model, embedding.dimension),

@@ -26,7 +26,7 @@ from reactive_agents.core.errors import root_cause
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import Json
 from reactive_agents.core.tasks import TaskResultMetadata
-from reactive_agents.core.texts import dollars, escaped, one_line, printable
+from reactive_agents.core.texts import counted, dollars, escaped, one_line, printable
 from reactive_agents.core.usage import RunUsage, Usage
 
 LOOP_PHASES = ("think", "act", "observe")
@@ -102,7 +102,7 @@ def describe(event: events.AgentEvent) -> Line | None:
             return Line("strategy", f"{strategy}, {reason}")
         case events.PlanCreated(plan_id=plan_id, steps=steps, mode=mode, resumed=resumed):
             begins = "resumed" if resumed else "begins"
-            return Line("plan", f"{plan_id} {begins}: {_count(len(steps), 'step')}, {mode}")
+            return Line("plan", f"{plan_id} {begins}: {counted(len(steps), 'step')}, {mode}")
         case events.PlanStepChanged(step_id=step_id, status="in_progress", title=title, retries=0):
             return Line("step", f"{step_id} begins: {title}")
         case events.PlanStepChanged(step_id=step_id, status="in_progress", retries=retries, error=error):
@@ -202,12 +202,12 @@ def _failed_attempts(refused: Sequence[RunUsage]) -> str:
     tokens = f"{total.total_tokens} tokens{'' if total.reported else ' or more'}"
     cost = _price(sum(each.cost_usd for each in refused))
     cost += " or more" if any(each.unpriced_calls for each in refused) else ""
-    return f" (and {tokens}, {cost}, for {_count(len(refused), 'failed attempt')})"
+    return f" (and {tokens}, {cost}, for {counted(len(refused), 'failed attempt')})"
 
 
 def summary(figures: TaskResultMetadata) -> str:
     """Return the figures of a run in one line."""
-    model_calls = _count(figures.model_calls, "model call")
+    model_calls = counted(figures.model_calls, "model call")
     tokens = f"{figures.tokens_used} tokens{'' if figures.usage.reported else ' or more'}"
     cost = _price(figures.cost_usd) + (" or more" if figures.unpriced_calls else "")
     chosen = figures.selected_strategy
@@ -235,10 +235,6 @@ def _call(action: str) -> str:
 
 def _json(value: Json) -> str:
     return json.dumps(value, ensure_ascii=False)
-
-
-def _count(number: int, of: str) -> str:
-    return f"{number} {of}" if number == 1 else f"{number} {of}s"
 
 
 def _duration(milliseconds: float) -> str:

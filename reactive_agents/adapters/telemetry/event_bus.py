@@ -22,8 +22,7 @@ import anyio
 import anyio.to_thread
 from typing_extensions import TypeIs
 
-from reactive_agents.core import events
-from reactive_agents.core.errors import root_cause
+from reactive_agents.core import errors, events
 from reactive_agents.core.event_redaction import OF_FIXED_NAMES, ValueRedactor
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.redaction import Redactor
@@ -40,8 +39,6 @@ if TYPE_CHECKING:
 
 
 class _Subscription:
-    """One subscribed handler."""
-
     __slots__ = ("handler",)
 
     def __init__(self, handler: EventHandler) -> None:
@@ -488,7 +485,7 @@ def log_run(event: Any) -> None:
                 told.duration_ms,
             )
         case events.TaskFailed(error=error, metadata=told):
-            cause = root_cause(error)
+            cause = errors.root_cause(error)
             _runs.error(
                 "run %s of %s: failed with %s, caused by %s: %s; %d model calls, %d tokens, %.4f $, %.0f ms",
                 event.run_id,

@@ -50,8 +50,6 @@ Attributes: TypeAlias = dict[str, Any]
 
 @define(eq=False)
 class _OpenSpan:
-    """A span under way, with the context that was current before it."""
-
     span: Span
     before: Context
     began: datetime
@@ -60,8 +58,6 @@ class _OpenSpan:
 
 @define(eq=False)
 class _RunSpans:
-    """The spans under way of one run."""
-
     run: _OpenSpan
     models: dict[int, _OpenSpan] = field(factory=dict)
     tools: dict[CallId, _OpenSpan] = field(factory=dict)
@@ -349,7 +345,6 @@ def _end(opened: _OpenSpan, at: datetime, attributes: Attributes, error_type: st
 
 
 def _of_metrics(attributes: Attributes) -> Attributes:
-    """Return the attributes with few values."""
     return {name: attributes[name] for name in _OF_METRICS if name in attributes}
 
 
@@ -386,7 +381,6 @@ def _message(role: str, text: str) -> str:
 
 
 def _said(message: Message) -> JsonObject:
-    """Return a message in the form of the conventions."""
     text: list[Json] = [{"type": "text", "content": message.content}] if message.content else []
     match message:
         case ToolMessage(call_id=call_id, content=content):

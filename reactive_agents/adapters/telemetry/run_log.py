@@ -310,7 +310,6 @@ class SqliteRunLog:
         return rows
 
     def _request(self, run_id: RunId, request: ModelRequest, rows: _Rows) -> JsonObject:
-        """Return a request with digests in place of its messages and tools."""
         texts = self._texts.setdefault(run_id, _Texts())
         short = encode(evolve(request, messages=(), tools=()))
         assert isinstance(short, dict)
@@ -330,7 +329,7 @@ class SqliteRunLog:
         """Return the runs that fit, the latest first."""
 
         def work(file: sql.Transaction) -> tuple[LoggedRun, ...]:
-            conditions: dict[str, object] = {
+            wanted: dict[str, object] = {
                 "agent = ?": chosen.agent,
                 '"user" = ?': chosen.user,
                 "session = ?": chosen.session,
@@ -344,13 +343,12 @@ class SqliteRunLog:
                 "parent = ?": chosen.parent,
                 f"replace(lower({_SEARCHED}), lower(?), '') <> lower({_SEARCHED})": chosen.text or None,
             }
-            given = {condition: value for condition, value in conditions.items() if value is not None}
-            nested = chosen.children or chosen.parent is not None
-            where = " AND ".join([*given, "1 = 1" if nested else "parent IS NULL"])
+            where, values = sql.where(wanted)
+            root = "" if chosen.children or chosen.parent is not None else "AND parent IS NULL"
             rows = file.execute(
-                f"SELECT {_COLUMNS} FROM logged_runs WHERE {where}"
+                f"SELECT {_COLUMNS} FROM logged_runs WHERE {where} {root}"
                 " ORDER BY started_us DESC, run_id DESC LIMIT ?",
-                (*given.values(), chosen.limit),
+                (*values, chosen.limit),
             )
             return tuple(_run_of(row) for row in rows)
 
@@ -440,8 +438,6 @@ def event_of(logged: LoggedEvent, run: LoggedRun) -> events.AgentEvent | None:
 
 @define(eq=False)
 class _Rows:
-    """The rows of an event."""
-
     event: Any
     body: dict[str, Any] = field(factory=dict)
     texts: list[tuple[str, str, str]] = field(factory=list)

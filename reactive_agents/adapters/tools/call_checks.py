@@ -16,6 +16,7 @@ from reactive_agents.core.governance import ApprovalDecision, ApprovalRequest
 from reactive_agents.core.ids import ApprovalId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolDefinition, ToolScope
 from reactive_agents.effects import attempt
 from reactive_agents.ports import Approver
@@ -65,16 +66,14 @@ def _as_it_is(value: object) -> Json:
 def malformed_arguments(tool_name: str, text: str) -> InvalidToolArguments:
     """The error for arguments that were no JSON object."""
     expected = "a JSON object (this text could not be read as JSON)"
-    return InvalidToolArguments(tool_name, (ArgumentProblem("arguments", _clip(text), expected),))
+    return InvalidToolArguments(
+        tool_name, (ArgumentProblem("arguments", shortened(text, _SHOWN_CHARS), expected),)
+    )
 
 
 def shorten(value: object) -> str:
     """The value as JSON text of at most 80 characters."""
-    return _clip(json.dumps(to_json_value(value), ensure_ascii=False))
-
-
-def _clip(text: str) -> str:
-    return text if len(text) <= _SHOWN_CHARS else text[: _SHOWN_CHARS - 1] + "…"
+    return shortened(json.dumps(to_json_value(value), ensure_ascii=False), _SHOWN_CHARS)
 
 
 def _problems(

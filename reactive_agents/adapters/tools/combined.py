@@ -362,7 +362,6 @@ def _checked(tool: Tool) -> Tool:
 async def _filtered(
     definitions: Sequence[ToolDefinition], keeps: ToolFilter, context: RunContext[Any]
 ) -> Result[frozenset[str], errors.ServiceFailed]:
-    """Return the names of the definitions that a filter keeps."""
     name = getattr(keeps, "__qualname__", type(keeps).__qualname__).rpartition("<locals>.")[2]
     try:
         if inspect.iscoroutinefunction(keeps):

@@ -22,6 +22,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.system import trace_headers
 from reactive_agents.adapters.tools.addresses import AddressPolicy, find_addresses
 from reactive_agents.core.errors import AddressRefused, ToolErrors, ToolFailed
+from reactive_agents.core.texts import shortened
 
 MAX_BYTES = 2_000_000
 MAX_REDIRECTS = 5
@@ -180,7 +181,6 @@ async def _connect(client: httpx.AsyncClient, target: _Target) -> httpx.Response
 
 
 async def _read(response: httpx.Response, reader: BodyReader) -> None:
-    """Read the body until the reader is full."""
     chunks = response.aiter_raw()
     try:
         async for chunk in chunks:
@@ -208,7 +208,7 @@ def shown(url: str) -> str:
     authority, separator, path = rest.partition("/")
     if found and "@" in authority:
         url = f"{head}//{authority.rpartition('@')[2]}{separator}{path}"
-    return url if len(url) <= _SHOWN_CHARS else url[: _SHOWN_CHARS - 1] + "…"
+    return shortened(url, _SHOWN_CHARS)
 
 
 def _explain(url: str, error: Exception) -> str:
@@ -449,7 +449,6 @@ class _Reader(HTMLParser):
                 raise _Enough
 
     def text(self) -> str:
-        """All that was read so far."""
         self._flush("\n\n")
         heading = f"# {self._title}\n\n" if self._title else ""
         return (heading + "".join(self._blocks).strip("\n")).strip()

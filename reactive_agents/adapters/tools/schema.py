@@ -302,7 +302,6 @@ def _default(field: attrs.Attribute[Any]) -> object:
 
 
 def _writer(kind: type) -> Callable[[Any, Callable[[Any], Any]], Any]:
-    """Return the function that writes an instance as its fields."""
     names = [(field.alias, field.name) for field in attrs.fields(kind) if field.init]
 
     def write(value: Any, inner: Callable[[Any], Any]) -> Any:

@@ -37,6 +37,7 @@ from reactive_agents.core.errors import ToolErrors, ToolFailed, ToolNotFound, To
 from reactive_agents.core.json import Json
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.run_context import RunContext, is_of_type, type_name
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ANSWER_TIMEOUT_S, ToolContext, ToolDefinition, ToolResult, ToolScope
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value
@@ -188,8 +189,7 @@ def _single(group: BaseExceptionGroup[BaseException]) -> Iterator[BaseException]
 
 
 def _detail(error: object, limit: int = _DETAIL_CHARS) -> str:
-    text = as_text(error)
-    return text if len(text) <= limit else text[: limit - 1] + "…"
+    return shortened(as_text(error), limit)
 
 
 # --- threads for plain functions ------------------------------------------------------------------------

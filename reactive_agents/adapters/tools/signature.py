@@ -181,7 +181,6 @@ def deps_type(hint: object) -> Any:
 
 
 def _context_in(hint: object) -> tuple[object, object]:
-    """Return the class in an annotation, and the annotation of it alone."""
     if typing.get_origin(hint) is typing.Annotated:
         hint = typing.get_args(hint)[0]
     if typing.get_origin(hint) in (typing.Union, types.UnionType):

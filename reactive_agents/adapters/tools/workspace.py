@@ -27,7 +27,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.errors import WorkspaceViolation
-from reactive_agents.core.texts import escaped
+from reactive_agents.core.texts import escaped, shortened
 from reactive_agents.core.values import Value
 
 _DEVICES = frozenset(
@@ -337,7 +337,7 @@ def _refuse(path: str, reason: str) -> Failure[WorkspaceViolation]:
 
 
 def _shown(path: str) -> str:
-    return path if len(path) <= _SHOWN_CHARS else path[: _SHOWN_CHARS - 1] + "…"
+    return shortened(path, _SHOWN_CHARS)
 
 
 def _is_device(part: str) -> bool:

@@ -13,13 +13,12 @@ itself.
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve, frozen
 from returns.result import Result
 
 from reactive_agents.core.config import CompactionMethod
-from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.models import ModelRequest
@@ -39,6 +38,9 @@ from reactive_agents.kernel.context_window.window import (
 from reactive_agents.kernel.reducers import with_usage
 from reactive_agents.kernel.state import KernelState
 from reactive_agents.kernel.termination import last_words
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import ContextOverflow
 
 LEAST_SHARE = 0.25
 """Of the window, the transcript below which nothing is summarized by any method."""

@@ -13,6 +13,7 @@ from attrs import frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core.json import Json
+from reactive_agents.core.texts import counted
 from reactive_agents.core.values import Value, lazy_pattern
 
 _SHARE = 5
@@ -118,9 +119,9 @@ def _render(value: Json, detail: _Detail, depth: int) -> str:
         case {} | [] if not value:
             return "{}" if isinstance(value, dict) else "[]"
         case list() if depth >= detail.depth:
-            return f"[… {_counted(len(value), 'item')}]"
+            return f"[… {counted(len(value), 'item')}]"
         case dict() if depth >= detail.depth:
-            return f"{{… {_counted(len(value), 'key')}}}"
+            return f"{{… {counted(len(value), 'key')}}}"
         case list():
             plain = _is_plain(islice(value, _PROBED))
             parts = [
@@ -151,7 +152,7 @@ def _text(text: str, limit: int) -> str:
 
 def _joined(opening: str, parts: list[str], total: int, kind: str, closing: str, *, plain: bool) -> str:
     if len(parts) < total:
-        parts = [*parts, f"… {total - len(parts)} more of {_counted(total, kind)}"]
+        parts = [*parts, f"… {total - len(parts)} more of {counted(total, kind)}"]
     line = ", ".join(parts)
     if len(line) <= (LONGEST_LINE if plain else LINE) and "\n" not in line:
         return f"{opening}{line}{closing}"
@@ -169,10 +170,6 @@ def _filled(parts: list[str]) -> list[str]:
         else:
             lines.append(part)
     return lines
-
-
-def _counted(count: int, kind: str) -> str:
-    return f"{count} {kind}" if count == 1 else f"{count} {kind}s"
 
 
 def _whole_lines(text: str, room: int) -> str:

@@ -11,9 +11,8 @@ from attrs import asdict, evolve, frozen
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
-from reactive_agents.core import config
+from reactive_agents.core import config, errors
 from reactive_agents.core.content import parts_in
-from reactive_agents.core.errors import ContextOverflow
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.messages import Message, ToolMessage
 from reactive_agents.core.model_settings import UNSET, Unset
@@ -215,7 +214,7 @@ def fit_request(
     frame: RequestFrame,
     state: KernelState | None = None,
     halve: bool = False,
-) -> Result[FittedRequest, ContextOverflow]:
+) -> Result[FittedRequest, errors.ContextOverflow]:
     """The request within the budget, with the transcript compacted when it must be.
 
     What cannot be counted is taken at a token for each byte. Fails with ``ContextOverflow`` when what every
@@ -279,9 +278,9 @@ def _too_large(fixed: ModelRequest, size: int, budget: int, *, exact: bool) -> b
     return exact or characters > _MOST_PER_TOKEN * budget
 
 
-def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> ContextOverflow:
+def _overflow(request: ModelRequest, size: int, budget: int, *, exact: bool) -> errors.ContextOverflow:
     much = f"{size} tokens" if exact else f"{size} bytes"
-    return ContextOverflow(
+    return errors.ContextOverflow(
         f"The system prompt, the task and the tools take {much}; the window has room for {budget} tokens.",
         request.model or "",
         budget,

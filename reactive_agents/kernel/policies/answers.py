@@ -16,11 +16,11 @@ from collections.abc import Iterable, Mapping
 from attrs import evolve
 from returns.result import Success
 
-from reactive_agents.core.errors import OutputValidatorFailed
+from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel import answer_check, answer_form
+from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
 from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
@@ -36,6 +36,7 @@ from reactive_agents.kernel.context import (
 )
 from reactive_agents.kernel.context_window.previews import json_value
 from reactive_agents.kernel.embedded_calls import calls_of_answer
+from reactive_agents.kernel.figures import gives_figures, has_precise_figures
 from reactive_agents.kernel.ledger import has_side_effects
 from reactive_agents.kernel.open_requirements import requirements_of
 from reactive_agents.kernel.policies.limits import results_of, turns_left
@@ -111,7 +112,7 @@ def written_call(state: KernelState, context: KernelContext) -> Verdict | None:
     name = proposal.unmade or answer_check.unmade_call(
         text,
         spelled,
-        _seen(state, context) if spelled else answer_check.Seen(""),
+        _seen(state, context) if spelled else evidence.Seen(""),
         told=f"{context.input.settings.system_prompt}\n{context.input.instructions}",
         delivered=delivered,
     )
@@ -158,7 +159,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     judgement = answer_check.judge_text(text, tools, seen)
     lacks_figure = _lacks_figure(text, state, context)
-    if lacks_figure and not answer_check.ends_with_evidence(text, seen):
+    if lacks_figure and not evidence.ends_with_evidence(text, seen):
         judgement = "announcement"
     elif lacks_figure and judgement == "answer":
         judgement = "unclear"
@@ -166,7 +167,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
         if not _leaves_open(text, seen, state, context):
             return None
         judgement = "unclear"
-    if judgement == "announcement" and answer_check.asks_back(text):
+    if judgement == "announcement" and clauses.asks_back(text):
         judgement = "unclear"
     is_left = _is_left(state, context)
     if not (is_left or lacks_figure) and answer_check.concludes(text, tools, seen):
@@ -183,7 +184,7 @@ def text_answer(state: KernelState, context: KernelContext) -> Verdict | None:
     if not lacks_figure and answer_check.is_told_at_length(text, seen):
         return None
     has_results = turns_left(state, context) and is_left and bool(results_of(state))
-    tells_nothing = has_results and not answer_check.ends_with_evidence(text, seen)
+    tells_nothing = has_results and not evidence.ends_with_evidence(text, seen)
     return Redirect(TEXT_ANSWER, _NO_CALL) if texts <= 1 + tells_nothing else None
 
 
@@ -205,7 +206,7 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
-    if answer_check.ends_with_evidence(proposal.text, _seen(state, context)):
+    if evidence.ends_with_evidence(proposal.text, _seen(state, context)):
         return None
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
@@ -276,13 +277,13 @@ def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelC
     calls for. What can be worked out from the task needs none.
     """
     asked = context.input.to_do
-    if proposal.call_id is None or len(proposal.text.split()) >= answer_check.MANY_WORDS:
+    if proposal.call_id is None or len(proposal.text.split()) >= clauses.MANY_WORDS:
         return False
     if state.ledger.counted.attempts:
-        return answer_check.asks_figure(asked) and _calls_for_another(state, context)
-    if context.input.calls.attempts or context.input.results or not answer_check.names_particulars(asked):
+        return clauses.asks_figure(asked) and _calls_for_another(state, context)
+    if context.input.calls.attempts or context.input.results or not clauses.names_particulars(asked):
         return False
-    return not answer_check.works_out(proposal.text, answer_check.Seen(asked))
+    return not evidence.works_out(proposal.text, evidence.Seen(asked))
 
 
 def _is_left(state: KernelState, context: KernelContext) -> bool:
@@ -296,13 +297,13 @@ def _is_left(state: KernelState, context: KernelContext) -> bool:
         return True
     if not counted.attempts:
         tools = {name: text for name, text in _described(state, context).items() if text}
-        return not answer_check.is_beside_tools(context.input.to_do, tools)
+        return not clauses.is_beside_tools(context.input.to_do, tools)
     return _calls_for_another(state, context)
 
 
 def _calls_for_another(state: KernelState, context: KernelContext) -> bool:
     """Return whether the task calls for a tool that was not used so far."""
-    return answer_check.is_open_for(context.input.to_do, *_unused_and_used(state, context))
+    return clauses.is_open_for(context.input.to_do, *_unused_and_used(state, context))
 
 
 def _unused_and_used(
@@ -314,7 +315,7 @@ def _unused_and_used(
     return {name: text for name, text in tools.items() if name not in used}, used
 
 
-def _leaves_open(text: str, seen: answer_check.Seen, state: KernelState, context: KernelContext) -> bool:
+def _leaves_open(text: str, seen: evidence.Seen, state: KernelState, context: KernelContext) -> bool:
     """Return whether a text that may be the answer comes before its end.
 
     No call has worked and it has nothing of what the tools said, or a tool that the task calls for is unused.
@@ -323,10 +324,10 @@ def _leaves_open(text: str, seen: answer_check.Seen, state: KernelState, context
     if not counted.attempts or denies(text):
         return False
     if not counted.succeeded:
-        return not answer_check.ends_with_evidence(text, seen)
-    if answer_check.asks_figure(context.input.to_do):
+        return not evidence.ends_with_evidence(text, seen)
+    if clauses.asks_figure(context.input.to_do):
         return _calls_for_another(state, context)
-    return answer_check.is_ordered(context.input.to_do, *_unused_and_used(state, context))
+    return clauses.is_ordered(context.input.to_do, *_unused_and_used(state, context))
 
 
 def _items_left(state: KernelState, context: KernelContext) -> tuple[str, ...]:
@@ -396,7 +397,7 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if not fits and may_hold_calls(proposal.text) and calls_of_answer(proposal.text, state, context):
         return None  # the call is run, and its result is the answer
     seen = _seen(state, context)
-    figures = answer_check.unsupported_figures(proposal.text, seen)
+    figures = evidence.unsupported_figures(proposal.text, seen)
     if told and not _says_other(figures, state) and (proposal.call_id is not None or told > 1):
         return None  # the model is sure of it
     objection = ""
@@ -415,14 +416,14 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     if not objection:
         return None
     asked = context.input.to_do
-    is_given = answer_check.gives_figures(asked)
-    if not state.ledger.counted.attempts and (is_given or not answer_check.has_precise_figures(figures)):
+    is_given = gives_figures(asked)
+    if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures)):
         described = _described(state, context)
-        if answer_check.is_told_at_length(proposal.text, answer_check.Seen(asked)):
+        if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)):
             return None
-        if answer_check.is_beside_tools(asked, described):
+        if clauses.is_beside_tools(asked, described):
             return None  # the model answers from what it knows, as it has to
-        if not (answer_check.is_english(asked) or answer_check.asks_figure(asked)):
+        if not (clauses.is_english(asked) or clauses.asks_figure(asked)):
             return None  # nor can it be seen there what the tools are for
     return Redirect(UNSUPPORTED, objection)
 
@@ -436,11 +437,11 @@ def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool
 
     A text that says why a call failed needs none.
     """
-    if not answer_check.lacks_figure(text, context.input.to_do):
+    if not clauses.lacks_figure(text, context.input.to_do):
         return False
     observed = (step for step in state.steps if step.type == "observation" and step.metadata is not None)
-    errors = [step.content for step in observed if step.metadata and step.metadata.success is False]
-    return not errors or not answer_check.explains(text, context.input.to_do, errors)
+    failures = [step.content for step in observed if step.metadata and step.metadata.success is False]
+    return not failures or not answer_check.explains(text, context.input.to_do, failures)
 
 
 def _says_other(figures: tuple[str, ...], state: KernelState) -> bool:
@@ -488,7 +489,7 @@ def _texts_in_a_row(state: KernelState) -> int:
     return count
 
 
-def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
+def _seen(state: KernelState, context: KernelContext) -> evidence.Seen:
     """Return the prompt's texts, the results, and the errors of tools that ran."""
     given = context.input
     ours = given.task if given.user_task else None  # it holds answers of the model itself
@@ -506,7 +507,7 @@ def _seen(state: KernelState, context: KernelContext) -> answer_check.Seen:
             worked.append(calls.get(about.call_id, ""))
         else:
             (found if _was_run(step) else told).append(step.content)
-    return answer_check.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(worked))
+    return evidence.Seen(given.asked, tuple(found), "\n".join(told), "\n".join(worked))
 
 
 # --- Answers that have a form: wrong fields go back to the model ---
@@ -528,7 +529,7 @@ def output_type(state: KernelState, context: KernelContext) -> Verdict | None:
 
 async def held_to_form(
     stop: Stop, state: KernelState, context: KernelContext
-) -> Stop | Redirect | OutputValidatorFailed:
+) -> Stop | Redirect | errors.OutputValidatorFailed:
     """Return the verdict on an answer that no policy objects to.
 
     It is accepted as a value of the form, and by the functions of the program; these are why this is no
@@ -544,7 +545,7 @@ async def held_to_form(
     if isinstance(accepted, Success):
         return evolve(stop, output=accepted.unwrap())
     problem = accepted.failure()
-    if isinstance(problem, OutputValidatorFailed):
+    if isinstance(problem, errors.OutputValidatorFailed):
         return problem
     if state.proposal is None:
         return stop

@@ -16,7 +16,7 @@ from typing import get_args
 
 from returns.maybe import Nothing
 
-from reactive_agents.core.errors import PolicyFailed
+from reactive_agents.core import errors
 from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStatus
 from reactive_agents.core.values import replaced
@@ -45,7 +45,9 @@ _VERDICTS = (Proceed, Redirect, Stop)
 _OUTCOMES: tuple[ReasoningStatus, ...] = get_args(ReasoningStatus)
 
 
-def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) -> Verdict | PolicyFailed:
+def decide(
+    state: KernelState, context: KernelContext, kernel_steps: int = 0
+) -> Verdict | errors.PolicyFailed:
     """Return the first verdict of the policies, or ``Proceed``.
 
     A kernel that has made too many steps for its turns, by the runner's count, has to stop in any case. A
@@ -79,7 +81,7 @@ def decide(state: KernelState, context: KernelContext, kernel_steps: int = 0) ->
 
 def _end_before_next_turn(
     state: KernelState, context: KernelContext, asked: Policy
-) -> Stop | PolicyFailed | None:
+) -> Stop | errors.PolicyFailed | None:
     """Return what would end the run between a redirect and the turn that it is for.
 
     ``asked``: after it come the policies that have not been asked yet about a state without an answer.
@@ -91,12 +93,12 @@ def _end_before_next_turn(
         return None
     for policy in rest:
         verdict = _ask(policy, state, context)
-        if isinstance(verdict, Stop | PolicyFailed):
+        if isinstance(verdict, Stop | errors.PolicyFailed):
             return verdict
     return None
 
 
-def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | PolicyFailed | None:
+def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict | errors.PolicyFailed | None:
     """Return the policy's verdict; a policy is the user's code."""
     try:
         returned: object = policy(state, context)
@@ -105,19 +107,19 @@ def _ask(policy: Policy, state: KernelState, context: KernelContext) -> Verdict 
     return None if returned is None else _checked(policy, returned)
 
 
-def _raised(policy: Policy, error: Exception) -> PolicyFailed:
-    return PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
+def _raised(policy: Policy, error: Exception) -> errors.PolicyFailed:
+    return errors.PolicyFailed(_name_of(policy), f"raised {type(error).__name__}: {error}")
 
 
-def _checked(policy: Policy, returned: object) -> Verdict | PolicyFailed:
+def _checked(policy: Policy, returned: object) -> Verdict | errors.PolicyFailed:
     if isinstance(returned, _VERDICTS):
         problem = _problem_of(returned)
-        return PolicyFailed(_name_of(policy), problem) if problem else returned
+        return errors.PolicyFailed(_name_of(policy), problem) if problem else returned
     expected = "expected a Proceed, Redirect or Stop, or None."
     if isinstance(returned, Coroutine):
         returned.close()
         expected = f"{expected} A policy is a plain function: it is not async."
-    return PolicyFailed(_name_of(policy), f"returned {type(returned).__name__}, {expected}")
+    return errors.PolicyFailed(_name_of(policy), f"returned {type(returned).__name__}, {expected}")
 
 
 def _problem_of(verdict: Verdict) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from reactive_agents.core.values import lazy_pattern
-from reactive_agents.kernel import answer_check
+from reactive_agents.kernel import answer_check, clauses, evidence
 from reactive_agents.kernel.announcements import denies
 from reactive_agents.kernel.context import (
     KernelContext,
@@ -89,7 +89,7 @@ def refusal(state: KernelState, context: KernelContext) -> Verdict | None:
         ):
             return Stop(ABSTENTION, "abstained", proposal.text, describe_abstention(proposal.text))
     found = (*results_of(state), *_errors_of(state))
-    if not answer_check.is_refusal(proposal.text, answer_check.Seen(context.input.asked, found)):
+    if not answer_check.is_refusal(proposal.text, evidence.Seen(context.input.asked, found)):
         return None
     says_why = any(answer_check.tells_failure(proposal.text, error) for error in _errors_of(state))
     if not says_why and turns_left(state, context) and not state.ledger.told.get(REFUSAL):
@@ -107,8 +107,8 @@ def abstains(proposal: Proposal, state: KernelState, context: KernelContext) -> 
     parts = [part for part in _PART.split(proposal.could_not) if len(part.split()) > _PLACEHOLDER_WORDS]
     if not proposal.could_not or any(map(denies, (proposal.text, *parts))):
         return bool(proposal.could_not)
-    seen = answer_check.Seen(context.input.asked, results_of(state))
-    return not answer_check.ends_with_evidence(proposal.text, seen)
+    seen = evidence.Seen(context.input.asked, results_of(state))
+    return not evidence.ends_with_evidence(proposal.text, seen)
 
 
 def explained_by_failure(state: KernelState, context: KernelContext, now: OpenRequirements) -> str:
@@ -266,7 +266,7 @@ def _is_insisted(state: KernelState, now: OpenRequirements) -> bool:
     """Return whether an answer stands against requirements that were derived."""
     if not _are_derived(now):
         return False
-    if state.ledger.idle_turns and state.proposal is not None and answer_check.asks_back(state.proposal.text):
+    if state.ledger.idle_turns and state.proposal is not None and clauses.asks_back(state.proposal.text):
         return True  # it needs to know something, and asks for that again
     done = sum(done for _, done in now.open)
     return all(done for _, done in now.open) and state.ledger.told.get(REQUIRED_TOOLS, 0) >= INSISTENCE + done
@@ -285,9 +285,9 @@ def _denies_again(state: KernelState, context: KernelContext, now: OpenRequireme
         return False
     if not denies(state.proposal.text):
         return False
-    text, seen = state.proposal.text, answer_check.Seen(context.input.asked, results_of(state))
+    text, seen = state.proposal.text, evidence.Seen(context.input.asked, results_of(state))
     told = any(answer_check.tells_failure(text, error) for error in _errors_of(state))
-    return told or any(answer_check.ends_with_evidence(each, seen) for each in _PART.split(text))
+    return told or any(evidence.ends_with_evidence(each, seen) for each in _PART.split(text))
 
 
 def _may_hint(state: KernelState, context: KernelContext, *policies: str) -> bool:

@@ -12,7 +12,8 @@ from reactive_agents.core.plans import Plan, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
-from reactive_agents.kernel.answer_check import Seen, ends_with_evidence, judge_text, unsupported_figures
+from reactive_agents.kernel.answer_check import judge_text
+from reactive_agents.kernel.evidence import Seen, ends_with_evidence, unsupported_figures
 from reactive_agents.kernel.prompt import stable_prefix
 from reactive_agents.kernel.service_calls import definitions_in
 from reactive_agents.kernel.toolset import toolset_for

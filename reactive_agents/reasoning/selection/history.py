@@ -160,22 +160,22 @@ def _record_in_words(record: StrategyEffectiveness | None) -> str:
 # --- recording ------------------------------------------------------------------------------------------
 
 
-EXTERNAL_FAILURES = (
-    errors.AuthenticationFailed,
-    errors.BudgetExceeded,
-    errors.BudgetUnavailable,
-    errors.ControllerError,
-    errors.ModelTimeout,
-    errors.ModelUnavailable,
-    errors.OutputValidatorFailed,
-    errors.RateLimited,
-)
-"""Failures that say nothing about the strategy; they are not learned from."""
-
-
 def is_own_failure(error: errors.ReasoningErrors) -> bool:
-    """Return whether a failure tells something about the strategy."""
-    return not isinstance(errors.root_cause(error), EXTERNAL_FAILURES)
+    """Return whether a failure tells something about the strategy.
+
+    Others are not learned from.
+    """
+    return not isinstance(
+        errors.root_cause(error),
+        errors.AuthenticationFailed
+        | errors.BudgetExceeded
+        | errors.BudgetUnavailable
+        | errors.ControllerError
+        | errors.ModelTimeout
+        | errors.ModelUnavailable
+        | errors.OutputValidatorFailed
+        | errors.RateLimited,
+    )
 
 
 def tracker_of(

@@ -6,8 +6,9 @@ calls and takes its first text.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from reactive_agents.core.config import DEFAULT_KERNEL
-from reactive_agents.core.errors import ReasoningErrors
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.settings import DEFAULT_MAX_ITERATIONS
 from reactive_agents.effects import Effect
@@ -20,6 +21,9 @@ from reactive_agents.reasoning.strategy import (
     kernel_input,
     profile_of,
 )
+
+if TYPE_CHECKING:
+    from reactive_agents.core.errors import ReasoningErrors
 
 REACTIVE = "reactive"
 

@@ -16,7 +16,8 @@ from reactive_agents.core.results import ReasoningResult, ReasoningStatus, StepM
 from reactive_agents.core.texts import word_similarity
 from reactive_agents.effects import attempt, effect
 from reactive_agents.kernel import KernelState
-from reactive_agents.kernel.answer_check import Seen, figures_of, is_supported, unsupported_figures
+from reactive_agents.kernel.evidence import Seen, is_supported, unsupported_figures
+from reactive_agents.kernel.figures import figures_of
 from reactive_agents.kernel.prompt import fence, stable_prefix
 from reactive_agents.reasoning import passes
 from reactive_agents.reasoning.confidence import failures_in

@@ -15,9 +15,9 @@ from returns.result import Failure, Result
 from reactive_agents import ModelSettings
 from reactive_agents.adapters.llm.litellm_adapter import LiteLLM
 from reactive_agents.adapters.llm.parameters import Omission, RefusedParameters, omission_of
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.config import ModelConfig
 from reactive_agents.core.errors import LLMErrors, RequestRejected
-from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.events import ModelParameterRefused
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject

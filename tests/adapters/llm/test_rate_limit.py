@@ -22,9 +22,9 @@ from reactive_agents.adapters.llm.rate_limit import (
     _Waiting,
     estimated_tokens,
 )
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.config import ModelConfig, RateLimit
 from reactive_agents.core.errors import DecodeError
-from reactive_agents.core.event_base import PUBLISH
 from reactive_agents.core.events import ModelCallDelayed
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.core.models import ModelRequest

@@ -17,11 +17,10 @@ import anyio
 import pytest
 from returns.result import Failure, Result, Success
 
-from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
+from reactive_agents.adapters.memory.database import MEMORY, MemoryStore, open_memory_store
 from reactive_agents.adapters.memory.store import Reach, add, search
 from reactive_agents.adapters.sqlite import LAYOUT, migrate, version_of
 from reactive_agents.core.errors import MemoryErrors, MemoryUnavailable
-from reactive_agents.effects import attempt
 from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, an_entry
 
@@ -41,8 +40,8 @@ def path(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-async def database(path: Path) -> AsyncIterator[MemoryDatabase]:
-    database = MemoryDatabase(path, busy_timeout_s=0.2)
+async def database(path: Path) -> AsyncIterator[MemoryStore]:
+    database = open_memory_store(path, busy_timeout_s=0.2)
     yield database
     await database.aclose()
 
@@ -74,23 +73,21 @@ def why(result: Result[object, MemoryErrors]) -> str:
 
 
 async def test_the_file_and_its_folders_are_made_for_the_user_alone(tmp_path: Path) -> None:
-    database = MemoryDatabase(tmp_path / "a" / "b" / "memory.db")
-    assert await attempt(database.open()) == Success(None)
+    database = open_memory_store(tmp_path / "a" / "b" / "memory.db")
+    assert await database.read("open", lambda _: None) == Success(None)
     assert stat.S_IMODE(database.path.stat().st_mode) == 0o600
     await database.aclose()
     await database.aclose()
 
 
-async def test_it_can_be_used_again_after_it_was_closed(database: MemoryDatabase) -> None:
+async def test_it_can_be_used_again_after_it_was_closed(database: MemoryStore) -> None:
     assert await database.write("keep", keep) == Success(None)
     await database.aclose()
     assert await database.read("count", count) == Success(1)
 
 
-async def test_the_file_is_in_wal_mode_and_of_the_newest_version(
-    database: MemoryDatabase, path: Path
-) -> None:
-    await attempt(database.open())
+async def test_the_file_is_in_wal_mode_and_of_the_newest_version(database: MemoryStore, path: Path) -> None:
+    await database.read("open", lambda _: None)
     assert await database.read("mode", lambda each: each.execute("PRAGMA journal_mode").fetchone()[0]) == (
         Success("wal")
     )
@@ -100,7 +97,7 @@ async def test_the_file_is_in_wal_mode_and_of_the_newest_version(
     direct.close()
 
 
-async def test_work_that_fails_leaves_nothing_behind(database: MemoryDatabase) -> None:
+async def test_work_that_fails_leaves_nothing_behind(database: MemoryStore) -> None:
     def half(connection: sqlite3.Connection) -> None:
         keep(connection)
         connection.execute("SELECT * FROM nowhere")
@@ -109,7 +106,7 @@ async def test_work_that_fails_leaves_nothing_behind(database: MemoryDatabase) -
     assert await database.read("count", count) == Success(0)
 
 
-async def test_many_tasks_at_once_write_one_after_the_other(database: MemoryDatabase) -> None:
+async def test_many_tasks_at_once_write_one_after_the_other(database: MemoryStore) -> None:
     async with anyio.create_task_group() as group:
         for number in range(20):
             entry = an_entry(f"m{number}", f"Fact {number}")
@@ -117,7 +114,7 @@ async def test_many_tasks_at_once_write_one_after_the_other(database: MemoryData
     assert await database.read("count", count) == Success(20)
 
 
-async def test_a_value_that_cannot_be_stored_is_a_failure(database: MemoryDatabase) -> None:
+async def test_a_value_that_cannot_be_stored_is_a_failure(database: MemoryStore) -> None:
     def odd(connection: sqlite3.Connection) -> None:
         connection.execute("UPDATE memories SET content = ? WHERE seq = ?", ("\ud800", 1 << 70))
 
@@ -125,7 +122,7 @@ async def test_a_value_that_cannot_be_stored_is_a_failure(database: MemoryDataba
 
 
 def test_one_database_serves_one_event_loop_after_the_other(path: Path) -> None:
-    database = MemoryDatabase(path)
+    database = open_memory_store(path)
 
     async def one_more() -> Result[int, MemoryErrors]:
         found = await database.read("count", count)
@@ -139,7 +136,7 @@ def test_one_database_serves_one_event_loop_after_the_other(path: Path) -> None:
 
 
 def test_one_database_serves_event_loops_in_several_threads(path: Path) -> None:
-    database = MemoryDatabase(path)
+    database = open_memory_store(path)
     results: list[Result[object, MemoryErrors]] = []
 
     async def write(name: str) -> None:
@@ -173,11 +170,11 @@ def test_one_database_serves_event_loops_in_several_threads(path: Path) -> None:
 
 FORKING = """
 import os, sys, anyio
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.store import add
 from tests.support.memories import an_entry
 
-database = MemoryDatabase(sys.argv[1])
+database = open_memory_store(sys.argv[1])
 
 async def write(name):
     entry = an_entry(name, name)
@@ -210,20 +207,18 @@ def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
     direct.close()
 
 
-@pytest.mark.parametrize(
-    "arguments", [{"busy_timeout_s": -1}, {"max_pages": 0}, {"path": ":memory:", "read_only": True}]
-)
+@pytest.mark.parametrize("arguments", [{"busy_timeout_s": -1}, {"place": ":memory:", "read_only": True}])
 def test_options_that_make_no_sense_are_refused(path: Path, arguments: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="MemoryDatabase: "):
-        MemoryDatabase(**{"path": path, **arguments})
+    with pytest.raises(ValueError, match="memory: "):
+        open_memory_store(**{"place": path, **arguments})
 
 
 async def test_without_a_file_it_holds_until_it_is_gone() -> None:
-    database = MemoryDatabase(":memory:")
+    database = open_memory_store(":memory:")
     assert await database.write("keep", keep) == Success(None)
     await database.aclose()
     assert await database.read("count", count) == Success(1)
-    assert await MemoryDatabase(":memory:").read("count", count) == Success(0)
+    assert await open_memory_store(":memory:").read("count", count) == Success(0)
 
 
 # --- versions -------------------------------------------------------------------------------------------
@@ -231,7 +226,7 @@ async def test_without_a_file_it_holds_until_it_is_gone() -> None:
 
 @pytest.mark.parametrize("version", range(1, MEMORY.newest))
 async def test_a_file_of_an_older_version_is_brought_forward_with_what_is_in_it(
-    database: MemoryDatabase, path: Path, version: int
+    database: MemoryStore, path: Path, version: int
 ) -> None:
     old = sqlite3.connect(path, isolation_level=None)
     migrate(old, MEMORY, to=version)
@@ -264,19 +259,19 @@ def test_a_version_that_fails_half_way_changes_nothing(path: Path) -> None:
     connection.close()
 
 
-async def test_a_file_of_a_newer_version_is_left_alone(database: MemoryDatabase, path: Path) -> None:
+async def test_a_file_of_a_newer_version_is_left_alone(database: MemoryStore, path: Path) -> None:
     newer = sqlite3.connect(path, isolation_level=None)
     migrate(newer, MEMORY)
     newer.execute("UPDATE reactive_agents_stores SET version = 99")
     newer.close()
     before = bytes_of(path)
     assert "found version 99 of its memory, of a newer reactive_agents, expected at most 8" in why(
-        await attempt(database.open())
+        await database.read("open", lambda _: None)
     )
     assert bytes_of(path) == before
 
 
-async def test_the_database_of_another_program_is_left_alone(database: MemoryDatabase, path: Path) -> None:
+async def test_the_database_of_another_program_is_left_alone(database: MemoryStore, path: Path) -> None:
     other = sqlite3.connect(path)
     other.execute("CREATE TABLE accounts (id)")
     other.commit()
@@ -290,7 +285,7 @@ async def test_the_database_of_another_program_is_left_alone(database: MemoryDat
 
 
 async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
-    database: MemoryDatabase, path: Path
+    database: MemoryStore, path: Path
 ) -> None:
     await database.write("keep", keep)
     holder = sqlite3.connect(path, isolation_level=None)
@@ -303,8 +298,8 @@ async def test_a_lock_that_is_held_too_long_is_a_failure_and_then_none(
 
 
 async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
-    database = MemoryDatabase(path)
-    await attempt(database.open())
+    database = open_memory_store(path)
+    await database.read("open", lambda _: None)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     results = []
@@ -322,8 +317,8 @@ async def test_a_lock_that_is_let_go_in_time_is_waited_for(path: Path) -> None:
 
 
 async def test_waiting_for_a_lock_can_be_cancelled(path: Path) -> None:
-    database = MemoryDatabase(path, busy_timeout_s=60)
-    await attempt(database.open())
+    database = open_memory_store(path, busy_timeout_s=60)
+    await database.read("open", lambda _: None)
     holder = sqlite3.connect(path, isolation_level=None)
     holder.execute("BEGIN IMMEDIATE")
     with anyio.move_on_after(0.1) as scope:
@@ -357,7 +352,7 @@ def cut_short(path: Path) -> None:
 
 @pytest.mark.parametrize("damage", [nothing_but_noise, damaged_in_the_middle, cut_short])
 async def test_a_damaged_file_is_a_failure_until_it_is_replaced(
-    database: MemoryDatabase, path: Path, damage: Callable[[Path], None]
+    database: MemoryStore, path: Path, damage: Callable[[Path], None]
 ) -> None:
     damage(path)
     for result in (await database.read("count", count), await database.write("keep", keep)):
@@ -369,13 +364,13 @@ async def test_a_damaged_file_is_a_failure_until_it_is_replaced(
 
 @pytest.mark.parametrize("replaced", [False, True])
 async def test_a_file_that_is_deleted_meanwhile_is_made_anew(
-    database: MemoryDatabase, path: Path, replaced: bool
+    database: MemoryStore, path: Path, replaced: bool
 ) -> None:
     await database.write("keep", keep)
     for each in path.parent.iterdir():
         each.unlink()
     if replaced:
-        other = MemoryDatabase(path)
+        other = open_memory_store(path)
         await other.write("keep", lambda connection: add(connection, an_entry("m9", "Another file.")))
         await other.aclose()
     assert await database.write("keep", keep) == Success(None)
@@ -385,21 +380,25 @@ async def test_a_file_that_is_deleted_meanwhile_is_made_anew(
     direct.close()
 
 
-async def test_a_folder_in_the_place_of_the_file_is_a_failure(database: MemoryDatabase, path: Path) -> None:
+async def test_a_folder_in_the_place_of_the_file_is_a_failure(database: MemoryStore, path: Path) -> None:
     os.mkdir(path)
-    assert "cannot be opened" in why(await attempt(database.open()))
+    assert "cannot be opened" in why(await database.read("open", lambda _: None))
 
 
 async def test_a_file_in_the_place_of_the_folder_is_a_failure(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    assert "cannot be used" in why(await attempt(MemoryDatabase(tmp_path / "file" / "memory.db").open()))
+    assert "cannot be used" in why(
+        await open_memory_store(tmp_path / "file" / "memory.db").read("open", lambda _: None)
+    )
 
 
 async def test_a_full_disk_is_a_failure_and_what_was_kept_stays(path: Path) -> None:
-    roomy = MemoryDatabase(path)
+    roomy = open_memory_store(path)
     await roomy.write("keep", keep)
     await roomy.aclose()
-    full = MemoryDatabase(path, max_pages=len(bytes_of(path)) // 4096)
+    full = open_memory_store(path)
+    limit = f"PRAGMA max_page_count = {len(bytes_of(path)) // 4096}"
+    await full.read("limit", lambda connection: connection.execute(limit).fetchone())
     entry = an_entry("m2", "word " * 4000)
     assert "the disk is full" in why(await full.write("keep", lambda connection: add(connection, entry)))
     assert await full.read("count", count) == Success(1)
@@ -410,11 +409,11 @@ async def test_a_full_disk_is_a_failure_and_what_was_kept_stays(path: Path) -> N
 
 
 async def test_a_file_opened_for_reading_alone_is_read_and_never_written(path: Path) -> None:
-    assert "cannot be opened" in why(await attempt(MemoryDatabase(path, read_only=True).open()))
+    reader = open_memory_store(path, read_only=True)
+    assert "cannot be opened" in why(await reader.read("open", lambda _: None))
     assert list_of(path.parent) == []
-    writer = MemoryDatabase(path)
+    writer = open_memory_store(path)
     await writer.write("keep", keep)
-    reader = MemoryDatabase(path, read_only=True)
     assert await reader.read("count", count) == Success(1)
     assert "is read-only" in why(await reader.write("keep", keep))
     await reader.aclose()
@@ -430,19 +429,19 @@ async def test_a_file_opened_for_reading_alone_is_not_brought_forward(
     connection = sqlite3.connect(path, isolation_level=None)
     connection.execute("VACUUM")
     migrate(connection, MEMORY, to=version)
-    assert said in why(await attempt(MemoryDatabase(path, read_only=True).open()))
+    assert said in why(await open_memory_store(path, read_only=True).read("open", lambda _: None))
     assert version_of(connection, MEMORY) == version
     connection.close()
 
 
 AS_NOBODY = """
 import os, sys, anyio
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.store import add
 from tests.support.memories import an_entry
 from reactive_agents.effects import attempt
 async def main():
-    database = MemoryDatabase(sys.argv[1])
+    database = open_memory_store(sys.argv[1])
     await anyio.to_thread.run_sync(lambda: None)
     if os.getuid() == 0:
         os.setuid(65534)

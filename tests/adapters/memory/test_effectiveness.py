@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
 from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.records import SqliteEffectiveness
-from reactive_agents.core.results import StrategyEffectiveness
 from reactive_agents.effects import attempt
 from reactive_agents.ports import EffectivenessTracker
 from reactive_agents.testing import FakeClock, InMemoryEffectivenessTracker
@@ -32,17 +32,18 @@ async def tracker(tmp_path: Path) -> AsyncIterator[SqliteEffectiveness]:
 
 
 async def test_without_a_record_there_is_nothing(tracker: SqliteEffectiveness) -> None:
-    assert await attempt(tracker.history("query")) == Success(())
+    assert await attempt(tracker.get_effectiveness("reactive", "query")) == Success(Nothing)
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Nothing)
 
 
 async def test_averages_are_those_of_the_tracker_in_memory(tracker: SqliteEffectiveness) -> None:
     others: tuple[EffectivenessTracker, ...] = (tracker, InMemoryEffectivenessTracker(FakeClock(step_s=1.0)))
-    found: list[StrategyEffectiveness] = []
+    found = []
     for each in others:
         for cost, success in ((1.0, True), (2.0, False), (6.0, True)):
             result = a_result(cost=cost, confidence=cost / 8)
             assert await attempt(each.record("plan", "query", result, success=success)) == Success(None)
-        found += (await attempt(each.history("query"))).unwrap()
+        found.append((await attempt(each.get_effectiveness("plan", "query"))).unwrap().unwrap())
     stored, known = found
     assert stored.success_rate == pytest.approx(2 / 3)
     assert (stored.executions, stored.last_used) == (known.executions, known.last_used)
@@ -52,6 +53,16 @@ async def test_averages_are_those_of_the_tracker_in_memory(tracker: SqliteEffect
         stored.avg_confidence,
         stored.success_rate,
     ] == pytest.approx([known.avg_cost, known.avg_duration, known.avg_confidence, known.success_rate])
+
+
+async def test_the_best_strategy_has_the_best_rate_then_the_most_runs(tracker: SqliteEffectiveness) -> None:
+    runs = [("a", True), ("a", False), ("b", True), ("c", True), ("c", True)]
+    for strategy, success in runs:
+        await attempt(tracker.record(strategy, "query", a_result(), success=success))
+    await attempt(tracker.record("d", "report", a_result(), success=False))
+    await tracker.database.aclose()
+    assert await attempt(tracker.get_best_strategy("query")) == Success(Some("c"))
+    assert await attempt(tracker.get_best_strategy("report")) == Success(Some("d"))
 
 
 async def test_the_history_of_a_type_has_every_strategy(tracker: SqliteEffectiveness) -> None:
@@ -71,4 +82,4 @@ async def test_the_history_of_a_type_has_every_strategy(tracker: SqliteEffective
 async def test_a_figure_that_is_no_number_is_a_failure(tracker: SqliteEffectiveness) -> None:
     result = a_result(cost=float("nan"))
     assert isinstance(await attempt(tracker.record("a", "query", result, success=True)), Failure)
-    assert await attempt(tracker.history("query")) == Success(())
+    assert await attempt(tracker.get_effectiveness("a", "query")) == Success(Nothing)

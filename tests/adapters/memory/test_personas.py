@@ -16,7 +16,7 @@ from attrs import evolve
 from returns.maybe import Nothing, Some
 
 from property_tests.test_persona_learning import a_learning
-from reactive_agents.adapters.memory.database import MEMORY, MemoryDatabase
+from reactive_agents.adapters.memory.database import MEMORY, open_memory_store
 from reactive_agents.adapters.memory.persona_store import SqlitePersonaStore
 from reactive_agents.adapters.sqlite import migrate
 from reactive_agents.adapters.system import SystemClock
@@ -672,10 +672,10 @@ async def test_a_file_from_before_personas_is_brought_forward(tmp_path: Path) ->
 
 
 async def test_a_file_that_cannot_be_written_is_a_failure(tmp_path: Path) -> None:
-    writable = MemoryDatabase(tmp_path / "memory.db")
-    (await attempt(writable.open())).unwrap()
+    writable = open_memory_store(tmp_path / "memory.db")
+    (await writable.read("open", lambda _: None)).unwrap()
     await writable.aclose()
-    database = MemoryDatabase(tmp_path / "memory.db", read_only=True)
+    database = open_memory_store(tmp_path / "memory.db", read_only=True)
     store = SqlitePersonaStore(database)
     failed = await attempt(store.save_plan(a_persona_plan()))
     assert isinstance(failed.failure(), MemoryUnavailable)

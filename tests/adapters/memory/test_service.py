@@ -8,15 +8,14 @@ from datetime import timedelta
 from pathlib import Path
 
 import pytest
-from returns.maybe import Nothing, Some
 from returns.result import Failure, Success
 
-from reactive_agents.adapters.memory.database import MemoryDatabase
+from reactive_agents.adapters.memory.database import open_memory_store
 from reactive_agents.adapters.memory.factory import MemoryServices, open_memory
 from reactive_agents.adapters.memory.recall import tokens_of
-from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, SqliteMemory
+from reactive_agents.adapters.memory.service import MOST_TASKS_AT_WORK, MemoryArchive, SqliteMemory
 from reactive_agents.core.errors import MemoryUnavailable
-from reactive_agents.core.ids import SessionId, TaskId
+from reactive_agents.core.ids import TaskId
 from reactive_agents.core.memory import (
     FlushReport,
     ForgetAgent,
@@ -29,7 +28,7 @@ from reactive_agents.core.memory import (
 from reactive_agents.core.results import ReasoningResult
 from reactive_agents.core.tasks import Task
 from reactive_agents.effects import attempt
-from reactive_agents.ports import EffectivenessTracker, PlanStore
+from reactive_agents.ports import EffectivenessTracker, PlanStore, SearchableMemory
 from reactive_agents.testing import FakeClock, SequentialIds
 from reactive_agents.testing.core import START
 from tests.support.memories import AGENT, OTHER, a_plan, a_result, a_session, a_task, observed
@@ -170,10 +169,11 @@ async def test_what_is_recalled_stays_within_the_budget(services: MemoryServices
 
 
 async def test_a_session_is_kept_whole(memory: SqliteMemory) -> None:
-    assert await attempt(memory.session(SessionId("session-1"))) == Success(Nothing)
+    archive = MemoryArchive(memory._database, FakeClock())
+    assert await attempt(archive.sessions()) == Success(())
     await attempt(memory.snapshot(a_session()))
     await attempt(memory.snapshot(a_session()))
-    assert await attempt(memory.session(SessionId("session-1"))) == Success(Some(a_session()))
+    assert await attempt(archive.sessions()) == Success((a_session(),))
 
 
 # --- tools are strangers --------------------------------------------------------------------------------
@@ -346,7 +346,7 @@ async def test_what_is_forgotten_is_not_left_in_the_file(
 
 async def test_every_method_fails_with_a_value_when_the_file_cannot_be_used(tmp_path: Path) -> None:
     services = open_memory(tmp_path, clock=FakeClock(), ids=SequentialIds())
-    memory = services.memory
+    memory: SearchableMemory = services.memory
     plans: PlanStore = services.plans
     tracker: EffectivenessTracker = services.effectiveness
     plan = a_plan()
@@ -364,7 +364,8 @@ async def test_every_method_fails_with_a_value_when_the_file_cannot_be_used(tmp_
         plans.list_plans(AGENT),
         services.plans.transitions(plan.id),
         tracker.record("reactive", "query", a_result(), success=True),
-        tracker.history("query"),
+        tracker.get_effectiveness("reactive", "query"),
+        tracker.get_best_strategy("query"),
     ]
     operations = []
     for each in effects:
@@ -411,4 +412,6 @@ async def test_a_memory_that_is_read_only_recalls_and_does_not_flush(
 
 def test_a_negative_budget_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="token_budget"):
-        SqliteMemory(MemoryDatabase(tmp_path / "m"), clock=FakeClock(), ids=SequentialIds(), token_budget=-1)
+        SqliteMemory(
+            open_memory_store(tmp_path / "m"), clock=FakeClock(), ids=SequentialIds(), token_budget=-1
+        )

@@ -86,21 +86,22 @@ def length_limit(characters: int, *, action: GuardrailAction = "block") -> Check
     return check
 
 
-def allowed_topics(
-    topics: Mapping[str, Collection[str]], *, action: GuardrailAction = "block", least_words: int = 4
-) -> Check:
+_LEAST_WORDS = 4
+"""Shorter texts, such as a greeting, may be about no topic."""
+
+
+def allowed_topics(topics: Mapping[str, Collection[str]], *, action: GuardrailAction = "block") -> Check:
     """A check that a text has a word of one of the topics at least.
 
     Args:
         topics: the words of each topic; each stands for every word that begins with it.
-        least_words: shorter texts, such as a greeting, may pass.
     """
     words = sorted({folded_pattern(word.lower()) for of_topic in topics.values() for word in of_topic})
     pattern = re.compile(r"\b(?:" + "|".join(map(re.escape, words)) + ")") if words else None
     detail = f"The text is about none of the topics {', '.join(sorted(topics))}."
 
     def check(text: str) -> list[GuardrailFinding]:
-        if len(text.split(maxsplit=least_words)) < least_words:
+        if len(text.split(maxsplit=_LEAST_WORDS)) < _LEAST_WORDS:
             return []
         if pattern is not None and pattern.search(fold(text).text):
             return []

@@ -10,9 +10,9 @@ import importlib
 import importlib.util
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from threading import Lock
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias
 
 import anyio.to_thread
 from returns.result import Failure, Result, Success
@@ -101,7 +101,6 @@ PersonalDatum: TypeAlias = Literal[
     "email", "phone", "iban", "credit-card", "us-ssn", "german-tax-id", "spanish-id", "french-id"
 ]
 Span: TypeAlias = tuple[int, int]
-ALL_KINDS: tuple[PersonalDatum, ...] = get_args(PersonalDatum)
 
 _EMAIL = re.compile(r"(?<![\w.%+\-])[\w.%+\-]{1,64}@(?:[\w\-]{1,63}\.){1,8}[^\W\d_]{2,24}(?![\w@])")
 _INTERNATIONAL = re.compile(r"(?<![\w+])(?<![0-9] )(?:\+|00)[1-9][0-9]{0,2}[ .\-/()0-9]{5,22}[0-9](?![\w])")
@@ -128,20 +127,14 @@ _MOST_GROUPS = 5
 _PHONE_DIGITS = range(8, 16)
 
 
-def personal_data(
-    kinds: Collection[PersonalDatum] = ALL_KINDS, *, action: GuardrailAction = "redact"
-) -> Check:
-    """Return a check for personal data; a specific kind takes precedence over phones.
-
-    Args:
-        kinds: the kinds of data to find.
-    """
+def personal_data(*, action: GuardrailAction = "redact") -> Check:
+    """Return a check for personal data; a specific kind takes precedence over phones."""
 
     def check(text: str) -> list[GuardrailFinding]:
         found: list[GuardrailFinding] = []
         taken = bytearray(len(text))
         for kind, (find, score, label) in _FINDERS.items():
-            for start, end in find(text) if kind in kinds else ():
+            for start, end in find(text):
                 if kind != "phone" or not any(taken[start:end]):
                     taken[start:end] = b"\1" * (end - start)
                     found.append(GuardrailFinding(kind, start, end, score, action, f"The text has {label}."))
@@ -233,7 +226,6 @@ def presidio_check(
     action: GuardrailAction = "redact",
     threshold: float = 0.5,
     entities: Sequence[str] = (),
-    language: str = "en",
     load: Callable[[], Any] | None = None,
 ) -> Result[Check, ServiceFailed]:
     """Return a check by presidio, which runs in a worker thread.
@@ -245,7 +237,6 @@ def presidio_check(
     Args:
         threshold: 0 to 1; findings with a lower score are ignored.
         entities: presidio's names of kinds to find, such as ``PERSON``; all by default.
-        language: the language of the texts, as presidio names it; its language model must be installed.
         load: makes the analyzer; presidio's ``AnalyzerEngine`` by default.
     """
     if load is None and importlib.util.find_spec(_LIBRARY) is None:
@@ -258,7 +249,7 @@ def presidio_check(
             if not analyzers:
                 analyzers.append((load or _load)())
         found = analyzers[0].analyze(
-            text=text, language=language, entities=list(entities) or None, score_threshold=threshold
+            text=text, language="en", entities=list(entities) or None, score_threshold=threshold
         )
         return [
             GuardrailFinding(

@@ -287,7 +287,6 @@ class _FilteredStream(stdio.MessageStream):
         self._name = name
 
     async def receive(self) -> SessionMessage | Exception:
-        """Return the next message, changed."""
         return self._changed(await super().receive())
 
     def _changed(self, message: SessionMessage | Exception) -> SessionMessage | Exception:

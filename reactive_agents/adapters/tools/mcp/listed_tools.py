@@ -516,7 +516,6 @@ class SchemaCost:
             yield self._resolved(reference)
 
     def _resolved(self, reference: str) -> Json:
-        """Return the part that a reference means."""
         root, *steps = unquote(reference, errors="strict").split("/")
         if root != "#":
             raise ValueError(f"a reference in its schema is no path from its root: {shorten(reference)}")

@@ -13,6 +13,7 @@ from attrs import Attribute, field, frozen
 from reactive_agents.adapters.tools.json_value import as_text
 from reactive_agents.core.redaction import SHORTEST_SECRET, Redactor
 from reactive_agents.core.secret_patterns import is_secret_name
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.values import Value, lazy_pattern
 
 Approval: TypeAlias = Literal["never", "destructive", "always"]
@@ -176,8 +177,7 @@ def redact(server: McpServer, text: str) -> str:
 
 def shown(server: McpServer, text: object) -> str:
     """The text redacted and cut to 2000 characters."""
-    made = redact(server, as_text(text))
-    return made if len(made) <= _MOST_CHARS else made[: _MOST_CHARS - 1] + "…"
+    return shortened(redact(server, as_text(text)), _MOST_CHARS)
 
 
 def place(server: McpServer) -> str:

@@ -26,7 +26,15 @@ from attrs import evolve, frozen
 from returns.result import Failure, Result, Success
 
 from reactive_agents.adapters.background_loop import BackgroundLoop, LoopStopped
-from reactive_agents.adapters.sqlite import IN_PROCESS, DatabasePath, SqliteFile, Store, place_of
+from reactive_agents.adapters.sqlite import (
+    IN_PROCESS,
+    DatabasePath,
+    SqliteFile,
+    Store,
+    failure_of,
+    place_of,
+    storable,
+)
 from reactive_agents.adapters.tools.call_checks import malformed_arguments, seek_approval
 from reactive_agents.adapters.tools.mcp.connection import Connection, call_tool
 from reactive_agents.adapters.tools.mcp.listed_tools import (
@@ -38,7 +46,7 @@ from reactive_agents.adapters.tools.mcp.listed_tools import (
 )
 from reactive_agents.adapters.tools.mcp.server import McpServer
 from reactive_agents.core import errors
-from reactive_agents.core.event_base import PUBLISH
+from reactive_agents.core.bases import PUBLISH
 from reactive_agents.core.messages import ToolCall
 from reactive_agents.core.tools import ToolDefinition, ToolResult, ToolScope
 from reactive_agents.effects import attempt, effect, gather
@@ -390,6 +398,7 @@ def _is_alive(token: anyio.lowlevel.EventLoopToken) -> bool:
 
 
 _SERVICE: Final = "mcp-tools"
+_failed = failure_of(_SERVICE)
 KNOWN_TOOLS = Store(
     _SERVICE,
     (
@@ -425,14 +434,14 @@ class SeenTool:
         """The server and the tool, as they are stored."""
         server = self.server
         place = json.dumps([server.name, server.command, server.args, server.url])
-        return hashlib.sha256(place.encode(errors="replace")).hexdigest(), _storable(self.name)
+        return hashlib.sha256(place.encode(errors="replace")).hexdigest(), storable(self.name)
 
     @property
     def texts(self) -> tuple[str, str, str]:
         """The description, the schema and the hints, as they are stored."""
         definition = self.definition
         schema = json.dumps(definition.parameters, sort_keys=True)
-        return _storable(definition.description), schema, self.hints
+        return storable(definition.description), schema, self.hints
 
 
 class KnownTools:
@@ -498,11 +507,3 @@ def _shown(text: str, other: str) -> str:
     start = max(0, same - _SHOWN_CHARS // 4)
     part = text[start : start + _SHOWN_CHARS]
     return f"{'…' if start else ''}{part!r}{'…' if start + _SHOWN_CHARS < len(text) else ''}"
-
-
-def _storable(text: str) -> str:
-    return text.encode(errors="backslashreplace").decode()
-
-
-def _failed(message: str, operation: str) -> errors.ServiceFailed:
-    return errors.ServiceFailed(message, _SERVICE, operation)

@@ -1,0 +1,135 @@
+"""The base class of events, and the errors that every layer makes.
+
+The modules of ``events`` and of ``errors`` are built on them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextvars import ContextVar
+from datetime import datetime
+from typing import Literal, TypeAlias, cast
+
+from attrs import field, frozen
+
+from reactive_agents.core.ids import AgentId, RunId, TaskId
+from reactive_agents.core.values import Value
+
+# --- events ---------------------------------------------------------------------------------------------
+
+Stamp: TypeAlias = tuple[RunId, TaskId, int, datetime]
+PlanChange: TypeAlias = Literal["patched", "replanned", "augmented", "required"]
+CompactionReason: TypeAlias = Literal["growth", "window", "refused"]
+
+
+@frozen(eq=False, repr=False)
+class Event(Value):
+    """The fields of every event.
+
+    Attributes:
+        sequence: position in the run, from 1, without gaps.
+        at: when it happened, UTC.
+        agent: the agent whose run it is.
+        parent_run_id: the run whose tool began this one; ``None`` for none.
+    """
+
+    run_id: RunId
+    task_id: TaskId
+    sequence: int
+    at: datetime
+    agent: AgentId = field(default=AgentId(""), kw_only=True)
+    parent_run_id: RunId | None = field(default=None, kw_only=True)
+
+
+PUBLISH: ContextVar[Callable[..., None] | None] = ContextVar("publish", default=None)
+"""Publishes an event of the run that is under way: its class, then its fields without the first four.
+
+For services, which know nothing of runs, and whose news are not part of what they return.
+"""
+
+# --- errors ---------------------------------------------------------------------------------------------
+
+
+class _Sentence:
+    def __init__(self, template: str) -> None:
+        self._template = template
+
+    def __get__(self, error: object, owner: type | None = None) -> str:
+        return self._template.format(error) if error is not None else self._template
+
+
+def sentence(template: str) -> str:
+    """Return the ``message`` of an error class.
+
+    It formats the template with the error as ``0``.
+
+    A type checker sees the text that each error has, so that the error fits a protocol with a ``message``.
+
+    >>> ServiceMissing("budget", "governance.budget").message
+    'budget is enabled, but governance.budget provides none: give it one or switch it off.'
+    """
+    return cast(str, _Sentence(template))
+
+
+@frozen(eq=False, repr=False)
+class FieldProblem(Value):
+    """One problem of a document. ``path``: from the root, as ``$.steps[0].id``."""
+
+    path: str
+    problem: str
+
+
+@frozen(eq=False, repr=False)
+class DecodeError(Value):
+    """A document does not have the expected type."""
+
+    type_name: str
+    problems: tuple[FieldProblem, ...]
+
+    @property
+    def message(self) -> str:
+        """One sentence that names each field, its value and what was expected."""
+        problems = "; ".join(f"{p.path}: {p.problem}" for p in self.problems)
+        return f"Not a valid {self.type_name}: {problems}"
+
+
+@frozen(eq=False, repr=False)
+class InvalidConfig(Value):
+    """An option has an invalid value."""
+
+    option: str
+    value: str
+    expected: str
+
+    @property
+    def message(self) -> str:
+        """One sentence that names the option, its value and what was expected."""
+        return f"{self.option}: got {self.value}, expected {self.expected.rstrip('.')}."
+
+
+@frozen(eq=False, repr=False)
+class ServiceMissing(Value):
+    """A service is enabled, but none is provided.
+
+    ``provider``: its place in the container.
+    """
+
+    service: str
+    provider: str
+
+    message = sentence(
+        "{0.service} is enabled, but {0.provider} provides none: give it one or switch it off."
+    )
+
+
+@frozen(eq=False, repr=False)
+class ServiceFailed(Value):
+    """A guardrail, cost, verification or audit service failed."""
+
+    message: str
+    service: str
+    operation: str
+
+
+BudgetPeriod: TypeAlias = Literal["run", "day", "month"]
+ConfigErrors: TypeAlias = DecodeError | InvalidConfig | ServiceMissing

@@ -1,0 +1,329 @@
+"""The clauses and words of a text, and what a task asks for by them.
+
+All functions are pure, and their work is linear in the length of the texts.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+
+from attrs import frozen
+
+from reactive_agents.core.content import shows_content
+from reactive_agents.core.values import Value, lazy_pattern
+from reactive_agents.kernel.announcements import (
+    QUOTATION,
+    act_of,
+    asks_about_speaker,
+    asks_openly,
+    begins_acts,
+    denies,
+    is_reading,
+    orders,
+    speaks_of_oneself,
+    speaks_to_reader,
+    subjects_in,
+)
+from reactive_agents.kernel.figures import COUNTED, NUMBER, numerals, without_list_marks
+
+_CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
+BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
+_CODE_BREAK = lazy_pattern(r"[`;!?…。！？；\s–—]+|[.:-](?=\s)")
+_LABELLED = lazy_pattern(r"(?m)^([ \t]*(?:[-*•]|\d{1,2}[.)]) )(\S+(?: \S+){0,3}) [-–—]+ ")
+"""A part of a list with a dash after what it is about, which is no clause of its own."""
+_MARK_ALONE = lazy_pattern(r"\(?\d{1,2}[.)]\Z")
+LETTER = lazy_pattern(r"[^\W_]")
+WORD = lazy_pattern(r"[^\W_]{4,}")
+_UNSPACED = lazy_pattern(r"[\u3040-\u30ff\u3400-\u9fff]+")
+SHORT_WORD = lazy_pattern(r"[^\W_]{3,}|\d+")
+_UNTELLING_WORDS = """
+the and for are was has had have this that these those with from into what which who how why when where you
+your our its his her their them they tell give find look make call use get need needs please about all any can
+will would should could may not out one now then next first
+"""
+_ENGLISH_WORDS = """
+the is are what how who when where why does did of an that with and for about to me my it
+can you please help write tell give show make your we this explain there have has
+"""
+_ENGLISH = frozenset(_ENGLISH_WORDS.split())
+FEW_WORDS = 2
+UNTELLING = frozenset(_UNTELLING_WORDS.split())
+OPEN_END = lazy_pattern(r"(?:\?|:|？|：|…|\.\.\.)[\s\"'*_)]*\Z")
+QUESTION = lazy_pattern(r"[?？][\s\"'*_)]*\Z")
+REQUEST_MARK = lazy_pattern(r"[?？؟]")
+LONGEST_GREETING = 4
+MANY_WORDS = 20
+"""Words that announcements nearly never have; of so many an answer stands without a look-up."""
+_TOTAL = lazy_pattern(
+    r"\b(?:total|totals|sum|altogether|together|combined|overall|in all|insgesamt|zusammen|gesamt\w*|summe|"
+    r"ensemble|somme|suma|juntos|juntas|totale|somma|insieme|soma|samen|totaal|razem|łącznie|итого|всего|"
+    r"вместе|сумма|toplam)\b|合计|总共|一共|合計|全部",
+    re.IGNORECASE,
+)
+_FIGURE_ASKED = lazy_pattern(
+    r"\b(?:totals?|sum of|in all(?=[?.!,;]|\Z)|insgesamt|summe|somme|suma de|totale|somma|soma|totaal|"
+    r"toplam|итого|сумма|"
+    r"how (?:many|much|high|long|far|old|tall|deep|heavy|large|big|fast|hot|cold|warm)|"
+    r"wie ?viele?|wie (?:hoch|lange?|weit|groß|schwer)|combien|cu[aá]nt[oa]s?|quant[oaie]s?|"
+    r"hoeveel|hoe (?:hoog|lang|ver)|ile|сколько|kaç)\b|多少|几个|いくつ|いくら|何個|合计|总共|一共|合計",
+    re.IGNORECASE,
+)
+"""Asking for a figure. Words such as "together", also of a summary, ask for none by themselves."""
+_AMOUNT = lazy_pattern(
+    r"\b(?:amount|price|costs?|value|betrag|preis|kosten|wert|montant|prix|coût|valeur|importe|precio|cost[eo]|"
+    r"valor|importo|prezzo|preço|custo|bedrag|prijs|waarde)\b",
+    re.IGNORECASE,
+)
+"""Nouns that a figure belongs to, in most answers about them."""
+_NUMBER_ALONE = lazy_pattern(r"(?<![\w.,-])[-+~#$€£]{0,3}\d+(?:[.,:/]\d+)*", re.ASCII)
+_NUMBERED_STEP = lazy_pattern(r"(?:^|(?<=[.!?\n]))\W{0,5}[^\W\d_]{1,20} \d{1,2}\s?(?:[:.)]|[-–—]\s)")
+"""A label such as "Step 2 -", whose number is no figure."""
+_ONE_WORDS = "one once both half none eins ein eine un une uno una um uma één jeden один bir"
+_ONE = frozenset(_ONE_WORDS.split())
+"""Figures in words that are common for other reasons: they count in the shortest answers alone."""
+_FEWEST_WORDS = 4
+_IDENTIFIER = lazy_pattern(r"(?<![\w-])[A-Z]{1,4}-?\d{2,}(?!\w)")
+_FILE = lazy_pattern(
+    r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
+    r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
+)
+_LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
+_ENUMERATED = lazy_pattern(
+    r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
+    r"|:\s(?:[\w-]+ ){1,4}(?:and|und|et|y|e|en|i|ve|и|&)(?: [\w-]+){1,4}\s*(?:[.;!?\n]|\Z)"
+)
+"""An item between two others, or all of two after a colon."""
+_COMPUTES = lazy_pattern(
+    r"calc|comput|math|arithm|conver|evaluat|python|code|shell|(?:\b|_)(?:add|sum|multipl|divid|subtract)",
+    re.IGNORECASE,
+)
+"""In the name or description of a tool that works something out."""
+_NO_LETTERS = lazy_pattern(r"[\W_]+")
+
+
+@lru_cache(maxsize=64)
+def clauses_of(text: str) -> Sequence[str]:
+    """Return the clauses with a letter or digit; a block of code is one of them."""
+    found = tuple(each for each in _CLAUSE_END.split(joined(text).strip()) if LETTER.search(each))
+    return tuple(each for each in found if not _MARK_ALONE.match(each)) or found
+
+
+def last_clause(text: str) -> str:
+    """Return the last clause; empty where a text has none."""
+    clauses = clauses_of(text)
+    return clauses[-1] if clauses else ""
+
+
+def joined(text: str) -> str:
+    """Return a text whose blocks of code and labelled items are one clause each."""
+    if "```" in text:
+        text = BLOCK.sub(_as_one_clause, text)
+    return _LABELLED.sub(r"\1\2 ", text)
+
+
+def _as_one_clause(block: re.Match[str]) -> str:
+    return f"\n`{_CODE_BREAK.sub(' ', block['code']).strip()}`\n"
+
+
+def words_of(text: str) -> set[str]:
+    """Return the words in small letters.
+
+    Of scripts without spaces they are each two characters in a row.
+    """
+    words = {word for word in WORD.findall(text.lower()) if not word.isdecimal()}
+    runs = [] if text.isascii() else _UNSPACED.findall(text)
+    if not runs:
+        return words
+    pairs = {run[at : at + 2] for run in runs for at in range(len(run) - 1)}
+    return pairs | {word for word in words if not _UNSPACED.search(word)}
+
+
+def telling_words(text: str) -> set[str]:
+    """Return the words and numbers of a text that are not common to all."""
+    return set(SHORT_WORD.findall(text.lower())) - UNTELLING
+
+
+def size_of(text: str) -> int:
+    """Return the number of words; in scripts without spaces two characters are one."""
+    words = len(text.split())
+    return words if text.isascii() else words + sum(len(run) // 2 for run in _UNSPACED.findall(text))
+
+
+@frozen(eq=False, repr=False)
+class ToolWords(Value):
+    """The words of a tool.
+
+    Attributes:
+        name: in small letters, with spaces around its words.
+        is_telling: whether the name has two words or more, and so is no common word.
+        act: of its verb.
+        subjects: of its name and description.
+    """
+
+    name: str
+    is_telling: bool
+    act: str
+    subjects: frozenset[str]
+
+
+@lru_cache(maxsize=1024)
+def read_tool(name: str, description: str) -> ToolWords:
+    """Return the words of a tool, which are looked at once."""
+    squeezed = _squeezed(name)
+    subjects = subjects_in(f"{name} {description}".replace("_", " "))
+    return ToolWords(squeezed, len(squeezed.split()) > 1, act_of(description), subjects)
+
+
+def names_one_of(tools: Iterable[ToolWords], text: str, *, telling_only: bool) -> bool:
+    """Return whether a text has the name of one of the tools."""
+    squeezed = _squeezed(text)
+    return bool([each for each in tools if each.name in squeezed and (each.is_telling or not telling_only)])
+
+
+def _squeezed(text: str) -> str:
+    return _NO_LETTERS.sub(" ", f" {text.lower()} ")
+
+
+def beginnings_in(tools: Mapping[str, str]) -> frozenset[str]:
+    """Return the beginnings of all words of the tools' names and descriptions."""
+    return begins_acts(" ".join(f"{name.replace('_', ' ')} {tools[name]}" for name in tools))
+
+
+def asks_back(text: str) -> bool:
+    """Return whether a text ends with a question for something that is missing."""
+    return QUESTION.search(text) is not None and asks_openly(last_clause(text))
+
+
+def asks_figure(task: str) -> bool:
+    """Return whether a task asks how much, or for a total."""
+    return _asked_for(task)[0]
+
+
+def asks_total(text: str) -> bool:
+    """Return whether a text asks for a total, or speaks of one."""
+    return _TOTAL.search(text) is not None
+
+
+@lru_cache(maxsize=8)
+def _asked_for(task: str) -> tuple[bool, bool]:
+    """Return whether a task asks for a figure, and whether it speaks of an amount."""
+    return _FIGURE_ASKED.search(task) is not None, _AMOUNT.search(task) is not None
+
+
+def lacks_figure(text: str, task: str) -> bool:
+    """Return whether a task asks for a figure, and a text adds none.
+
+    Asking for a total is that, too. An identifier is no figure of a text, and neither is one of the task. A
+    text that denies something needs none.
+    """
+    asks, is_of_amount = _asked_for(task)
+    if not asks and (not is_of_amount or len(text.split()) >= MANY_WORDS):
+        return False
+    if shows_content(task) or denies(text) or any(numerals(text)):
+        return False
+    words = text.lower().strip(" .!*").split()
+    if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
+        return False
+    figures = _NUMBER_ALONE.findall(without_list_marks(_NUMBERED_STEP.sub(" ", text)))
+    given = {found[0] for found in COUNTED.finditer(task)}
+    return all(each.lstrip("-+~#$€£") in given for each in figures)
+
+
+def lists_things(text: str) -> bool:
+    """Return whether a text has a list, in lines of its own or within one."""
+    return _LISTED.search(text) is not None or _ENUMERATED.search(text) is not None
+
+
+@lru_cache(maxsize=8)
+def names_particulars(task: str) -> bool:
+    """Return whether a task is about particular things that a model cannot know.
+
+    It names a file or an identifier, lists several things, or asks for the total of things whose figures it
+    does not give. That shows in its form, in any language, and whatever words the tools are described in.
+    """
+    plain = QUOTATION.sub(" ", task)
+    if _IDENTIFIER.search(plain) or _FILE.search(plain):
+        return True
+    if lists_things(plain):
+        return True
+    given = [*NUMBER.findall(plain), *numerals(plain)]
+    if len(given) > 1 or not asks_total(plain):
+        return False
+    return any(_asked_for(plain))
+
+
+def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
+    """Return whether an English task plainly has nothing to do with the tools.
+
+    Args:
+        tools: descriptions of the tools by their names.
+    """
+    if names_particulars(task):
+        return False
+    if asks_about_speaker(task) and len(task.split()) <= LONGEST_GREETING + 1:
+        return True
+    if not is_english(task):
+        return False
+    if NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
+        return False
+    asked = subjects_in(QUOTATION.sub(" ", task))
+    return not any(read_tool(name, text).subjects & asked for name, text in tools.items())
+
+
+def is_english(task: str) -> bool:
+    """Return whether a task has a common word of English, or hardly any words."""
+    words = re.findall(r"[\w']+", task.lower())
+    return len(words) <= FEW_WORDS or not _ENGLISH.isdisjoint(words)
+
+
+def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
+    """Return whether a task calls for a tool that was not used.
+
+    It shares a subject with it that no used tool has; and where it only asks something, a tool that does more
+    than to look up is called for by its verb.
+
+    Args:
+        unused, used: descriptions of the tools by their names.
+    """
+    if is_ordered(task, unused, used):
+        return True
+    had = frozenset[str]().union(*(read_tool(name, text).subjects for name, text in used.items()))
+    asked, acts = subjects_in(task) - had, begins_acts(task)
+    only_asks = REQUEST_MARK.search(task) is not None
+    for name, text in unused.items():
+        tool = read_tool(name, text)
+        shared, reads = tool.subjects & asked, is_reading(tool.act)
+        if reads:  # "add it to my list" asks for no list
+            shared = frozenset(each for each in shared if not tool.act or not each.startswith(tool.act))
+        if shared and (not only_asks or reads or tool.act in acts):
+            return True
+    return False
+
+
+def only_asks(task: str, name: str, description: str) -> bool:
+    """Return whether a task only asks and forbids, and has no verb of a tool.
+
+    A denial about the speaker or the reader forbids nothing: "I can't log in. What can you do?"
+    """
+    clauses = clauses_of(task)
+    asks = any(map(QUESTION.search, clauses))
+    forbidden = [each for each in clauses if denies(each) and not QUESTION.search(each)]
+    forbidden = [each for each in forbidden if not (speaks_of_oneself(each) or speaks_to_reader(each))]
+    if not asks or not forbidden:
+        return False
+    wanted = " ".join(each for each in clauses if each not in forbidden)
+    return begins_acts(wanted).isdisjoint({act_of(name.replace("_", " ")), act_of(description)})
+
+
+def is_ordered(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:
+    """Return whether a task orders what an unused tool does, and no other has acted.
+
+    Args:
+        unused, used: descriptions of the tools by their names.
+    """
+    if not all(is_reading(act_of(text)) for text in used.values()):
+        return False
+    acts = {act_of(text) for text in unused.values()}
+    return any(orders(task, act) for act in acts if not is_reading(act))

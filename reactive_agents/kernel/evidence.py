@@ -1,0 +1,256 @@
+"""Everything that a run has seen, and whether a text rests on it.
+
+A figure of an answer is supported when it was seen or follows from what was; a clause has evidence when it
+states something of a result. What cannot be judged counts in the model's favour, and whatever more was seen
+never makes a figure unsupported.
+
+All functions are pure and total. Their work is linear in the length of the texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from itertools import islice
+
+from attrs import frozen
+
+from reactive_agents.core.content import shows_content
+from reactive_agents.core.values import Value, computed, lazy_pattern
+from reactive_agents.kernel.announcements import begins_words, composes
+from reactive_agents.kernel.clauses import (
+    BLOCK,
+    OPEN_END,
+    QUESTION,
+    UNTELLING,
+    asks_figure,
+    asks_total,
+    clauses_of,
+    last_clause,
+    words_of,
+)
+from reactive_agents.kernel.figures import (
+    NUMBER,
+    SMALL,
+    KnownNumbers,
+    KnownTotals,
+    column_sums,
+    has_between,
+    has_word,
+    is_common,
+    is_small,
+    is_within,
+    items_in,
+    larger_figures,
+    numbers_and_names,
+    numerals,
+    occurs,
+    read_number,
+    sums_of_some,
+)
+
+_NAME = lazy_pattern(r"(?<=[\w,;:(] )[^\W\d_a-z][^\W\d_]{2,}")
+"""A word with a capital letter that does not begin the clause."""
+_PARTIAL = lazy_pattern(r"[%/:]\s*\d|\d\s*[%/:]|percent|prozent")
+"""Shares, rates and times, of which a total is no plain sum."""
+_MOST_SUMMED = 10
+_CENT = 0.005
+_SHORT_RESULTS = 200
+"""Characters of all results up to which even a small number of theirs is evidence."""
+_MOST_FIGURES = 50
+"""Figures of an answer that are judged, the first ones."""
+
+
+@frozen(slots=False, eq=False, repr=False)
+class Seen(Value):
+    """All that a run has been shown.
+
+    Attributes:
+        task: the task.
+        results: the full texts of the tool results that worked.
+        told: recalled notes, instructions and earlier findings.
+        given: the arguments of the calls that worked.
+    """
+
+    task: str
+    results: tuple[str, ...] = ()
+    told: str = ""
+    given: str = ""
+
+    @computed
+    def found(self) -> str:
+        """The results as one text, made once for all checks."""
+        return "\n".join(self.results)
+
+    @computed
+    def found_words(self) -> set[str]:
+        """The words of the results."""
+        return words_of(self.found)
+
+    @computed
+    def found_beginnings(self) -> frozenset[str]:
+        """The beginnings of the words of the results that the task does not have."""
+        return begins_words(self.found) - begins_words(self.task)
+
+    @computed
+    def reckoned(self) -> KnownNumbers:
+        """The numbers of the results, and what can be worked out from them."""
+        return KnownNumbers(self.found, self.results)
+
+    @computed
+    def background(self) -> Background:
+        """The task, and what was told besides."""
+        return Background(f"{self.task}\n{self.told}")
+
+
+@frozen(slots=False, eq=False, repr=False)
+class Background(Value):
+    """A text known before the results, which is no evidence."""
+
+    text: str
+
+    @computed
+    def words(self) -> set[str]:
+        """Its words, and those that tell nothing."""
+        return words_of(self.text) | UNTELLING
+
+
+def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
+    """Return the figures of an answer that nothing seen supports, each once.
+
+    A figure is a number or an identifier with digits. It is supported when it stands in the task or in a
+    result, or follows from numbers there: by a count, a sum, a mean, or one or two of the four operations.
+    Where the task asks for a total of few whole numbers, only sums and one operation count: from a few small
+    numbers two operations lead nearly everywhere. Where an image, sound or document was shown, any figure may
+    come from it. A question claims nothing.
+    """
+    shown = "\n".join((seen.task, seen.told, seen.given, seen.found))
+    is_written = "```" in answer and composes(seen.task)  # code that was to be written
+    said = BLOCK.sub("\n", answer) if is_written else answer
+    told = "\n".join(each for each in clauses_of(said) if not QUESTION.search(each)) or said
+    figures = islice(dict.fromkeys(larger_figures(told)), _MOST_FIGURES)
+    unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
+    if not unknown or shows_content(shown):
+        return ()
+    if _asks_for_total(seen):
+        known: KnownNumbers = KnownTotals("\n".join((seen.task, *seen.results)), seen.results)
+    else:
+        known = KnownNumbers(shown, seen.results)
+    rest = [figure for figure in unknown if not known.supports(figure)]
+    found = seen.found
+    if len(rest) < len(unknown) or any(occurs(each, found) for each in larger_figures(told)):
+        rest = rest if asks_figure(seen.task) else [each for each in rest if not is_common(each)]
+    if not rest:
+        return ()
+    return _not_summed(rest, list(islice(numbers_and_names(told), _MOST_FIGURES)), known)
+
+
+def _not_summed(unknown: Sequence[str], figures: Sequence[str], known: KnownNumbers) -> tuple[str, ...]:
+    """Return the figures that do not follow from other ones of the same answer.
+
+    They may be a sum of supported ones, as the last row of a table is, or so many times a known number.
+    """
+    read = [
+        read_number(each[0])
+        for figure in figures
+        if figure not in unknown and (each := NUMBER.search(figure))
+    ]
+    summed = [each for each in read if each >= SMALL]
+    sums = sums_of_some(summed) if len(summed) <= _MOST_SUMMED else column_sums(summed)
+    counts = {each for each in read if each < SMALL and each.is_integer()}
+    reached = sorted({*sums, *(count * number for count in counts for number in known.numbers)})
+    return tuple(
+        figure
+        for figure in unknown
+        if NUMBER.fullmatch(figure) is None
+        or not has_between(reached, read_number(figure) - _CENT, read_number(figure) + _CENT)
+    )
+
+
+def ends_with_evidence(text: str, seen: Seen) -> bool:
+    """Return whether the last clause of a text states something found in a result.
+
+    That is a figure which the results support and the task does not have, or words of the results, at least
+    half of those that the clause adds to the task. Small numbers count beside short results only: in long
+    ones any of them can be found.
+    """
+    return has_evidence(text, seen, seen.background)
+
+
+def has_evidence(text: str, seen: Seen, background: Background) -> bool:
+    """Return whether the last clause states something found beyond a background."""
+    if not seen.results or OPEN_END.search(text):
+        return False
+    clause, results = last_clause(text), seen.found
+    said, is_long = _read_evidence(clause), len(results) > _SHORT_RESULTS
+    judged = islice((each for each in said.figures if not (is_long and is_small(each))), _MOST_FIGURES)
+    figures = [each for each in judged if not occurs(each, background.text)]
+    names = [each for each in said.names if not occurs(each, background.text)]
+    if any(occurs(each, results) for each in (*figures, *names)):
+        return True
+    if any(has_word(name[:3], results) for name in names):
+        return True  # "Friday" where the result has "Fri"
+    figures = [each for each in figures if not is_small(each)]
+    if figures and any(map(seen.reckoned.supports, figures)):
+        return True
+    if said.numerals:
+        items = {str(count) for result in seen.results for count in items_in(result)}
+        if not said.numerals.isdisjoint(items):
+            return True
+    if said.words.isdisjoint(seen.found_words):
+        return False
+    added = said.words - background.words
+    return 2 * len(added & seen.found_words) >= max(1, len(added))
+
+
+@frozen(eq=False, repr=False)
+class _Evidence(Value):
+    """The parts of a clause that may be evidence."""
+
+    figures: tuple[str, ...]
+    numerals: frozenset[str]
+    names: tuple[str, ...]
+    words: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def _read_evidence(clause: str) -> _Evidence:
+    """Return what may be evidence in a clause, which is looked at once."""
+    return _Evidence(
+        tuple(numbers_and_names(clause)),
+        frozenset(numerals(clause)),
+        tuple(_NAME.findall(clause)),
+        frozenset(words_of(clause)),
+    )
+
+
+def works_out(text: str, seen: Seen) -> bool:
+    """Return whether a text ends with a figure that follows from the task."""
+    return follows_from_task(last_clause(text), seen)
+
+
+def is_supported(answer: str, seen: Seen) -> bool:
+    """Return whether all figures of an answer are supported, and its end by evidence.
+
+    Evidence is something found in a result, or a figure that follows from the task.
+    """
+    if unsupported_figures(answer, seen):
+        return False
+    return ends_with_evidence(answer, seen) or follows_from_task(last_clause(answer), seen)
+
+
+def _asks_for_total(seen: Seen) -> bool:
+    """Return whether a task asks for a total of few enough whole numbers to be tried."""
+    if not asks_total(seen.task):
+        return False
+    shown = "\n".join((seen.task, *seen.results))
+    numbers = NUMBER.findall(shown)
+    return len(numbers) <= _MOST_SUMMED and all(map(str.isdecimal, numbers)) and not _PARTIAL.search(shown)
+
+
+def follows_from_task(clause: str, seen: Seen) -> bool:
+    """Return whether a clause has a figure that follows from the task."""
+    said = _read_evidence(clause).figures[:_MOST_FIGURES]
+    figures = [each for each in said if not occurs(each, seen.task)]
+    known = KnownNumbers(seen.task, ()) if figures else None
+    return known is not None and any(map(known.supports, figures))

@@ -1,0 +1,281 @@
+"""Figures of a text, and what follows from known ones.
+
+A figure is a number, or an identifier with digits. One that was found differs from an invented one in that it
+stands in a text that was seen, or can be worked out from those that do: by a count, a sum, a mean, or one or
+two of the four operations.
+
+All functions are pure and total. More known numbers never make a figure unknown.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import accumulate, pairwise
+
+from reactive_agents.core.values import lazy_pattern
+
+_FIGURE = lazy_pattern(r"(?<![\w.,-])[#$€£]?(?P<text>[A-Za-z]{0,4}-?\d[\w.,:/-]*)", re.ASCII)
+NUMBER = lazy_pattern(r"\d+(?:[.,]\d+)*", re.ASCII)
+COUNTED = lazy_pattern(r"(?<![A-Za-z]-)(?<!\d)\d+(?:[.,]\d+)*", re.ASCII)
+"""A number that can be reckoned with, which that of an identifier cannot."""
+_LONG_NAME, _COMMON_DIGITS = 5, 2
+_LATIN = lazy_pattern(r"[A-Za-z]")
+_QUANTITY = lazy_pattern(r"\d[\d.,]*[a-zA-Z]{0,3}", re.ASCII)
+LIST_MARK = lazy_pattern(r"(?m)^[ \t]*(?:[-*][ \t]*)?\(?\d{1,2}[.)]\s+", re.ASCII)
+_NUMERALS = {
+    word: str(value)
+    for words in (
+        "zero one two three four five six seven eight nine ten eleven twelve",
+        "null eins zwei drei vier fünf sechs sieben acht neun zehn elf zwölf",
+        "zéro une deux trois quatre cinq six sept huit neuf dix onze douze",
+        "cero uno dos tres cuatro cinco seis siete ocho nueve diez - doce",
+    )
+    for value, word in enumerate(words.split())
+    if value != 1 and word != "-"
+} | {"dozen": "12", "dutzend": "12", "douzaine": "12", "docena": "12"}
+NUMBERED = lazy_pattern(r"(?<!\S)\(?[1-9][.)]\s")
+"""A number before a part of a list, within a line too."""
+_PRECISE = lazy_pattern(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
+"""Amounts of money and identifiers, which are seldom known without a look-up."""
+_ROUNDED = lazy_pattern(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
+_ROUNDING = 0.01
+"""The largest share by which "about 7,300" may differ from the figure that it stands for."""
+_DIGITS = frozenset("0123456789")
+_POINTS = frozenset(".,")
+_WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
+_WORD_MARKS_OR_POINT = _WORD_MARKS | {"."}
+SMALL = 10
+"""Whole numbers below this are counts that need no source: parts, steps, choices."""
+_MOST_NUMBERS = 40
+"""Distinct numbers seen up to which it is judged what follows from them; from more, anything can."""
+_LONGEST_STRIDE = 8
+_LONGEST_NUMBER = 300
+_MILLION = 1e6
+_UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
+"""Factors between common units, which need no look-up."""
+
+
+def figures_of(text: str) -> frozenset[str]:
+    """Return the different figures of a text."""
+    return frozenset(numbers_and_names(text))
+
+
+def gives_figures(task: str) -> bool:
+    """Return whether a task has several numbers, from which others can be worked out."""
+    return len(NUMBER.findall(task)) > 1
+
+
+def has_precise_figures(figures: Iterable[str]) -> bool:
+    """Return whether one of the figures is an amount of money or an identifier."""
+    return any(map(_PRECISE.fullmatch, figures))
+
+
+def larger_figures(text: str) -> Iterable[str]:
+    """Return the figures of a text without its small counts."""
+    return (figure for figure in numbers_and_names(text) if not is_small(figure))
+
+
+def numbers_and_names(text: str) -> Iterable[str]:
+    """Return the figures of a text, in their order."""
+    return (found["text"].rstrip(".,:/-") for found in _FIGURE.finditer(without_list_marks(text)))
+
+
+def without_list_marks(text: str) -> str:
+    """Return a text without the numbers of its parts, where there are several."""
+    text = LIST_MARK.sub(" ", text)
+    return NUMBERED.sub(" ", text) if len(NUMBERED.findall(text)) > 1 else text
+
+
+def numerals(text: str) -> Iterable[str]:
+    """Return the numbers that are written as words, in four languages."""
+    return (_NUMERALS[word] for word in text.lower().replace(".", " ").split() if word in _NUMERALS)
+
+
+def is_small(figure: str) -> bool:
+    """Return whether a figure is a count that needs no source."""
+    return figure.isdecimal() and len(figure) < _LONGEST_NUMBER and int(figure) < SMALL
+
+
+def occurs(figure: str, shown: str) -> bool:
+    """Return whether the figure occurs in a text, and not as a part of a longer one."""
+    if not figure.isdecimal():
+        figure, shown = figure.lower(), shown.lower()
+    for before, after in _places(figure, shown):
+        goes_on = after[:1] in _WORD_MARKS or (after[:1] in _POINTS and after[1:] in _DIGITS)
+        if not goes_on and before not in _WORD_MARKS_OR_POINT:
+            return True
+    return False
+
+
+def has_word(word: str, text: str) -> bool:
+    """Return whether a text has a word of letters, in its case."""
+    return any(
+        not any(each.isalnum() or each == "_" for each in before + after[:1])
+        for before, after in _places(word, text)
+    )
+
+
+def _places(part: str, text: str) -> Iterator[tuple[str, str]]:
+    """Yield, for each place of a part, the character before it and the two after."""
+    start = text.find(part)
+    while start >= 0:
+        end = start + len(part)
+        yield text[max(start - 1, 0) : start], text[end : end + 2]
+        start = text.find(part, start + 1)
+
+
+def is_common(figure: str) -> bool:
+    """Return whether a figure beside those found may be one that everybody knows."""
+    return figure.isdecimal() and len(figure) <= _COMMON_DIGITS
+
+
+def is_within(figure: str, shown: str) -> bool:
+    """Return whether a long identifier is a part of a longer one of a text."""
+    return len(figure) >= _LONG_NAME and _LATIN.search(figure) is not None and figure in shown
+
+
+class KnownNumbers:
+    """The numbers of a text, and those that can be worked out from them."""
+
+    def __init__(self, shown: str, results: Iterable[str]) -> None:
+        self._every = tuple(read_number(found[0]) for found in COUNTED.finditer(shown))
+        self.numbers = dict.fromkeys(self._every)
+        self._counts = {count for result in results for count in _counts(result)}
+        self._reached: list[float] | None = None
+        self._sums: list[float] = []
+
+    def supports(self, figure: str) -> bool:
+        """Return whether a figure, or each part of one such as a date, is known."""
+        if _QUANTITY.fullmatch(figure):
+            return self._has(figure)
+        parts = re.split(r"[:/-]", figure)
+        if figure[0].isdecimal():  # "30-day", "690/month"
+            parts = [part for part in parts if not part.isalpha()]
+        if not all(map(_QUANTITY.fullmatch, parts)):
+            return False
+        return all((len(parts) > 1 and is_small(part)) or self._has(part) for part in parts)
+
+    def _has(self, quantity: str) -> bool:
+        digits = NUMBER.match(quantity)
+        if digits is None:
+            return True
+        value = read_number(digits[0])
+        if value in self.numbers or value in self._counts or len(self.numbers) > _MOST_NUMBERS:
+            return True
+        if rounded := _ROUNDED.search(digits[0]):
+            unit = 10 ** sum(map(str.isdecimal, rounded[0]))
+            slack = min(0.5 * unit, _ROUNDING * value)
+            reached = sorted(_operations(list(self.numbers)))
+            return self._follows(value, 1e-9) or has_between(reached, value - slack, value + slack)
+        decimals = len(digits[0].replace(",", ".").rpartition(".")[2]) if re.search("[.,]", digits[0]) else 0
+        return self._follows(value, 0.5 * 10 ** -min(decimals, 15) + 1e-9)
+
+    def _follows(self, value: float, slack: float) -> bool:
+        """Return whether a value can be worked out, within the rounding of its last digit."""
+        numbers = list(self.numbers)
+        low, high = value - slack, value + slack
+        if not self._sums:
+            self._sums = sorted({0.0, *numbers, *(a + b for a in numbers for b in numbers)})
+        for part in self._sums:
+            if any(has_between(self._sums, low * n - part, high * n - part) for n in (1, 3, 4)):
+                return True
+        if self._reached is None:
+            self._reached = sorted({*_operations(numbers), *column_sums(numbers)})
+        if has_between(self._reached, low, high):
+            return True
+        return any(
+            has_between(self._reached, *sorted(ends))
+            for each in numbers
+            for ends in _before_last_operation(low, high, each)
+        )
+
+
+class KnownTotals(KnownNumbers):
+    """The whole numbers of a text, and sums of them and of products of neighbours."""
+
+    def _follows(self, value: float, slack: float) -> bool:
+        if self._reached is None:
+            numbers = list(self._every)
+            products = [a * b for a, b in pairwise(numbers)]
+            one_step = _operations(numbers)
+            self._reached = sorted({*sums_of_some(numbers), *sums_of_some(products), *one_step})
+        return has_between(self._reached, value - 1e-9, value + 1e-9)
+
+
+def sums_of_some(numbers: Iterable[float]) -> set[float]:
+    """Return the sums of all selections of numbers; twice as many for each number."""
+    sums = {0.0}
+    for number in numbers:
+        sums |= {total + number for total in sums}
+    return sums
+
+
+def read_number(text: str) -> float:
+    """Return the number that is written, with its separators of thousands taken out."""
+    whole, separator, rest = text.rpartition("." if text.rfind(".") > text.rfind(",") else ",")
+    if not separator:
+        return float(text[:_LONGEST_NUMBER])
+    is_thousands = len(rest) == 3 and (separator == "," or "." in whole or "," in whole)
+    digits = re.sub(r"[.,]", "", whole)
+    return float((digits + rest if is_thousands else f"{digits}.{rest}")[:_LONGEST_NUMBER])
+
+
+def _counts(result: str) -> tuple[float, ...]:
+    """Return what can be counted in a result: lines, words, items and objects."""
+    lines, words, items = result.count("\n") + 1, len(result.split()), result.count(",") + 1
+    filled = sum(1 for line in result.splitlines() if line.strip())
+    return (lines, filled, words, items, result.count("{"))
+
+
+def items_in(result: str) -> tuple[int, ...]:
+    """Return how many lines or objects a result has."""
+    return (sum(1 for line in result.splitlines() if line.strip()), result.count("{"))
+
+
+def _operations(numbers: Sequence[float]) -> Iterable[float]:
+    for a in numbers:
+        for unit in _UNITS:
+            yield a * unit
+            yield a / unit
+        if a >= _MILLION:
+            yield a / _MILLION
+            yield a / _MILLION / 1000
+        for b in numbers:
+            yield a + b
+            yield a - b
+            yield a * b
+            yield a * b / 100
+            if b:
+                yield a / b
+                yield a / b * 100
+
+
+def column_sums(numbers: Sequence[float]) -> Iterable[float]:
+    """Return sums and means of neighbouring numbers, and of every second, third …"""
+    for stride in range(1, _LONGEST_STRIDE + 1):
+        for start in range(len(numbers)):
+            for count, total in enumerate(accumulate(numbers[start::stride]), 1):
+                yield total
+                yield total / count
+
+
+def _before_last_operation(low: float, high: float, number: float) -> Iterable[tuple[float, float]]:
+    """Return the ranges that one operation with a number leads into low to high."""
+    yield low - number, high - number
+    yield low + number, high + number
+    yield number - low, number - high
+    yield low * number, high * number
+    if number:
+        yield low / number, high / number
+        yield low * 100 / number, high * 100 / number
+        yield low * number / 100, high * number / 100
+    if low > 0:
+        yield number / low, number / high
+
+
+def has_between(ordered: Sequence[float], low: float, high: float) -> bool:
+    """Return whether sorted numbers have one from low to high."""
+    at = bisect_left(ordered, low)
+    return at < len(ordered) and ordered[at] <= high
