@@ -413,6 +413,7 @@ class MeteredLLM:
         "_events",
         "_faults",
         "_hold",
+        "_is_built_in",
         "_llm",
         "_record",
         "_redactor",
@@ -439,6 +440,7 @@ class MeteredLLM:
         settings: ModelSettings = NO_SETTINGS,
     ) -> None:
         self._llm = llm
+        self._is_built_in = is_built_in(llm)
         self._settings = settings
         self._record = record
         self._faults = faults or ServiceFaults()
@@ -465,7 +467,7 @@ class MeteredLLM:
     @property
     def model(self) -> str:
         """The model that answers a request which names none."""
-        return self._llm.model if is_built_in(self._llm) else model_of(self._llm, self._faults)
+        return self._llm.model if self._is_built_in else model_of(self._llm, self._faults)
 
     @property
     def models(self) -> tuple[RunUsage, ...]:
