@@ -325,6 +325,7 @@ class SqliteRunRecord:
         self._file = sql.open_database(path, RUNS, RecordFailed)
         self._clock = clock
         self._seal = PLAIN if key is None else Seal(key)
+        self._unread: set[str] = set()
         self._leases: LeaseRenewal[_Held] = LeaseRenewal("run-leases", self._renew)
 
     async def aclose(self) -> None:
@@ -767,7 +768,7 @@ class SqliteRunRecord:
     ) -> Result[tuple[RunSchedule, ...], RecordErrors]:
         """Return the schedules of an agent or of all, by name."""
         until = 2**62 if due is None else sqlite.microseconds(due)
-        work = partial(_schedules, agent_id=agent_id, until=until, seal=self._seal, lenient=True)
+        work = partial(_schedules, agent_id=agent_id, until=until, seal=self._seal, unread=self._unread)
         return await self._file.read("schedules", work)
 
     @effect
@@ -1129,9 +1130,9 @@ def _due(file: sql.Transaction, wanted: _Wanted, now: int) -> list[tuple[int, Ru
 
 
 def _schedules(
-    file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal, lenient: bool = False
+    file: sql.Transaction, *, agent_id: AgentId | None, until: int, seal: Seal, unread: set[str] | None = None
 ) -> tuple[RunSchedule, ...]:
-    """Return schedules; with ``lenient`` without those that cannot be read."""
+    """Return schedules; with ``unread`` only those that can be read."""
     rows = file.execute(
         "SELECT name, agent, cron, task, next_us, timezone, queue, priority FROM run_schedules"
         " WHERE next_us <= ? AND agent = coalesce(?, agent) ORDER BY name, agent",
@@ -1142,9 +1143,11 @@ def _schedules(
         try:
             task = sql.decoded(seal.open(text), Task)
         except ValueError as error:
-            if not lenient:
+            if unread is None:
                 raise
-            _log.warning("The schedule %s cannot be read: %s", name, error)
+            if name not in unread:
+                unread.add(name)
+                _log.warning("The schedule %s cannot be read: %s", name, error)
             continue
         found.append(RunSchedule(name, agent, cron, task, sqlite.moment_of(next_us), *rest))
     return tuple(found)

@@ -27,6 +27,7 @@ from reactive_agents.agent.run_options import (
     RunOptions,
     TaskInput,
     TaskOptions,
+    live_options,
     run_changes,
     task_fields,
     task_text,
@@ -429,7 +430,7 @@ class ReactiveAgent(Generic[R, D]):
         from reactive_agents.agent.runs import check_queued, queued_run
 
         ready, changes = value_or_raise(self._run_of(task, dict(options)))
-        check_queued(queue, priority, delay_s)
+        check_queued(queue, priority, delay_s, live=live_options(options))
         runs, clock = self.runs, self.container.core.clock()
         run_id = changes.run_id or RunId(self.container.core.ids().new())
         due = clock.now() + timedelta(seconds=delay_s)
@@ -467,7 +468,7 @@ class ReactiveAgent(Generic[R, D]):
         from reactive_agents.core.run_record import RunSchedule, next_time
 
         ready, _ = value_or_raise(self._run_of(task, dict(options)))
-        check_queued(queue, priority, name=name)
+        check_queued(queue, priority, name=name, live=live_options(options))
         try:
             next_at = next_time(cron, timezone, self.container.core.clock().now())
         except (ValueError, TypeError, AttributeError) as error:  # the last two where it is no text

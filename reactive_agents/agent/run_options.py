@@ -348,6 +348,11 @@ _CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, I
 }
 
 
+def live_options(options: Mapping[str, Any]) -> list[str]:
+    """Return the names of options that are no data of the task, but for its id."""
+    return [name for name in options if name in _CHANGES.keys() - {"run_id"} and options[name]]
+
+
 def _with(changes: RunChanges, **fields: Mapping[str, Any]) -> RunChanges:
     """Return changes with further settings or services."""
     known = changes.overrides

@@ -23,7 +23,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents.adapters.system import write_for_owner
 from reactive_agents.agent.errors import AgentError, result_or_raise, value_or_raise
 from reactive_agents.agent.queue_worker import QueueWorker, waits_for_person
-from reactive_agents.agent.validation import is_count, wrong_value
+from reactive_agents.agent.validation import is_count, wrong_text, wrong_value
 from reactive_agents.core import errors
 from reactive_agents.core.codec import abbreviated, to_json
 from reactive_agents.core.conversation import wrong_name
@@ -54,6 +54,7 @@ RECOVERED_AT_ONCE = 8
 MOST = 1_000_000_000
 """The highest priority, and the most seconds of a delay."""
 _POLL_S = 0.25
+_STEP = "the number of a step, from 1"
 _log = logging.getLogger("reactive_agents")
 
 
@@ -94,6 +95,7 @@ class Runs(Generic[R]):
             state: such as ``interrupted`` or ``waiting``; all by default.
             limit: the most that are returned, 1 or more.
         """
+        _refuse(wrong_value("limit", limit, int, "a whole number, 1 or more", is_count))
         chosen = RunFilter(self._engine.settings.agent_id, state, user, limit=limit)
         return value_or_raise(await attempt(self._record.runs(chosen)))
 
@@ -333,6 +335,7 @@ class Runs(Generic[R]):
         Args:
             until: number of the last step to replay, from 1; all by default.
         """
+        _refuse(wrong_value("until", until, int | None, _STEP, is_count))
         run = await self.find(run_id)
         entries = await self._entries(run_id)
         return await replay_run(self._engine, run, entries, until=until, reader=self._record)
@@ -360,10 +363,14 @@ class Runs(Generic[R]):
             message: of the user, which the model is shown from there on.
             tool_result: the result of the step, which is then a tool call and is not made.
         """
-        wrong = wrong_name("into", into)
-        if wrong is not None:
-            raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {wrong}"))
+        unfit = wrong_name("into", into)
+        if unfit is not None:
+            raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {unfit}"))
         given = {"model": model, "instructions": instructions, "message": message}
+        _refuse(wrong_value("at", at, int, _STEP, is_count))
+        _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
+        for name, text in given.items():
+            _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
         forked = await fork_run(
             self._record,
             await self.find(run_id),
@@ -456,9 +463,16 @@ async def settle_question(
     value = body.get("value")
     if question.kind == "question" and not (isinstance(value, str) and value.strip()):
         return Failure(errors.RunRefused(run_id, "expects a text that is not blank as its answer"))
+    for name in ("reason", "error"):
+        if not isinstance(body.get(name, ""), str):  # the run could never read it
+            return Failure(errors.RunRefused(run_id, f"expects a text as its {name}"))
     if question.kind in ("approval", "doubt") and "approved" not in body:
         body = {"value": body["value"]}
-    added = await attempt(record.answer(run_id, RunEntry(f"{question.key}=", "answer", now, to_json(body))))
+    try:
+        text = to_json(body)
+    except (TypeError, ValueError) as error:
+        return Failure(errors.RunRefused(run_id, f"expects JSON data as its result ({error})"))
+    added = await attempt(record.answer(run_id, RunEntry(f"{question.key}=", "answer", now, text)))
     if not isinstance(added, Success):
         return Failure(added.failure())
     if not added.unwrap():
@@ -478,12 +492,18 @@ def queued_run(task: Task, run_id: RunId, *, queue: str, priority: int, due: dat
 
 
 def check_queued(
-    queue: object, priority: object, delay_s: object = 0.0, *, name: object = "schedule"
+    queue: object,
+    priority: object,
+    delay_s: object = 0.0,
+    *,
+    name: object = "schedule",
+    live: Iterable[str] = (),
 ) -> None:
     """Refuse what no worker could begin, and what would keep it from beginning others.
 
     Args:
         name: of the schedule.
+        live: options of the run that are not recorded, so that no worker has them.
 
     Raises:
         AgentError: a value is not of its type, or out of bounds.
@@ -497,6 +517,14 @@ def check_queued(
     for option, (value, fits, expected) in known.items():
         if not fits:
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
+    for option in live:
+        expected = "nothing: it is not recorded, and workers have that of their agent"
+        raise AgentError(errors.InvalidConfig(option, "a value", expected))
+
+
+def _refuse(wrong: errors.InvalidConfig | None) -> None:
+    if wrong is not None:
+        raise AgentError(wrong)
 
 
 def _checked_limits(
@@ -514,6 +542,5 @@ def _checked_limits(
         or wrong_value("rate", rate, tuple[int, float] | None, often, lambda given: min(given) > 0)
         or wrong_value("finish_s", finish_s, float, "0 seconds or more", lambda given: given >= 0)
     )
-    if wrong is not None:
-        raise AgentError(wrong)
+    _refuse(wrong)
     return QueueLimits(concurrency, total) if rate is None else QueueLimits(concurrency, total, *rate)

@@ -297,25 +297,32 @@ class RecordedRunPlayer:
     Attributes:
         task: the task of the run.
         requests: every request so far.
+
+    Raises:
+        ValueError: the file has another form, as one that was edited may have.
     """
 
     model = "recorded/run"
 
     def __init__(self, path: str | Path) -> None:
-        document = json.loads(Path(path).read_text(encoding="utf-8"))
-        self.task: str = document["task"]
+        text = Path(path).read_text(encoding="utf-8")
         self.requests: list[ModelRequest] = []
-        self._answers: dict[str, list[Any]] = {}
-        self._results: dict[str, list[Any]] = {}
-        intents = {each["key"]: each for each in document["entries"] if each["kind"] == "intent"}
-        for entry in document["entries"]:
-            if entry["kind"] == "model":
-                self._answers.setdefault(entry["asked"][0], []).append(entry)
-            elif entry["kind"] == "result":
-                made = intents.get(entry["key"].removesuffix("="), {})
-                self._results.setdefault(entry["tool"], []).append(
-                    {"arguments": made.get("arguments"), **entry}
-                )
+        self._answers: dict[str, list[Result[ModelResponse, errors.LLMErrors]]] = {}
+        self._results: dict[str, list[tuple[Json, Result[ToolResult, errors.ToolErrors]]]] = {}
+        try:
+            document = json.loads(text)
+            self.task: str = document["task"]
+            intents = {each["key"]: each for each in document["entries"] if each["kind"] == "intent"}
+            for entry in document["entries"]:
+                if entry["kind"] == "model":
+                    answer = _outcome(entry, "answer", ModelResponse, errors.LLMErrors)
+                    self._answers.setdefault(entry["asked"][0], []).append(answer)
+                elif entry["kind"] == "result":
+                    made = intents.get(entry["key"].removesuffix("="), {})
+                    result = _outcome(entry, "result", ToolResult, errors.ToolErrors)
+                    self._results.setdefault(entry["tool"], []).append((made.get("arguments"), result))
+        except (LookupError, TypeError, ValueError) as error:
+            raise ValueError(f"{path} is no recording of a run: {error!r}") from None
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
@@ -328,11 +335,7 @@ class RecordedRunPlayer:
         if not waiting:
             message = f"The recorded run has no further answer for the purpose {request.purpose!r}."
             return Failure(errors.ScriptExhausted(message, request.purpose))
-        entry = waiting.pop(0)
-        if "answer" in entry:
-            answer: Result[ModelResponse, Any] = decode(entry["answer"], ModelResponse)
-            return answer
-        return Failure(decode(entry["error"], errors.LLMErrors).unwrap())
+        return waiting.pop(0)
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, errors.LLMErrors]]:
         """Yield the next recorded answer as a whole."""
@@ -343,8 +346,24 @@ class RecordedRunPlayer:
         return _RecordedTools(service.definitions(), self._results)
 
 
+def _outcome(entry: Any, name: str, kind: Any, problems: Any) -> Result[Any, Any]:
+    """Return what an entry has under a name, or else its error.
+
+    Raises:
+        ValueError: it cannot be read.
+    """
+    read = decode(entry[name], kind) if name in entry else decode(entry["error"], problems)
+    if isinstance(read, Failure):
+        raise ValueError(f"{entry['key']}: {read.failure().message}")
+    return read if name in entry else Failure(read.unwrap())
+
+
 class _RecordedTools:
-    def __init__(self, definitions: tuple[ToolDefinition, ...], results: dict[str, list[Any]]) -> None:
+    def __init__(
+        self,
+        definitions: tuple[ToolDefinition, ...],
+        results: dict[str, list[tuple[Json, Result[ToolResult, errors.ToolErrors]]]],
+    ) -> None:
         self._definitions = definitions
         self._results = results
 
@@ -358,10 +377,6 @@ class _RecordedTools:
         waiting = self._results.get(call.name)
         if not waiting:
             return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of it."))
-        alike = (each for each in waiting if each["arguments"] == call.arguments)
-        entry = next(alike, waiting[0])  # calls of one turn were recorded in the order in which they ended
-        waiting.remove(entry)
-        if "result" not in entry:
-            return Failure(decode(entry["error"], errors.ToolErrors).unwrap())
-        known = decode(entry["result"], ToolResult).unwrap()
-        return Success(ToolResult(call.id, call.name, known.result, known.error))
+        alike = (place for place, (arguments, _) in enumerate(waiting) if arguments == call.arguments)
+        _, known = waiting.pop(next(alike, 0))  # calls of one turn were recorded as they ended
+        return known.map(lambda made: ToolResult(call.id, call.name, made.result, made.error))

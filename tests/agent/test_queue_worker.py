@@ -286,6 +286,20 @@ async def test_a_schedule_begins_runs_after_a_restart_and_makes_up_for_the_lates
     assert isinstance(refused.value.error, RunRefused)
 
 
+@pytest.mark.parametrize(
+    "option",
+    [{"budget": {"cost_usd": 1.0}}, {"model": "m"}, {"tools": ["calculator"]}, {"output": int}],
+    ids=lambda option: next(iter(option)),
+)
+async def test_an_option_that_no_worker_would_have_is_refused(tmp_path: Path, option: dict[str, Any]) -> None:
+    one = submitter(tmp_path / "r.db")
+    for asked in (one.submit("Pay.", **option), one.schedule("s", "* * * * *", "Pay.", **option)):
+        with pytest.raises(AgentError, match="it is not recorded") as refused:
+            await asked
+        assert isinstance(refused.value.error, InvalidConfig)
+    assert (await one.runs.list(), await one.runs.schedules()) == ((), ())
+
+
 async def test_a_schedule_in_a_time_zone_that_a_machine_does_not_know_stops_no_worker(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

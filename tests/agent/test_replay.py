@@ -16,7 +16,7 @@ from dependency_injector.providers import Object
 
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, agent_tool, tool
 from reactive_agents.adapters.system import SystemClock
-from reactive_agents.core.errors import RunRefused
+from reactive_agents.core.errors import InvalidConfig, RunRefused
 from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.messages import UserMessage
 from reactive_agents.testing import RecordedRunPlayer, ScriptedLLM, Turn, answer, call, calls, say
@@ -311,6 +311,23 @@ async def test_a_fork_with_another_model_and_other_instructions(tmp_path: Path) 
     assert isinstance(refused.value.error, RunRefused)
 
 
+@pytest.mark.parametrize(
+    "wrong",
+    [{"at": 0}, {"at": "1"}, {"message": " "}, {"model": 5}, {"instructions": ""}, {"tool_result": object()}],
+)
+async def test_a_fork_of_wrong_values_is_refused(tmp_path: Path, wrong: dict[str, Any]) -> None:
+    one = await recorded(tmp_path / "r.db")
+    (name,) = wrong
+    with pytest.raises(AgentError, match=f"{name}: got") as refused:
+        await one.runs.fork("r1", **{"at": 2, **wrong})
+    assert isinstance(refused.value.error, InvalidConfig)
+    for until in (0, -1):
+        with pytest.raises(AgentError, match="until: got"):
+            await one.runs.replay("r1", until=until)
+    with pytest.raises(AgentError, match="limit: got 0"):
+        await one.runs.list(limit=0)
+
+
 async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) -> None:
     one = await recorded(tmp_path / "r.db")
     await one.runs.export("r1", tmp_path / "run.json")
@@ -323,6 +340,26 @@ async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) ->
     result = await played.run(player.task)
     assert result.output == "The apple is sold for 3."
     assert sold == ["apple"]
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "problem"),
+    [
+        ('"task"', '"tusk"', "'task'"),
+        ('"tool_calls"', '"tool_cals"', "m1: .*tool_cals"),
+        ('"entries": [', '"entries": 3, "others": [', "not iterable"),
+        ("{", "", "Extra data"),
+    ],
+)
+async def test_a_recording_that_was_edited_wrongly_is_refused_with_the_place(
+    tmp_path: Path, before: str, after: str, problem: str
+) -> None:
+    one = await recorded(tmp_path / "r.db")
+    await one.runs.export("r1", tmp_path / "run.json")
+    text = (tmp_path / "run.json").read_text()
+    (tmp_path / "run.json").write_text(text.replace(before, after, 1))
+    with pytest.raises(ValueError, match=f"run.json is no recording of a run: .*{problem}"):
+        RecordedRunPlayer(tmp_path / "run.json")
 
 
 async def test_calls_of_one_turn_are_played_with_their_own_results(tmp_path: Path) -> None:

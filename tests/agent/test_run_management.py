@@ -8,7 +8,7 @@ from base64 import urlsafe_b64encode
 from contextlib import aclosing, closing
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import anyio
 import anyio.lowlevel
@@ -16,7 +16,7 @@ import pytest
 from dependency_injector.providers import Object
 from returns.result import Failure, Result, Success
 
-from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, tool
+from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, external_tool, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
 from reactive_agents.core.errors import (
@@ -32,6 +32,7 @@ from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
     ExecutionPaused,
+    ExternalCallRequested,
     ModelCallCompleted,
     QuestionAsked,
     TaskCompleted,
@@ -300,6 +301,9 @@ async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_pa
         ("approval", "send")
     ]
     assert (await other.runs.find("r1")).state == "waiting"
+    for wrong in (5, None):  # an answer holds for good, and this one the run could not read
+        with pytest.raises(AgentError, match="expects a text as its reason"):
+            await other.runs.deny("r1", reason=cast(str, wrong))
     await other.runs.approve("r1")
     with pytest.raises(AgentError):
         await other.runs.approve("r1")
@@ -563,6 +567,22 @@ async def test_a_queued_run_that_was_interrupted_goes_on(tmp_path: Path) -> None
     later = agent(tmp_path / "r.db", ScriptedLLM(answer("Did 1.")), step)
     await later.runs.work(until_idle=True)
     assert (await later.runs.wait("r1")).output == "Did 1."
+
+
+async def test_the_result_of_a_call_that_waits_is_json_data(tmp_path: Path) -> None:
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(call("place"), answer("In Oslo.")))
+    described = described.with_reasoning().with_tools(
+        external_tool("place", {"type": "object"}, description="Where I am.")
+    )
+    one, asked = described.with_durability(tmp_path / "r.db", recover=False).build(), anyio.Event()
+    one.subscribe(lambda event: asked.set() if isinstance(event, ExternalCallRequested) else None)
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: one.run("Where?", run_id="r1"))
+        await asked.wait()
+        for wrong in (object(), float("nan")):
+            with pytest.raises(AgentError, match="expects JSON data as its result"):
+                await one.runs.answer("r1", cast(Any, wrong))
+        await one.runs.answer("r1", "Oslo")
 
 
 @pytest.mark.parametrize("blank", ["", " \n", 5, None])
