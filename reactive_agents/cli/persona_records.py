@@ -108,6 +108,10 @@ class PersonaRecords:
 
         return self.ask(run, read_only=read_only)
 
+    def change(self, work: _Work[LearningEntry]) -> None:
+        """Change a learning, and print it."""
+        _print_learning(self.reason(work, read_only=False), as_json=self.as_json)
+
 
 def records_of(
     persona: str | None, memory: str | None, *, as_json: bool, of_any: bool = False
@@ -431,11 +435,9 @@ def override(
     Without --confidence and --pattern it is unpinned: its confidence follows from its counts again.
     """
     records = _Options(persona, memory, as_json).records(context.obj)
-    changed = records.reason(
-        lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern),
-        read_only=False,
+    records.change(
+        lambda known: known.override_learning(LearningId(learning), confidence=confidence, pattern=pattern)
     )
-    _print_learning(changed, as_json=records.as_json)
 
 
 @learnings.command()
@@ -471,10 +473,7 @@ def approve(
     Without --pattern its names, numbers and quotations are taken out.
     """
     records = _Options(persona, memory, as_json).records(context.obj)
-    changed = records.reason(
-        lambda known: known.review_learning(LearningId(learning), pattern=pattern), read_only=False
-    )
-    _print_learning(changed, as_json=records.as_json)
+    records.change(lambda known: known.review_learning(LearningId(learning), pattern=pattern))
 
 
 @learnings.command()
@@ -487,10 +486,7 @@ def keep(
 ) -> None:
     """Keep a learning in its room, and propose it no more."""
     records = _Options(persona, memory, as_json).records(context.obj)
-    changed = records.reason(
-        lambda known: known.review_learning(LearningId(learning), shared=False), read_only=False
-    )
-    _print_learning(changed, as_json=records.as_json)
+    records.change(lambda known: known.review_learning(LearningId(learning), shared=False))
 
 
 def _print_learning(learning: LearningEntry, *, as_json: bool) -> None:

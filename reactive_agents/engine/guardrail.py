@@ -23,7 +23,7 @@ from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
-from reactive_agents.kernel import KernelState
+from reactive_agents.kernel import KernelState, RunEvents
 from reactive_agents.kernel.service_calls import call_service
 from reactive_agents.ports import Guardrail, PlanStore
 from reactive_agents.reasoning import structured_output
@@ -59,8 +59,19 @@ async def check_text(
     if not isinstance(checked, Success):
         return checked
     report = checked.unwrap()
+    publish_findings(report, stage, services.events, call_id)
+    if not report.allowed:
+        entry = {"subject": report.violation, "detail": f"A guardrail blocked the {stage.replace('-', ' ')}."}
+        await append_or_report("guardrail-block", services, stage=stage, call_id=call_id, **entry)
+    return checked
+
+
+def publish_findings(
+    report: GuardrailReport, stage: GuardrailStage, run_events: RunEvents, call_id: CallId | None = None
+) -> None:
+    """Publish an event for each finding of a report."""
     for finding in report.findings:
-        services.events.publish(
+        run_events.publish(
             events.GuardrailTriggered,
             stage=stage,
             category=finding.category,
@@ -71,10 +82,6 @@ async def check_text(
             detail=finding.detail,
             call_id=call_id,
         )
-    if not report.allowed:
-        entry = {"subject": report.violation, "detail": f"A guardrail blocked the {stage.replace('-', ' ')}."}
-        await append_or_report("guardrail-block", services, stage=stage, call_id=call_id, **entry)
-    return checked
 
 
 async def _checked(

@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing
+from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Any, Final, Protocol, TypeAlias, get_args
 
 import anyio
 from attrs import evolve, frozen
+from returns.future import FutureResult
 from returns.maybe import Maybe
 from returns.result import Failure, Result, Success
 
@@ -41,7 +43,7 @@ from reactive_agents.core.redaction import Redactor
 from reactive_agents.core.requirements import BudgetConfig
 from reactive_agents.core.usage import RunUsage, Usage, unknown_usage
 from reactive_agents.core.values import Value
-from reactive_agents.effects import BrokenContract, attempt_foreign, effect
+from reactive_agents.effects import BrokenContract, Effect, attempt_foreign
 from reactive_agents.kernel.context import UsageAccount, with_valid_usage
 from reactive_agents.kernel.context_window.token_estimate import fixed_size
 from reactive_agents.kernel.events import RunEvents
@@ -411,6 +413,7 @@ class MeteredLLM:
         "_events",
         "_faults",
         "_hold",
+        "_is_built_in",
         "_llm",
         "_record",
         "_redactor",
@@ -437,6 +440,7 @@ class MeteredLLM:
         settings: ModelSettings = NO_SETTINGS,
     ) -> None:
         self._llm = llm
+        self._is_built_in = is_built_in(llm)
         self._settings = settings
         self._record = record
         self._faults = faults or ServiceFaults()
@@ -463,7 +467,7 @@ class MeteredLLM:
     @property
     def model(self) -> str:
         """The model that answers a request which names none."""
-        return self._llm.model if is_built_in(self._llm) else model_of(self._llm, self._faults)
+        return self._llm.model if self._is_built_in else model_of(self._llm, self._faults)
 
     @property
     def models(self) -> tuple[RunUsage, ...]:
@@ -487,35 +491,27 @@ class MeteredLLM:
             with anyio.move_on_after(_SETTLING_S, shield=True):
                 await self._budget.spend(cost_usd)
 
-    @effect
-    async def complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
+    def complete(self, request: ModelRequest) -> Effect[ModelResponse, LLMErrors]:
         """As the port says."""
-        request = request.under(self._settings)
-        if self._record is None:
-            return await self._complete(request)
-        key, known = self._record.find_answer(request)
+        complete = self._complete if self._record is None else partial(self._recorded, self._record)
+        return FutureResult(complete(request.under(self._settings)))
+
+    async def _recorded(
+        self, record: AnswerRecord, request: ModelRequest
+    ) -> Result[ModelResponse, LLMErrors]:
+        key, known = record.find_answer(request)
         if known is not None:
             self._account(request, known, self._clock.monotonic(), self._tell_of(request))
             return known
-        answer = await self._complete(await self._record.prepared(request))
-        await self._record.keep_answer(key, request, answer)
+        answer = await self._complete(await record.prepared(request))
+        await record.keep_answer(key, request, answer)
         return answer
 
     async def _complete(self, request: ModelRequest) -> Result[ModelResponse, LLMErrors]:
-        if self._hold is not None:
-            await self._hold("model call")
-        started = self._clock.monotonic()
-        if self.attach is not None:
-            attached = await self._attached(self.attach, request, started)
-            if isinstance(attached, Failure):
-                return attached
-            request = attached.unwrap()
-        reservation: Held | None = None
-        if self._budget is not None:
-            reserved = await self._reserve(self._budget, request, started)
-            if isinstance(reserved, Failure):
-                return Failure(reserved.failure())
-            reservation = reserved.unwrap()
+        admitted = await self._admitted(request)
+        if not isinstance(admitted, tuple):
+            return admitted
+        request, reservation, started = admitted
         number = self._tell_of(request)
         try:
             answer = self._checked(request, await self._asked(request))
@@ -529,31 +525,20 @@ class MeteredLLM:
 
     async def stream(self, request: ModelRequest) -> AsyncIterator[Result[ModelChunk, LLMErrors]]:
         """As the port says."""
-        request = request.under(self._settings)
+        request = asked = request.under(self._settings)
         key = ""
         if self._record is not None:
-            key, known = self._record.find_answer(request)
+            key, known = self._record.find_answer(asked)
             if known is not None:
-                self._account(request, known, self._clock.monotonic(), self._tell_of(request))
+                self._account(asked, known, self._clock.monotonic(), self._tell_of(asked))
                 yield known.map(StreamCompleted)
                 return
-            request = await self._record.prepared(request)
-        if self._hold is not None:
-            await self._hold("model call")
-        started = self._clock.monotonic()
-        if self.attach is not None:
-            attached = await self._attached(self.attach, request, started)
-            if isinstance(attached, Failure):
-                yield attached
-                return
-            request = attached.unwrap()
-        reservation: Held | None = None
-        if self._budget is not None:
-            reserved = await self._reserve(self._budget, request, started)
-            if isinstance(reserved, Failure):
-                yield Failure(reserved.failure())
-                return
-            reservation = reserved.unwrap()
+            request = await self._record.prepared(asked)
+        admitted = await self._admitted(request)
+        if not isinstance(admitted, tuple):
+            yield admitted
+            return
+        request, reservation, started = admitted
         number = self._tell_of(request)
         answer: Result[ModelResponse, LLMErrors] | None = None
         try:
@@ -577,18 +562,31 @@ class MeteredLLM:
         self._account(request, answer, started, number)
         await self._settle(reservation, answer)
         if self._record is not None:
-            await self._record.keep_answer(key, request, answer)
+            await self._record.keep_answer(key, asked, answer)
         yield answer.map(StreamCompleted)
 
-    async def _attached(
-        self, attach: Attach, request: ModelRequest, started: float
-    ) -> Result[ModelRequest, LLMErrors]:
-        attached = await attach(request)
-        if isinstance(attached, Success):
-            return attached
-        error = errors.RequestRejected(attached.failure().message, request.model or self.model)
-        self._account(request, Failure(error), started)
-        return Failure(error)
+    async def _admitted(
+        self, request: ModelRequest
+    ) -> tuple[ModelRequest, Held | None, float] | Failure[LLMErrors]:
+        """Return the whole request, its reservation and the time; wait while paused."""
+        if self._hold is not None:
+            await self._hold("model call")
+        started, held = self._clock.monotonic(), None
+        if self.attach is not None:
+            attached = await self.attach(request)
+            if isinstance(attached, Failure):
+                refused = errors.RequestRejected(attached.failure().message, request.model or self.model)
+                self._account(request, Failure(refused), started)
+                return Failure(refused)
+            request = attached.unwrap()
+        if self._budget is not None:
+            reserved = await self._budget.reserve(request, request.model or self.model)
+            self.refusal = reserved.failure() if isinstance(reserved, Failure) else None
+            if self.refusal is not None:
+                self._account(request, Failure(self.refusal), started)
+                return Failure(self.refusal)
+            held = reserved.unwrap()
+        return request, held, started
 
     def _tell_of(self, request: ModelRequest) -> int:
         """Publish that the model is asked; return the number of the call."""
@@ -625,15 +623,6 @@ class MeteredLLM:
         model, service = request.model or self.model, type(self._llm).__name__
         message = f"The model service {service} {problem}"
         return Failure(errors.ModelUnavailable(message, model, refused=(unknown_usage(model),)))
-
-    async def _reserve(
-        self, budget: RunBudget, request: ModelRequest, started: float
-    ) -> Result[Held | None, errors.BudgetExceeded | errors.BudgetUnavailable]:
-        reserved = await budget.reserve(request, request.model or self.model)
-        self.refusal = reserved.failure() if isinstance(reserved, Failure) else None
-        if self.refusal is not None:
-            self._account(request, Failure(self.refusal), started)
-        return reserved
 
     async def _settle(self, reservation: Held | None, answer: Result[ModelResponse, LLMErrors]) -> None:
         if self._budget is not None and reservation is not None:

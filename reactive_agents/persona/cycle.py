@@ -20,7 +20,7 @@ from reactive_agents.core import errors, personas
 from reactive_agents.core.bases import Event
 from reactive_agents.core.codec import from_json, to_json
 from reactive_agents.core.conversation import wrong_name
-from reactive_agents.core.events import ApprovalDecided, GuardrailTriggered, TaskFailed
+from reactive_agents.core.events import ApprovalDecided, TaskFailed
 from reactive_agents.core.governance import GuardrailReport, GuardrailStage
 from reactive_agents.core.ids import AgentId, CallId, RunId, SessionId, TaskId
 from reactive_agents.core.persona_events import PersonaEvent, PersonaStage, PersonaStageFailed
@@ -35,6 +35,7 @@ from reactive_agents.core.tools import RESERVED_NAMES
 from reactive_agents.effects import Effect, attempt
 from reactive_agents.engine import ExecutionEngine
 from reactive_agents.engine.conversations import shown_history
+from reactive_agents.engine.guardrail import publish_findings
 from reactive_agents.engine.services import RunOverrides
 from reactive_agents.kernel import KernelServices, MeteredLLM, RunBudget, RunEvents
 from reactive_agents.kernel.context import UsageAccount
@@ -157,17 +158,7 @@ class Cycle:
         if isinstance(checked, Failure):
             return GuardrailReport(allowed=False, violation="failed", detail=checked.failure().message)
         report = checked.unwrap()
-        for each in report.findings:
-            self.events.publish(
-                GuardrailTriggered,
-                stage=stage,
-                category=each.category,
-                action=each.action,
-                score=each.score,
-                start=each.start,
-                end=each.end,
-                detail=each.detail,
-            )
+        publish_findings(report, stage, self.events)
         return report
 
     async def read_limits(self) -> str:

@@ -278,3 +278,33 @@ async def test_figures_that_cannot_be_are_unknown_in_the_answer_and_in_the_accou
     (told,) = recorder.of(ModelCallCompleted)
     assert (told.usage, told.cost_usd) == (UNKNOWN, None)
     assert (meter.usage.usage, meter.usage.cost_usd, meter.usage.unpriced_calls) == (UNKNOWN, 0.0, 1)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_an_answer_is_recorded_with_the_request_as_it_is_looked_for(streamed: bool) -> None:
+    class Record:
+        """A record of a forked run, which asks with a further message."""
+
+        def __init__(self) -> None:
+            self.kept: list[ModelRequest] = []
+
+        def find_answer(self, _: ModelRequest) -> tuple[str, None]:
+            return "m1", None
+
+        async def prepared(self, request: ModelRequest) -> ModelRequest:
+            return evolve(request, messages=(*request.messages, UserMessage("Be brief.")))
+
+        async def keep_answer(self, _: str, request: ModelRequest, __: object) -> None:
+            self.kept.append(request)
+
+    llm, clock = ScriptedLLM(say("Done.")), FakeClock()
+    record = Record()
+    meter = MeteredLLM(llm, RunEvents(InMemoryEventBus(), clock, RUN, TASK), clock, record=record)
+    if streamed:
+        async with aclosing(meter.stream(REQUEST)) as chunks:  # type: ignore[type-var]
+            async for _ in chunks:
+                pass
+    else:
+        await attempt(meter.complete(REQUEST))
+    assert [len(each.messages) for each in llm.requests] == [2]
+    assert record.kept == [REQUEST]
