@@ -255,6 +255,10 @@ class RunJournal:
             raise ReplayEnded(self.run_id, key)
         return entry
 
+    def lacks(self, key: str) -> bool:
+        """Return whether this is a replay, and the record has no entry of that key."""
+        return self.record is None and key not in self._entries
+
     async def keep(
         self, key: str, kind: EntryKind, body: JsonObject, *, durable: bool = False, later: bool = False
     ) -> None:
@@ -657,6 +661,8 @@ class RunBranch(Branch):
             skipped = journal.record is None and name in UNRECORDED_WRITES
             return Success(None) if skipped else await call()
         key, kind = self.name(name), SERVICES[name]
+        if kind is None and journal.lacks(key):  # as when its record was cut off while the run was closed
+            return Success(None)
         entry = journal.find(key)
         if entry is not None:
             if name == "sessions.begin" and journal.record is not None:  # its turn is taken once more

@@ -157,6 +157,16 @@ async def test_a_replay_names_the_first_step_that_differs(tmp_path: Path) -> Non
     assert replay.outcome is None or replay.step > 0
 
 
+async def test_a_write_that_the_record_lacks_is_no_difference(tmp_path: Path) -> None:
+    """Where the run is cut off while it is closed, it ends without that entry."""
+    await recorded(tmp_path / "r.db")
+    described = ReactiveAgents.create().with_llm(ScriptedLLM()).with_reasoning().with_tools(price, sell)
+    described = described.with_system_prompt("Be brief.").with_cost(tmp_path / "cost.db")
+    replay = await described.with_durability(tmp_path / "r.db", recover=False).build().runs.replay("r1")
+    assert (replay.difference, replay.outcome is not None) == ("", True)
+    assert not (tmp_path / "cost.db").exists()
+
+
 async def test_a_run_during_which_the_clock_is_set_back_replays(tmp_path: Path) -> None:
     clock = SetBack()
 
