@@ -200,7 +200,7 @@ class RunJournal:
         self.begun_at = run.created_at or clock.now()
         self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
-        said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else ()
+        said = [(str(self.changes["message"]), run.origin_entries)] if "message" in self.changes else ()
         self._messages = (*cast("list[tuple[str, int]]", self.changes.get("earlier", ())), *said)
         self._message_places: list[int] = []
         self._clock = clock
