@@ -317,8 +317,10 @@ PATTERNS = (
     ),
 )
 _ALL_SIGNS = {sign for each in PATTERNS for sign in each.signs}
-_SIGNS = tuple(sorted(sign for sign in _ALL_SIGNS if not any(each in sign for each in _ALL_SIGNS - {sign})))
-"""One of these is in every text that has any sign."""
+_LISTED = "\n".join(_ALL_SIGNS)
+_INNER = [sign for sign in _ALL_SIGNS if _LISTED.count(sign) > 1]
+_SIGNS = tuple(sign for sign in _ALL_SIGNS if not any(each in sign and each != sign for each in _INNER))
+"""One of these is in every text that has any sign: none has another in it."""
 
 
 def _mark_of(sign: str) -> str:

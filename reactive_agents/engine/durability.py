@@ -200,8 +200,9 @@ class RunJournal:
         self.begun_at = run.created_at or clock.now()
         self.changes: JsonObject = json.loads(run.changes) if run.changes else {}
         self.seed = str(self.changes.get("seed", run.run_id))
-        said = [(str(self.changes["message"]), run.origin_entries)] if "message" in self.changes else ()
-        self._messages = (*cast("list[tuple[str, int]]", self.changes.get("earlier", ())), *said)
+        said = [(self.changes["message"], run.origin_entries)] if "message" in self.changes else []
+        earlier: Any = self.changes.get("earlier", ())
+        self._messages: list[tuple[Any, int]] = [*earlier, *said]
         self._message_places: list[int] = []
         self._clock = clock
         self.lenient = lenient
