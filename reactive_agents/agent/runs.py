@@ -401,11 +401,14 @@ class Runs(Generic[R]):
 
     async def prune(self, older_than: timedelta) -> int:
         """Delete runs that ended longer ago; return how many there were."""
+        expected = "0 seconds or more, and a time after the year 1"
+        wrong = errors.InvalidConfig("older_than", str(older_than), expected)
+        if not isinstance(older_than, timedelta) or older_than < timedelta():
+            raise AgentError(wrong)
         try:
             before: datetime = self._engine.ports.clock.now() - older_than
         except OverflowError:
-            expected = "an age after the year 1"
-            raise AgentError(errors.InvalidConfig("older_than", str(older_than), expected)) from None
+            raise AgentError(wrong) from None
         return value_or_raise(await attempt(self._record.delete(before=before)))
 
     async def delete(self, run_id: str) -> None:

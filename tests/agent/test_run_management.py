@@ -494,10 +494,14 @@ async def test_ended_runs_are_pruned_and_others_stay(tmp_path: Path) -> None:
     assert await one.runs.list() == ()
 
 
-async def test_an_age_that_no_run_has_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize("age", [timedelta.max, timedelta(days=-1), 30])
+async def test_an_age_that_no_run_has_is_refused_and_nothing_is_deleted(tmp_path: Path, age: Any) -> None:
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")))
+    await one.run("Greet me.", run_id="r0")
     with pytest.raises(AgentError) as refused:
-        await agent(tmp_path / "r.db", ScriptedLLM()).runs.prune(timedelta.max)
+        await one.runs.prune(age)
     assert isinstance(refused.value.error, InvalidConfig)
+    assert len(await one.runs.list()) == 1
 
 
 async def test_without_durability_there_are_no_recorded_runs() -> None:
