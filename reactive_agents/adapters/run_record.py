@@ -638,14 +638,16 @@ class SqliteRunRecord:
 
         def work(file: sql.Transaction) -> tuple[RecordedRun, ...]:
             now = self._now()
-            is_open = chosen.state in ("running", "paused", "waiting", "interrupted")
-            status = "open" if is_open else None if chosen.state == "unreadable" else chosen.state
+            is_open = chosen.state in ("running", "waiting", "interrupted")
+            has_any = chosen.state in ("paused", "unreadable")
+            status = "open" if is_open else None if has_any else chosen.state
             where, values = sql.where(
                 {
                     "agent = ?": chosen.agent_id,
                     '"user" = ?': chosen.user,
                     "queue = ?": chosen.queue,
                     "status = ?": status,
+                    "wanted = ?": "pause" if chosen.state == "paused" else None,
                 }
             )
             root = "" if chosen.children else "AND parent IS NULL"
@@ -954,7 +956,9 @@ def _listed_run(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Sea
 def _run_of(file: sql.Transaction, row: tuple[Any, ...], now: int, seal: Seal) -> RecordedRun:
     status, wanted = row[7], row[14]
     state = status
-    if status == "open":
+    if status == "queued" and wanted == "pause":
+        state = "paused"
+    elif status == "open":
         (waiting,) = file.execute(
             f"SELECT EXISTS (SELECT 1 FROM run_entries AS asked WHERE run = ? AND {_IS_OPEN})",
             (row[0],),

@@ -583,8 +583,8 @@ class AgentService:
         if order not in recorded:
             raise Problem(409, "run-elsewhere", "A run of another process cannot be stopped: cancel it.")
         try:
-            under_way = run.is_held or run.state not in ("interrupted", "paused", "waiting")
-            if order == "resume" and not under_way:
+            is_left = run.status == "open" and run.state in ("interrupted", "paused", "waiting")
+            if order == "resume" and is_left and not run.is_held:
                 await self._conduct(principal, self.served_name(run), run.task, run.run_id)
                 return
             await recorded[order](run.run_id)

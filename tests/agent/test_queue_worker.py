@@ -427,4 +427,4 @@ async def test_a_worker_until_idle_does_not_wait_for_a_queued_run_that_is_paused
     await submitting.runs.pause("paused")
     worker = agent(tmp_path / "r.db", ScriptedLLM())
     await worker.runs.work(until_idle=True)
-    assert (await worker.runs.find("paused")).state == "queued"
+    assert (await worker.runs.find("paused")).status == "queued"

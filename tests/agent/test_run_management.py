@@ -215,6 +215,17 @@ async def test_a_run_is_paused_and_goes_on_from_another_process(tmp_path: Path) 
     assert (await other.runs.wait("r1")).output == "Did 1."
 
 
+async def test_a_queued_run_that_is_paused_is_listed_as_paused(tmp_path: Path) -> None:
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello there.")))
+    later = await one.submit("Greet me.", delay_s=86_400)
+    await one.runs.pause(later)
+    assert (await one.runs.find(later)).state == "paused"
+    assert [run.run_id for run in await one.runs.list(state="paused")] == [later]
+    assert await one.runs.list(state="queued") == ()
+    await one.runs.unpause(later)
+    assert [run.run_id for run in await one.runs.list(state="queued")] == [later]
+
+
 async def test_a_pause_outlives_its_process(tmp_path: Path) -> None:
     work = Work()
     step = tool(idempotent=True)(work.step)

@@ -539,6 +539,10 @@ async def test_queued_runs_are_done_by_workers(tmp_path: Path) -> None:
         with anyio.move_on_after(0.05):
             await ended(client, run)
         assert (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] == "queued"
+        await agent.runs.pause(run["run_id"])
+        assert (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] == "paused"
+        assert (await client.post(f"/v1/runs/{run['run_id']}/resume")).status_code == 202
+        assert (await client.get(f"/v1/runs/{run['run_id']}")).json()["status"] == "queued"
         await agent.runs.work("web", until_idle=True)
         assert (await ended(client, run))["output"] == "Done."
     async with asking(create_app(agent, queue="web")) as client:

@@ -129,7 +129,7 @@ async def test_runs_that_wait_or_are_paused_leave_their_slots(tmp_path: Path) ->
         group.start_soon(lambda: worker.runs.work(concurrency=1, total=1))
         assert (await submitter.runs.wait("next")).status == "completed"
         assert {run.run_id: run.state for run in await submitter.runs.list()} == {
-            "paused": "queued",
+            "paused": "paused",
             "waiting": "waiting",
             "next": "completed",
         }
