@@ -211,13 +211,13 @@ def steps(
 
 
 @runs.command()
-def recording(run: RunArgument, file: RecordOption) -> None:
+def recording(run: RunArgument, file: RecordOption, as_json: output.JsonOption = True) -> None:
     """Print a run as JSON that ``testing.RecordedRunPlayer`` plays."""
-    known = _ask(file, lambda record: record.find(RunId(run)), as_json=True)
+    known = _ask(file, lambda record: record.find(RunId(run)), as_json=as_json)
     if known is None:
         none = RunRefused(RunId(run), "is not in the record")
-        raise output.fail(none, output.ExitCode.FAILED, as_json=True)
-    entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=True)
+        raise output.fail(none, output.ExitCode.FAILED, as_json=as_json)
+    entries = _ask(file, lambda record: record.entries(RunId(run)), as_json=as_json)
     output.print_json({"run_id": run, "task": known.task.input, "entries": exported(entries)})
 
 

@@ -49,7 +49,7 @@ def test_a_run_is_printed_as_a_recording_that_is_played_in_tests(tmp_path: Path)
     player = RecordedRunPlayer(tmp_path / "sum.json")
     described = ReactiveAgents.create().with_llm(player).with_reasoning().with_tools(calculator).build()
     assert described.run_sync(player.task).output == printed["output"]
-    missing = command("runs", "recording", "none", "--runs", tmp_path / "runs.db")
+    missing = command("runs", "recording", "none", "--json", "--runs", tmp_path / "runs.db")
     assert (missing.exit_code, json.loads(missing.stdout)["error"]["tag"]) == (1, "RunRefused")
 
 
