@@ -232,7 +232,7 @@ def lacks_figure(text: str, task: str) -> bool:
 
 
 def lists_things(text: str) -> bool:
-    """Return whether a text has a list, in lines of its own or within one."""
+    """Return whether a text has a list, in separate lines or within one."""
     return _LISTED.search(text) is not None or _ENUMERATED.search(text) is not None
 
 
