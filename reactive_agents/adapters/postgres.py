@@ -131,11 +131,11 @@ class PostgresDatabase(Generic[_E]):
         return await self._run(operation, work, self._mode, self._limit(of), lock=self._lock_of(of))
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do work that deletes, as by :meth:`write`.
-
-        How long the server keeps its log is set there.
-        """
+        """Do work that deletes, as by :meth:`write`."""
         return await self.write(operation, work, of=of)
+
+    async def empty_log(self) -> None:
+        """Do nothing: how long the server keeps its log is set there."""
 
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False

@@ -852,15 +852,14 @@ class SqliteRunRecord:
             file.executemany("DELETE FROM run_schedules WHERE agent = ? AND name = ?", named)
             return len(named)
 
-        erased = Success(0) if user is None else await self._file.erase("delete", schedules)
-        deleted, found = 0, _DELETED_AT_ONCE
-        while isinstance(erased, Success):
-            deleted += erased.unwrap()
-            if found < _DELETED_AT_ONCE:
-                return Success(deleted)
-            erased = await self._file.erase("delete", work)
-            found = erased.value_or(0)
-        return erased
+        done = Success(0) if user is None else await self._file.write("delete", schedules)
+        deleted, found = done.value_or(0), _DELETED_AT_ONCE
+        while isinstance(done, Success) and found == _DELETED_AT_ONCE:
+            done = await self._file.write("delete", work)
+            found = done.value_or(0)
+            deleted += found
+        await self._file.empty_log()
+        return done.map(lambda _: deleted)
 
     # --- leases -------------------------------------------------------------------------------------------
 

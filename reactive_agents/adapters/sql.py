@@ -102,6 +102,10 @@ class Database(Protocol[_E_co]):
         """
         ...
 
+    async def empty_log(self) -> None:
+        """Leave nothing that was deleted in a log beside the file."""
+        ...
+
     async def write_soon(
         self, operation: str, work: Work[_T], *, of: str = "", durable: bool = False
     ) -> Result[_T, _E_co]:

@@ -313,14 +313,20 @@ class SqliteFile(Generic[_E]):
                 self._connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
 
     async def erase(self, operation: str, work: Work[_T], *, of: str = "") -> Result[_T, _E]:
-        """Do work that deletes, as by :meth:`write`, and empty the log of the file.
-
-        What was deleted is overwritten in the file at once, but stands in the log (``-wal``) until that is
-        emptied. Where the file is read for all of the patience, the log stays, and a warning tells so.
-        """
+        """Do work that deletes, as by :meth:`write`, and empty the log of the file."""
         done = await self.write(operation, work, of=of)
-        if isinstance(done, Failure) or self._in_process:
-            return done
+        if isinstance(done, Success):
+            await self.empty_log()
+        return done
+
+    async def empty_log(self) -> None:
+        """Empty the log of the file (``-wal``), in which stands what was deleted.
+
+        In the file itself it is overwritten at once. Where the file is read for all of the patience, the log
+        stays, and a warning tells so.
+        """
+        if self._in_process:
+            return
         deadline = anyio.current_time() + self._patience_s
         while not await self._works.run(self._log_emptied):
             if anyio.current_time() >= deadline:
@@ -329,9 +335,8 @@ class SqliteFile(Generic[_E]):
                     self._store.name,
                     str(self.path),
                 )
-                break
+                return
             await anyio.sleep(_PAUSE_S)
-        return done
 
     def _log_emptied(self) -> bool:
         with self._one_at_a_time:

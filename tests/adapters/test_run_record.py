@@ -331,18 +331,25 @@ async def test_many_runs_are_listed_and_deleted_a_few_at_a_time(
     assert await listed(RunFilter()) == names[::-1]
     assert await listed(RunFilter(limit=3)) == ["r4", "r3", "r2"]
     assert await listed(RunFilter(state="queued")) == ["r0"]
-    transactions = 0
-    erase = record._file.erase
+    transactions, emptied = 0, 0
+    write, empty_log = record._file.write, record._file.empty_log
 
     async def counted(*args: Any, **kwargs: Any) -> Any:
         nonlocal transactions
         transactions += 1
-        return await erase(*args, **kwargs)
+        return await write(*args, **kwargs)
 
-    monkeypatch.setattr(record._file, "erase", counted)
+    async def counted_log() -> None:
+        nonlocal emptied
+        emptied += 1
+        await empty_log()
+
+    monkeypatch.setattr(record._file, "write", counted)
+    monkeypatch.setattr(record._file, "empty_log", counted_log)
     clock.advance(60)
     assert (await attempt(record.delete(before=clock.now()))).unwrap() == 4
     assert transactions == 3
+    assert emptied == 1  # the log of the file, which a reader may keep from being emptied for seconds
     assert await listed(RunFilter(children=True)) == ["r0-deep", "r0-below", "r0"]
     await record.aclose()
 
