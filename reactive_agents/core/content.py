@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 from attrs import evolve, field, frozen
 
 from reactive_agents.core.ids import RunId
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.values import OMITTED, Value, lazy_pattern
 
 ContentKind: TypeAlias = Literal["image", "audio", "document"]
@@ -33,7 +34,7 @@ _NOT_IN_NAMES = lazy_pattern(r'[\x00-\x1f\x7f"\\\[\]<>\u2028\u2029\ud800-\udfff]
 def shown_name(name: str) -> str:
     """Return a name as labels show it."""
     shown = _NOT_IN_NAMES.sub("_", str(name)).strip()
-    return shown if len(shown) <= _LONGEST_NAME else f"{shown[: _LONGEST_NAME - 1]}…"
+    return shortened(shown, _LONGEST_NAME)
 
 
 @frozen(kw_only=True, eq=False, repr=False)

@@ -221,7 +221,7 @@ _LONGEST_IN_LINE: Final = 100
 def line_of(result: Any) -> str:
     """Return the result in a line: its output, why it is not complete, and figures."""
     output = repr(result.output)
-    shown = output if len(output) <= _LONGEST_IN_LINE else f"{output[: _LONGEST_IN_LINE - 1]}…"
+    shown = shortened(output, _LONGEST_IN_LINE)
     reason = "" if result.success else f", reason={one_line(result.reason)!r}"
     return f"{type(result).__name__}({shown}{reason}, {figures_of(result.metadata)})"
 

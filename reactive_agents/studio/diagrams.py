@@ -16,7 +16,7 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.core.json import JsonObject
 from reactive_agents.core.personas import PersonaPlan
-from reactive_agents.core.texts import one_line
+from reactive_agents.core.texts import one_line, shortened
 
 BOX_WIDTH, BOX_HEIGHT = 224, 78
 _GAP_ACROSS, _GAP_ALONG = 22, 56
@@ -280,8 +280,7 @@ def title_lines(text: str) -> tuple[str, ...]:
 
 
 def _cut(text: str, most: int) -> str:
-    line = one_line(text)
-    return line if len(line) <= most else f"{line[: most - 1]}…"
+    return shortened(one_line(text), most)
 
 
 def _escaped(text: str) -> str:

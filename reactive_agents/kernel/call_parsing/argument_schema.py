@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolDefinition
 
 Schema = Json
@@ -168,7 +169,7 @@ def explain_schema(definition: ToolDefinition, problem: str) -> str:
     Args:
         problem: the error, in a sentence; shortened to 300 characters.
     """
-    wrong = clip(" ".join(problem.split()), _PROBLEM_CHARS) or "The call does not fit the tool."
+    wrong = shortened(" ".join(problem.split()), _PROBLEM_CHARS) or "The call does not fit the tool."
     return wrong + how_to_call(definition)
 
 
@@ -223,12 +224,7 @@ def _branch(schema: JsonObject, root: JsonObject, depth: int) -> str:
 
 
 def _json(value: Json) -> str:
-    return clip(json.dumps(value, ensure_ascii=False), _VALUE_CHARS)
-
-
-def clip(text: str, chars: int) -> str:
-    """The text, cut off where it is longer than that many characters."""
-    return text if len(text) <= chars else f"{text[: chars - 1]}…"
+    return shortened(json.dumps(value, ensure_ascii=False), _VALUE_CHARS)
 
 
 def fits_exactly(call: ToolCall, definitions: Sequence[ToolDefinition]) -> bool:

@@ -10,12 +10,12 @@ from attrs import evolve, field, frozen
 
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import ToolCall
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import (
     Schema,
     branches,
     choices_of,
-    clip,
     fits,
     fits_exactly,
     properties_of,
@@ -292,7 +292,7 @@ def repair_call(call: ToolCall, definitions: Sequence[ToolDefinition]) -> Repair
         return RepairedCall(call)
     repairs: list[str] = []
     if name != call.name:
-        repairs.append(f"The tool {clip(call.name, _SHOWN_CHARS)!r} was taken as {name!r}.")
+        repairs.append(f"The tool {shortened(call.name, _SHOWN_CHARS)!r} was taken as {name!r}.")
         call = evolve(call, name=name)
     if call.malformed:
         read = JsonReader().read_object(_unfenced(call.malformed))
@@ -359,4 +359,4 @@ def _unfenced(text: str) -> str:
 
 def _shown(value: Json, *, chars: int | None = _SHOWN_CHARS) -> str:
     text = json.dumps(value, ensure_ascii=False)
-    return text if chars is None else clip(text, chars)
+    return text if chars is None else shortened(text, chars)

@@ -30,6 +30,7 @@ from reactive_agents.core.messages import (
 )
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.results import ReasoningStep
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.usage import RunUsage
 from reactive_agents.core.values import Value, lazy_pattern
 from reactive_agents.effects import attempt
@@ -378,7 +379,7 @@ def _written(material: CompactionMaterial, room: int) -> str:
     texts = [_text(message, material) for message in material.dropped]
     if sum(map(len, texts)) > room:
         share = max(1, room // len(texts))
-        texts = [text if len(text) <= share else text[: share - 1] + "…" for text in texts]
+        texts = [shortened(text, share) for text in texts]
     return "\n".join(texts)
 
 

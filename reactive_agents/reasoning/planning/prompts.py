@@ -12,6 +12,7 @@ from reactive_agents.core.config import ContextProfile, ContextTier, Depth, Resu
 from reactive_agents.core.json import Json
 from reactive_agents.core.plans import Plan, PlanMode, PlanStep
 from reactive_agents.core.requirements import ToolNeeds
+from reactive_agents.core.texts import shortened
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel.call_parsing.argument_schema import properties_of, signature
 from reactive_agents.kernel.context_window.previews import passages, preview
@@ -222,7 +223,7 @@ def plan_in_lines(plan: Plan) -> str:
 
 def clipped_error(text: str) -> str:
     """Return an error, cut to the length that a prompt needs."""
-    return text if len(text) <= _LONGEST_ERROR else f"{text[: _LONGEST_ERROR - 1]}…"
+    return shortened(text, _LONGEST_ERROR)
 
 
 def _kind(step: PlanStep) -> str:
