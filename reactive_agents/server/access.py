@@ -207,7 +207,7 @@ class ApiKeys:
             known = self._read() if self._path.exists() else {}
             before = dict(known)
             yield known
-            if known != before or not self._path.exists():
+            if known != before:
                 self._write(known)
 
     def _read(self) -> dict[str, StoredKey]:

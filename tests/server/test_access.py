@@ -51,6 +51,8 @@ def test_a_revoked_key_ends_with_the_next_request(keys: ApiKeys, tmp_path: Path)
     assert keys.revoke(stored.id)
     assert serving.find(key) is None
     assert not keys.revoke("nobody")
+    assert not ApiKeys(tmp_path / "misspelt.json").revoke(stored.id)
+    assert not (tmp_path / "misspelt.json").exists()
     assert [each.revoked_at is not None for each in keys.list()] == [True]
 
 
