@@ -72,6 +72,10 @@ def serve(
             "--origin", metavar="URL", help="A web page that may send requests (CORS). Repeatable."
         ),
     ] = None,
+    url: Annotated[
+        str,
+        output.option("--url", metavar="URL", help="The address that clients have, where a proxy is before."),
+    ] = "",
     drain: Annotated[
         float,
         output.option("--drain", metavar="SECONDS", min=0, help="For runs, on SIGTERM; 30 by default."),
@@ -99,6 +103,7 @@ def serve(
         origins=tuple(origins or ()),
         queue=queue,
         work=not no_work,
+        url=url,
     )
 
 

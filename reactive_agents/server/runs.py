@@ -286,8 +286,10 @@ class AgentService:
         limits: KeyLimits | None = None,
         deps: DepsFactory | None = None,
         queue: str | None = None,
+        url: str = "",
     ) -> None:
         self.agents = dict(agents)
+        self._url = url.rstrip("/")
         self.uses = UseOfKeys()
         self.is_draining = False
         self.started = 0
@@ -305,6 +307,11 @@ class AgentService:
     def needs_key(self) -> bool:
         """Whether only known senders are admitted."""
         return self._authenticate is not None
+
+    def address(self, request: Request) -> str:
+        """Return the address of the application for its clients, without a ``/`` at its end."""
+        path = request.scope.get("root_path", "").rstrip("/")
+        return self._url or f"{str(request.base_url).rstrip('/').removesuffix(path)}{path}"
 
     # --- who asks, and for which agent ----------------------------------------------------------------------
 

@@ -7,11 +7,13 @@ import resource
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import anyio
 import httpx
 import pytest
+from starlette.applications import Starlette
+from starlette.routing import Mount
 
 from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
 from reactive_agents.adapters.tools.decorator import external_tool
@@ -694,3 +696,42 @@ async def test_ended_runs_are_kept_within_limits(
             assert (await client.get(f"/v1/runs/{begun}?wait_s=60")).json()["output"] == "x"
         found = (await client.get("/v1/runs")).json()["data"]
     assert len(found) == left
+
+
+@pytest.mark.parametrize(
+    ("url", "path", "named"),
+    [
+        ("https://agents.example/shop/", "", "https://agents.example/shop"),
+        ("", "/agents", "http://localhost/agents"),
+    ],
+)
+async def test_clients_are_told_the_address_by_which_they_reach_the_application(
+    url: str, path: str, named: str
+) -> None:
+    app = create_app(builder(say("Done.")).build(), url=url)
+    outer = Starlette(routes=[Mount(path, app)], lifespan=lambda _: app.router.lifespan_context(app))
+    async with asking(outer) as client:
+        card = (await client.get(f"{path}/a2a/clerk/.well-known/agent-card.json")).json()
+        document = (await client.get(f"{path}/openapi.json")).json()
+        begun = await client.post(f"{path}/v1/runs", json={"task": "Go."})
+    assert card["supportedInterfaces"][0]["url"] == f"{named}/a2a/clerk"
+    assert document["servers"] == [{"url": named}]
+    run = begun.json()["run_id"]
+    assert begun.headers["location"] == f"{urlsplit(named).path}/v1/runs/{run}"
+
+
+@pytest.mark.parametrize("url", ["agents.example", "ftp://agents.example", "https://agents.example/?a=1"])
+def test_an_address_that_is_none_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="expected an address such as"):
+        create_app(builder().build(), url=url)
+
+
+async def test_a_page_may_send_the_headers_of_its_client() -> None:
+    app = create_app(builder().build(), origins=["https://app.example"])
+    asked = {
+        "origin": "https://app.example",
+        "access-control-request-method": "POST",
+        "access-control-request-headers": "authorization, x-stainless-lang, mcp-protocol-version",
+    }
+    async with asking(app) as client:
+        assert (await client.options("/v1/chat/completions", headers=asked)).status_code == 200
