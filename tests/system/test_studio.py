@@ -114,6 +114,11 @@ def test_a_run_is_found_opened_and_read(watched: Watched, runs: Any) -> None:
     expect(inspector).to_contain_text("24.80 EUR to Austria")
     steps(page).locator(".row.tool.failed").click()
     expect(inspector).to_contain_text("no product 'Tarn 2'")
+    expect(page).to_have_title(re.compile("dealer in Austria.* · Studio"))
+    page.go_back()
+    expect(page).to_have_title("Runs · Studio")
+    page.get_by_role("link", name="Sessions", exact=True).click()
+    expect(page).to_have_title("Sessions · Studio")
 
 
 @pytest.mark.parametrize(
