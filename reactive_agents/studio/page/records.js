@@ -182,7 +182,7 @@ export async function auditPage(main, { state, isHere }) {
       announce(known.valid ? "The log is valid" : "The log was tampered with");
       replace(place, h("div", { class: `verdict ${known.valid ? "done" : "failed"}` }, h("h2", {}, known.valid ? "The log is valid" : "The log is not valid"), h("p", {}, known.valid ? `${count(known.entries_count, "entry").replace("entrys", "entries")}: none was changed, removed or inserted.` : known.problem),
         facts([["Head", known.head], ["Signed", known.signed === null ? "" : known.signed ? "yes" : "no"]])),
-        framed(h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
+        known.entries.length > 0 && framed(h("caption", { class: "unseen" }, "Entries, the latest first"), h("thead", {}, h("tr", {}, ["#", "When", "Run", "Action", "Subject", "Detail"].map((each) => h("th", { scope: "col" }, each)))),
           h("tbody", {}, known.entries.map((each) => h("tr", {}, h("td", { class: "number" }, whole(each.sequence)), h("td", { class: "when" }, when(each.at)), h("td", {}, link(`run/${part(each.run_id)}`, { class: "id" }, each.run_id.slice(-8))), h("td", {}, each.action), h("td", {}, each.subject), h("td", { class: "wrap" }, each.detail))))));
     } catch (error) {
       if (isHere()) replace(place, failure(error, load));
