@@ -339,8 +339,11 @@ async def serve_stdio(
 ) -> None:
     """Serve one client over standard input and output, until it closes them."""
     server = McpAgents(service).server
-    async with stdio_server(stdin, stdout) as (read, write):
-        await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
+    try:
+        async with stdio_server(stdin, stdout) as (read, write):
+            await server.run(AnsweredStream(read, write), write, server.create_initialization_options())
+    except* BrokenPipeError:  # the client has gone without its answer
+        pass
 
 
 class AnsweredStream(MessageStream):

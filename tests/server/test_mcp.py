@@ -263,6 +263,14 @@ async def test_a_message_that_cannot_be_read_is_answered_with_an_error() -> None
     assert (last["id"], last["result"]) == (9, {})
 
 
+async def test_a_client_that_has_gone_is_answered_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def broken(self: Streams) -> None:
+        raise BrokenPipeError
+
+    monkeypatch.setattr(Streams, "flush", broken)
+    assert await over_streams(named("one").build(), '{"jsonrpc":"2.0","id":9,"method":"ping"}') == []
+
+
 @pytest.mark.parametrize("mode", MODES)
 async def test_over_http_a_key_is_needed_and_reaches_its_agents_alone(mode: str, tmp_path: Path) -> None:
     agents = [named(name, forever(say(f"I am {name}."))).build() for name in ("one", "two")]
