@@ -197,6 +197,8 @@ class SqliteFile(Generic[_E]):
 
     skew_us = 0
     losses = 0
+    _connection: sqlite3.Connection | None = None
+    _process = 0  # where the path was refused
 
     def __init__(
         self,
@@ -219,7 +221,6 @@ class SqliteFile(Generic[_E]):
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
-        self._connection: sqlite3.Connection | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
         self._log = ""
@@ -228,6 +229,12 @@ class SqliteFile(Generic[_E]):
         self._process = os.getpid()
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
+
+    def __del__(self) -> None:
+        """Close the file, where its owner was dropped without closing it."""
+        if self._process == os.getpid():
+            with suppress(sqlite3.Error):
+                self._drop()
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view of the file.
@@ -505,8 +512,6 @@ class SqliteFile(Generic[_E]):
         except BaseException:
             connection.close()
             raise
-        if self._in_process:
-            weakref.finalize(self, connection.close)
         return connection
 
     def _lost(self, trace: Path) -> str:

@@ -261,7 +261,7 @@ def _bridge_attrs(kind: type, names: Mapping[str, Any], outer: tuple[type, ...])
 
 
 def _is_typed_dict_of_typing(kind: type) -> bool:
-    # from Python 3.12 on pydantic takes these, but without the descriptions of keys, and attrs classes in them
+    # pydantic takes these from Python 3.12 on, but without descriptions of keys, and without attrs classes
     return typing.is_typeddict(kind) and type(kind).__module__ == "typing"
 
 

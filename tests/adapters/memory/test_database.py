@@ -195,7 +195,11 @@ anyio.run(database.aclose)
 
 def test_a_forked_process_has_a_connection_of_its_own(path: Path) -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FORKING, path], capture_output=True, text=True, check=False, cwd=ROOT
+        [sys.executable, "-W", "ignore:This process:DeprecationWarning", "-c", FORKING, path],
+        capture_output=True,
+        text=True,
+        check=False,
+        cwd=ROOT,
     )
     assert done.stderr == ""
     assert sorted(done.stdout.split("\n")) == sorted(
