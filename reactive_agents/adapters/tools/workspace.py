@@ -79,7 +79,7 @@ def resolve_inside(workspace: Path, path: str) -> Result[Path, WorkspaceViolatio
 
 
 def _is_loop(resolved: Path) -> bool:
-    """Return whether links are left in a resolved path, since they have no end to resolve to."""
+    """Return whether a path was not resolved, since its links have no end."""
     try:
         resolved.stat()
     except (FileNotFoundError, NotADirectoryError, PermissionError):
