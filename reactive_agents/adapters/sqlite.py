@@ -197,8 +197,6 @@ class SqliteFile(Generic[_E]):
 
     skew_us = 0
     losses = 0
-    _connection: sqlite3.Connection | None = None
-    _process = 0  # where the path was refused
 
     def __init__(
         self,
@@ -221,6 +219,8 @@ class SqliteFile(Generic[_E]):
         self._error = error
         self._patience_s = patience_s
         self._read_only = read_only
+        self._connection: sqlite3.Connection | None = None
+        self._dropped: weakref.finalize[..., Any] | None = None
         self._opened: tuple[int, int] | None = None
         self._waits = True
         self._log = ""
@@ -229,12 +229,6 @@ class SqliteFile(Generic[_E]):
         self._process = os.getpid()
         self._inherited: list[object] = []
         self._one_at_a_time = threading.Lock()  # for event loops in several threads
-
-    def __del__(self) -> None:
-        """Close the file, where its owner was dropped without closing it."""
-        if self._process == os.getpid():
-            with suppress(sqlite3.Error):
-                self._drop()
 
     async def read(self, operation: str, work: Work[_T]) -> Result[_T, _E]:
         """Return the result of the work, in one consistent view of the file.
@@ -512,6 +506,8 @@ class SqliteFile(Generic[_E]):
         except BaseException:
             connection.close()
             raise
+        self._dropped = weakref.finalize(self, _close_here, connection, os.getpid())
+        self._dropped.atexit = False
         return connection
 
     def _lost(self, trace: Path) -> str:
@@ -547,6 +543,8 @@ class SqliteFile(Generic[_E]):
     def _drop(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
+            if self._dropped is not None:
+                self._dropped.detach()
             connection.close()
 
     def _leave_to_parent(self) -> None:
@@ -556,6 +554,12 @@ class SqliteFile(Generic[_E]):
             self._connection, self._one_at_a_time = None, threading.Lock()
             self._works = _Works()
             self._process = os.getpid()
+
+
+def _close_here(connection: sqlite3.Connection, process: int) -> None:
+    """Close the file of an owner that was dropped, where this is no fork of its process."""
+    if process == os.getpid():
+        connection.close()
 
 
 class _Threads:
