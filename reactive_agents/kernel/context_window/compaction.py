@@ -13,7 +13,7 @@ itself.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from attrs import evolve, frozen
 from returns.result import Result
@@ -22,6 +22,7 @@ from reactive_agents.core.config import CompactionMethod
 from reactive_agents.core.events import CompactionReason
 from reactive_agents.core.messages import AssistantMessage, ToolMessage
 from reactive_agents.core.models import ModelRequest
+from reactive_agents.core.usage import Usage
 from reactive_agents.core.values import Value, replaced
 from reactive_agents.kernel.context import CompactionMaterial, KernelContext
 from reactive_agents.kernel.context_window import token_estimate
@@ -62,8 +63,32 @@ LONGEST_SUMMARY = 16_000
 WORTH_IT = 0.8
 """How far the transcript must shrink, as a multiple; a smaller gain is not worth a new prefix."""
 
-Ready: TypeAlias = tuple[KernelState, ModelRequest, token_estimate.TokenEstimate, int]
-"""What is sent: the state that has its transcript, the request, its estimate, and the transcript's bytes."""
+
+@frozen(slots=False, eq=False, repr=False)
+class SizedRequest(Value):
+    """A request to the model, with what is known of its size.
+
+    Attributes:
+        state: the state whose transcript the request has.
+        estimate: the estimate of the transcript before the model answered.
+        size: bytes of the transcript.
+        added: bytes of the request that the tokens of the estimate do not cover.
+        guidance: bytes of the guidance in the request.
+    """
+
+    state: KernelState
+    request: ModelRequest
+    estimate: token_estimate.TokenEstimate
+    size: int
+    added: int = 0
+    guidance: int = 0
+
+    def estimate_after(self, usage: Usage) -> token_estimate.TokenEstimate:
+        """Return the estimate after an answer, by the usage that the provider reports."""
+        messages = len(self.state.messages)
+        return token_estimate.answered(
+            self.estimate, messages, self.size, self.added, usage, guidance=self.guidance
+        )
 
 
 @frozen(eq=False, repr=False)
@@ -193,17 +218,19 @@ async def with_summary(state: KernelState, context: KernelContext, size: int, ad
     return after
 
 
-async def fitted(
+async def compacted_request(
     state: KernelState,
     context: KernelContext,
     request: ModelRequest,
     window: Window,
     reason: CompactionReason,
-) -> Result[Ready, ContextOverflow]:
-    """Return a smaller request for one that does not fit, if it can be shortened.
+) -> Result[SizedRequest, ContextOverflow]:
+    """Return a smaller request in place of one that does not fit.
+
+    Fails with ``ContextOverflow`` when nothing that may be left out would make it fit.
 
     Args:
-        reason: ``refused`` gives it half of what it takes now.
+        reason: with ``refused`` the transcript is shortened to half of its size.
     """
     readable = request
     if request.tools:  # what is taken out has to be readable
@@ -229,13 +256,13 @@ def _sent(
     estimate: token_estimate.TokenEstimate,
     found: FittedRequest,
     reason: CompactionReason,
-) -> Ready:
+) -> SizedRequest:
     size = token_estimate.transcript_size(found.messages)
     if found.messages == state.messages:
         estimate, _ = token_estimate.with_fixed_parts(
             state.transcript.estimate, context.prefix, request.tools
         )
-        return state, request, _with_count(estimate, found), size
+        return SizedRequest(state, request, _with_count(estimate, found), size)
     filling = filling_of(state, context, *token_estimate.sized(state.transcript.estimate, state.messages))
     after = replaced(
         state,
@@ -251,7 +278,7 @@ def _sent(
         ),
     )
     _report(reason, "drop", "", state, after, filling, context)
-    return after, found.request, after.transcript.estimate, size
+    return SizedRequest(after, found.request, after.transcript.estimate, size)
 
 
 def _with_count(estimate: token_estimate.TokenEstimate, found: FittedRequest) -> token_estimate.TokenEstimate:
