@@ -1,10 +1,10 @@
-"""The execution engine: runs tasks through ten phases, with control meanwhile.
+"""The execution engine: runs tasks through ten phases, and controls running tasks.
 
-One engine serves all runs of an agent, on any number of event loops and threads. What belongs to one run is
-in its ``EngineServices``, made when it begins; the handles of the tasks that are running are shared with the
-engines before and after it, so that these control them as well. A run always ends with ``TaskCompleted`` or
-``TaskFailed``, after its account was closed and its session released, also where ``sys.exit()`` or an
-interrupt leaves it: that propagates afterwards.
+One engine serves all runs of an agent, on any number of event loops and threads. Everything that belongs to
+one run is in its ``EngineServices``, which are made when the run begins. The engines of one agent, of which a
+change of settings makes a new one, share the handles of the running tasks, so that each of them can control
+all. A run always ends with ``TaskCompleted`` or ``TaskFailed``, after its account was closed and its session
+released; when ``sys.exit()`` or an interrupt leaves it, that propagates afterwards.
 """
 
 from __future__ import annotations
@@ -67,14 +67,14 @@ if TYPE_CHECKING:
     from reactive_agents.engine.durability import RunJournal
 
 MOST_NESTED_RUNS = 8
-"""Runs under way of which each was begun by a tool of the one before, the first one included."""
+"""How deep runs may be nested, each begun by a tool of the run around it; the first one counts."""
 
 
 class ExecutionEngine:
     """Runs tasks, any number at once, isolated from each other.
 
     Args:
-        running: the runs under way, also those of an earlier engine of the agent; its own by default.
+        running: the runs under way, shared with other engines of the agent; by default none.
     """
 
     def __init__(
@@ -115,15 +115,15 @@ class ExecutionEngine:
         streaming: bool = False,
         overrides: RunOverrides = NO_OVERRIDES,
     ) -> Result[TaskResult, TaskFailed]:
-        """Run a task as :meth:`execute` does, with live objects of this run alone.
+        """Run a task as :meth:`execute` does, with options that are no data of the task.
 
-        A failure also has the run's steps and usage.
-
-        The last event of every run is ``TaskCompleted`` or ``TaskFailed``.
+        A failure has the run's steps and usage as well. The last event of every run is ``TaskCompleted`` or
+        ``TaskFailed``.
 
         Args:
-            run_id: a durable run is begun, continued or waited for under it; without durability it may be
-                used once. A new one by default.
+            run_id: the id under which a durable run is begun, continued or waited for; a run that is not
+                durable may use it once. A new one by default.
+            overrides: services, settings and dependencies of this run alone.
         """
         if self.ports.record is not Nothing or BRANCH.get() is not None:
             from reactive_agents.engine import durability  # imported by durable runs
@@ -136,7 +136,7 @@ class ExecutionEngine:
             if used:
                 from reactive_agents.engine import durability
 
-                problem = "was begun before, and runs are not durable: with_durability(path) continues them"
+                problem = "was begun before, and only runs of an agent with_durability(path) can be continued"
                 return durability.refused_run(self, task, run_id, errors.RunRefused(run_id, problem))
         return await self.conduct_phases(task, run_id, overrides, streaming=streaming)
 

@@ -1,4 +1,4 @@
-"""Reducers: the state after a model's response, and after the results of its calls."""
+"""Reducers: the state after a model's response, and after the results of calls."""
 
 from __future__ import annotations
 
