@@ -43,8 +43,8 @@ class StopRequest(Value):
 class ExecutionControl:
     """Cancels, stops, pauses and resumes one run.
 
-    It is created on the event loop of the run. ``cancel``, ``stop``, ``pause`` and ``resume`` may be called from any thread, and return whether the
-    request was accepted.
+    It is created on the event loop of the run. ``cancel``, ``stop``, ``pause`` and ``resume`` may be called
+    from any thread, and return whether the request was accepted.
 
     Args:
         above: the control of a run on the same event loop, which pauses and stops this run as well.
