@@ -113,7 +113,7 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         """Return a builder from a config, a mapping, or a ``.json`` or ``.toml`` file.
 
         Args:
-            deps: as of :meth:`create`.
+            deps: the type of the dependencies, as in :meth:`create`.
             allow_tools_from: modules whose functions a mapping or file may name, with the modules in them.
         """
         read = read_config(source, allow_tools_from=allow_tools_from)
@@ -201,8 +201,8 @@ class ReactiveAgents(ServiceOptions, Generic[R, _Deps]):
         not limited.
 
         Args:
-            requests_per_minute: 1 or more; ``None`` for no limit.
-            tokens_per_minute: of requests and answers, 1 or more; likewise.
+            requests_per_minute: requests a minute, 1 or more; ``None`` for no limit.
+            tokens_per_minute: tokens of requests and answers a minute, 1 or more; ``None`` for no limit.
         """
         limits = {"requests_per_minute": requests_per_minute, "tokens_per_minute": tokens_per_minute}
         return self._evolve_model(rate_limit=limits)

@@ -77,8 +77,8 @@ def agent_tool(
     done.
 
     Args:
-        name: by default the agent's, with ``-`` for characters that a tool's name may not have.
-        description: of the tasks that the agent is for, by which the caller's model chooses.
+        name: by default the agent's name, with ``-`` for characters that a tool's name may not have.
+        description: the tasks that the agent is for, by which the caller's model chooses.
         timeout_s: seconds that one task may take, above 0; then it is cancelled.
     """
 
@@ -135,12 +135,12 @@ class Handoff:
     """An agent that a model may hand the conversation to.
 
     Attributes:
-        agent: or a function that returns it.
-        name: of the agent.
-        description: of what it is for, for the model that hands over.
-        filter: chooses what it is shown of the conversation before the task.
+        agent: the agent, or a function that returns it.
+        name: the name of the agent.
+        description: what the agent is for, shown to the model that hands over.
+        filter: chooses the messages before the task that the agent is shown.
         on_handoff: called before the conversation is handed over.
-        requires_approval: an approver is asked before.
+        requires_approval: whether an approver is asked before.
     """
 
     agent: ReactiveAgent[Any, Any] | LaterAgent
@@ -198,8 +198,8 @@ def handoff(
     Args:
         agent: or a function that returns it, for an agent that is built later; it is called when a model
             hands over.
-        name: of the agent; needed for a function.
-        description: of what the agent is for, for the model.
+        name: the name of the agent; needed for a function.
+        description: what the agent is for, shown to the model.
         filter: takes the messages before the task, and returns those that the agent is shown, such as
             :func:`without_tool_calls`.
         on_handoff: called with a ``HandoffInfo`` before the conversation is handed over, sync or async; one

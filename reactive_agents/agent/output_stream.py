@@ -258,7 +258,7 @@ class _Field:
     """A field of a class.
 
     Attributes:
-        names: that it may have in the data.
+        names: the names that it may have in the data.
         default: makes its value where it is missing; ``None`` leaves it out.
     """
 

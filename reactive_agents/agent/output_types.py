@@ -172,7 +172,7 @@ def result_adapter(output_type: Any = str) -> Any:
     The text of ``result_adapter(City).dump_json(result)`` is read by ``validate_json``.
 
     Args:
-        output_type: of the agent that gave the result; texts by default.
+        output_type: the output type of the agent that gave the result; text by default.
 
     Raises:
         AgentError: the type has no JSON form.

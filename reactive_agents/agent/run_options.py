@@ -43,17 +43,17 @@ TaskInput: TypeAlias = str | Content | Sequence[str | Content]
 
 
 class TaskOptions(TypedDict, total=False):
-    """Options of a run that are data of its task; ``None`` is as if it were not given.
+    """Options of a run that are data of its task; ``None`` leaves one out.
 
     Attributes:
         session: the name of a conversation that the run continues and adds to. Runs of one session follow
             each other, in the order in which they came.
-        user: whose task it is, as the program names its users. A session belongs to the user who began it.
+        user: the program's name of the user whose task it is. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
             result; without a session. Those of the system are left out.
         metadata: JSON data of the program, which ``TaskStarted``, the result and ``RunContext`` carry; the
             model does not see it.
-        tags: names, likewise.
+        tags: names, which are passed on like the metadata.
         settings: parameters of the run's requests to models; where they say nothing, those of the agent hold.
     """
 
@@ -80,7 +80,7 @@ class BudgetOptions(TypedDict, total=False):
 
 
 class RunOptions(TaskOptions, total=False):
-    """Options of a run besides its task; ``None`` is as if it were not given.
+    """Options of a run besides its task; ``None`` leaves one out.
 
     Attributes:
         model: the model of this run, by name or as an object; no router chooses another.
@@ -133,7 +133,7 @@ def wrong_run(task: object, options: Mapping[str, object]) -> str | None:
 
 
 def task_text(given: object) -> tuple[Any, tuple[Content, ...]]:
-    """Return the text of a task with labels, and its parts; what is no task as it is."""
+    """Return the text of a task, with a label for each part, and the parts."""
     is_input = isinstance(given, (*CONTENT_TYPES, list, tuple))
     return (text_and_parts(given) if is_input else None) or (given, ())  # type: ignore[arg-type]
 
@@ -177,7 +177,7 @@ def _wrong_metadata(given: object) -> str:
 
 
 def json_copy(given: object) -> JsonObject | None:
-    """Return a copy of a JSON object; ``None`` for what is none."""
+    """Return a copy of a JSON object; ``None`` if the value is not one."""
     if not isinstance(given, Mapping):
         return None
     try:
@@ -193,10 +193,10 @@ def json_copy(given: object) -> JsonObject | None:
 
 @frozen(eq=False, repr=False)
 class RunChanges(Value):
-    """The changes of a run: ``None`` leaves it to the agent.
+    """The options of one run, in place of those of its agent.
 
     Attributes:
-        present: converts the plain result into that of the run.
+        present: converts the plain result into the result of the run; ``None`` for the agent's conversion.
     """
 
     overrides: RunOverrides = NO_OVERRIDES
@@ -216,8 +216,8 @@ def run_changes(
     Fails with the first wrong one.
 
     Args:
-        deps_type: of the agent; ``None`` for no dependencies.
-        budget: returns the agent's.
+        deps_type: the type of the agent's dependencies; ``None`` for none.
+        budget: returns the agent's budget.
     """
     if not options and deps_type is None:
         return _AS_THE_AGENT
@@ -239,7 +239,7 @@ def run_changes(
 
 
 def changed_budget(known: BudgetConfig, given: BudgetOptions) -> Result[BudgetConfig, InvalidConfig]:
-    """Return a budget with the limits that are given, and the others as they were."""
+    """Return a budget in which the given limits replace the known ones."""
     tokens, cost_usd, calls = given.get("tokens"), given.get("cost_usd"), given.get("calls")
     wrong = (
         validation.wrong_counts("budget.calls", calls)
@@ -324,7 +324,7 @@ def _with_output(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChang
 
 @lru_cache(64)
 def _known_shape(output_type: Any) -> Result[Shape[Any], InvalidConfig]:
-    """Return the shape of a type, which takes long to make, for each run with it."""
+    """Return the shape of a type; it is kept, since it takes long to make."""
     return output_shape(output_type)
 
 
@@ -349,12 +349,12 @@ _CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, I
 
 
 def live_options(options: Mapping[str, Any]) -> list[str]:
-    """Return the names of options that are no data of the task, but for its id."""
+    """Return the names of options that are not data of the task, the run id apart."""
     return [name for name in options if name in _CHANGES.keys() - {"run_id"} and options[name]]
 
 
 def _with(changes: RunChanges, **fields: Mapping[str, Any]) -> RunChanges:
-    """Return changes with further settings or services."""
+    """Return the changes with further settings or services."""
     known = changes.overrides
     merged: dict[str, Any] = {name: {**getattr(known, name), **value} for name, value in fields.items()}
     return evolve(changes, overrides=evolve(known, **merged))

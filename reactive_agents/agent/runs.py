@@ -124,8 +124,8 @@ class Runs(Generic[R]):
         A run that is under way elsewhere is waited for.
 
         Args:
-            deps: as of ``run``; they are no part of the record.
-            accept_changes: also when another version of the agent began the run.
+            deps: the dependencies, as in ``run``; they are not part of the record.
+            accept_changes: whether a run that another version of the agent began is continued.
         """
         outcome = await self._resumed(RunId(run_id), deps=deps, accept_changes=accept_changes)
         return self._present(result_or_raise(outcome))
@@ -306,7 +306,7 @@ class Runs(Generic[R]):
         """Approve a call that waits; of a call in doubt, that it is made again.
 
         Args:
-            key: of the question; not needed where one alone waits.
+            key: the key of the question; not needed when only one waits.
         """
         await self._settle(run_id, key, {"approved": True, "reason": ""}, ("approval", "doubt"))
 
@@ -359,8 +359,8 @@ class Runs(Generic[R]):
             at: number of the step that is made again, from 1; ``steps`` lists them.
             into: the id of the new run; a new one by default.
             model: asked from there on.
-            instructions: of the agent from there on.
-            message: of the user, which the model is shown from there on.
+            instructions: the agent's instructions from that step on.
+            message: a message of the user, which the model is shown from that step on.
             tool_result: the result of the step, which is then a tool call and is not made.
         """
         unfit = wrong_name("into", into)
@@ -451,7 +451,7 @@ async def settle_question(
     Fails with ``RunRefused`` when none, or more than one, fits.
 
     Args:
-        key: of the question; ``None`` for the only one of these kinds.
+        key: the key of the question; ``None`` for the only one of these kinds.
         body: the answer.
     """
     asked = await attempt(record.questions(run_id))
@@ -505,7 +505,7 @@ def check_queued(
     """Refuse what no worker could begin, and what would keep it from beginning others.
 
     Args:
-        name: of the schedule.
+        name: the name of the schedule.
         live: options of the run that are not recorded, so that no worker has them.
 
     Raises:

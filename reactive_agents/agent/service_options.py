@@ -347,7 +347,7 @@ class ServiceOptions(AgentDescription):
         questions of the model are asked there, unless ``with_approval`` says otherwise.
 
         Args:
-            output: by default the standard error.
+            output: the stream that is written to; by default standard error.
         """
         expected = "a text file"
         wrong = (

@@ -184,13 +184,13 @@ class CheckConfig(Value):
             threats; ``length``; ``topics``, of which a text must have one; ``presidio``, personal data by the
             library of that name, which needs the extra ``presidio``.
         action: what is done about what is found; by default personal data is redacted, all else is blocked.
-        stages: which texts are checked: the task (``input``), the answer (``output``), ``tool-result``. By
+        stages: the texts that are checked: the task (``input``), the answer (``output``), ``tool-result``. By
             default injections are looked for in input and tool results, insults and topics in input and
             output, all else everywhere.
         threshold: 0 to 1, of ``prompt-injection``, ``toxicity`` and ``presidio``: what is found below is a
             warning, and with ``presidio`` nothing.
-        max_characters: of ``length``, 1 or more; required there.
-        topics: of ``topics``: the words of each topic, each for every word that begins so; required there.
+        max_characters: the limit of ``length``, 1 or more; required there.
+        topics: the words of each topic for ``topics``, each for every word that begins so; required there.
     """
 
     name: CheckName
@@ -342,10 +342,10 @@ class CompactionConfig(Value):
         method: ``template`` summarizes earlier turns by templates, ``model`` by a model call, ``custom`` by a
             custom function, ``auto`` as the size of the transcript asks for; ``drop`` summarizes nothing, and
             drops old results when a request does not fit.
-        model: of ``model``; ``None`` takes the run's.
-        provider: of that model, where its name does not have it; alone, it takes the provider's default.
-        function: of ``custom``, as ``module:function``.
-        temperature: of ``model``, 0 to 2.
+        model: the model of the method ``model``; ``None`` for the run's model.
+        provider: the provider of that model, if its name lacks it; alone, for the provider's default model.
+        function: the function of the method ``custom``, as ``module:function``.
+        temperature: the temperature of the method ``model``, 0 to 2.
     """
 
     method: CompactionMethod = "auto"
@@ -603,13 +603,13 @@ class ContentConfig(Value):
     """Limits of images, audio and documents in tasks and tool results.
 
     Attributes:
-        max_bytes: of one part, 1 or more.
-        max_total_bytes: of the parts of one task or tool result together, 1 or more.
-        max_parts: of one task or tool result, 1 or more.
+        max_bytes: bytes of one part, 1 or more.
+        max_total_bytes: bytes of all parts of one task or tool result, 1 or more.
+        max_parts: number of parts of one task or tool result, 1 or more.
         media_types: what is taken, such as ``image/png``, as far as it is known; ``text/*`` for every text.
         fetch_s: seconds that fetching one URL may take, above 0.
         allow_hosts: hosts whose URLs are fetched although their addresses are not public; exact names.
-        unheld_bytes: of stored content that no session holds, 0 or more; what is beyond goes, oldest first.
+        unheld_bytes: bytes of stored content that no session holds, 0 or more; the oldest is deleted beyond.
     """
 
     max_bytes: int = field(default=20_000_000, validator=_positive)
@@ -678,7 +678,7 @@ class ExternalToolConfig(Value):
 
     Attributes:
         name: letters, digits, ``_`` and ``-``, at most 64 characters.
-        description: for the model.
+        description: what the tool does, shown to the model.
         parameters: JSON Schema of the arguments, an object schema.
         timeout_s: seconds that a call waits for its result, above 0; ``None`` for ``timeouts.answer_s``.
         requires_approval, risk, output, idempotent, volatile: as of a tool.

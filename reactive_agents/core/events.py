@@ -128,7 +128,7 @@ class ReasoningStepCompleted(Event):
     """A step was taken; one of ``thought``, ``action`` and ``observation`` is set.
 
     Attributes:
-        copied: which arguments of an action of high risk were copied from a tool result or a recalled note.
+        copied: arguments of an action of high risk that were copied from a tool result or a recalled note.
         repairs: how the call of an action differs from what the model sent, one sentence each.
     """
 
@@ -192,7 +192,7 @@ class ModelCallStarted(Event):
 
     Attributes:
         purpose: why.
-        model: as in the request.
+        model: the model of the request.
         request: what it is sent, apart from the bytes of images, audio and documents; ``None`` unless a
             handler wants it, as the run log does.
         model_call: the number of the call in the run, from 1; a run that is continued begins again.

@@ -292,7 +292,7 @@ class Receipt(Value):
         tools: names of the tools that succeeded, each once, in the order of first use.
         evidence: keys of the tool results that support a claim.
         delivered: deliverables, and files that the answer names as written, that exist.
-        missing: those that do not exist.
+        missing: the deliverables that do not exist.
         verdict: ``unchecked`` when the answer makes no claim that can be checked.
     """
 

@@ -31,13 +31,13 @@ class Task(Value):
         type: the kind of task, for learning across runs.
         details: further data for phases, hooks and strategies.
         session: the name of the conversation that the run continues and adds to; ``None`` for none.
-        user: whose task it is, as the program names its users; ``None`` for no user.
+        user: the program's name of the user whose task it is; ``None`` for no user.
         history: messages of a conversation that the run continues, oldest first, without a session.
         tags: names that the program gave the run.
         metadata: JSON data that the program gave the run; nothing in this package reads it.
         parts: images, audio and documents, in the order of their labels in the input.
         model_settings: parameters of the run's requests to models, before those of the agent.
-        scope: whose memories the run makes and is shown, in place of those of its user; ``None`` for these.
+        scope: the owner of the run's memories, in place of its user; ``None`` for the user.
     """
 
     id: TaskId
@@ -85,7 +85,7 @@ class TaskResultMetadata(Value):
         confidence: 0 to 1: the verifier's figure if there was one, else by the course of the run.
         effectiveness: 0 to 1, the share of successes of the strategy on such tasks until now, this run
             included; ``None`` where outcomes are not learned from, as without a memory.
-        tags: of the run, as ``run(task, tags=…)`` gave them.
+        tags: the tags of the run, as given by ``run(task, tags=…)``.
         given: the data of ``run(task, metadata=…)``.
     """
 
@@ -159,7 +159,7 @@ class TaskResult(Value, Generic[Output]):
         new_messages: what the run adds to its conversation: the task, its calls and their results as the
             model saw them, the answer.
         history: the messages of the conversation that it continued.
-        output_text: with an output type the answer as text; ``None`` where ``output`` is that text.
+        output_text: the answer as text, if there is an output type; ``None`` if ``output`` is that text.
         sub_runs: the runs that its tools began, and those that the tools of these began, as they ended.
         handoffs: names of the agents that the conversation was handed to, in order.
         agent: name of the agent that answered; empty in results of earlier versions.

@@ -159,7 +159,7 @@ class ToolResult(Value):
         result: the full value as JSON; ``None`` when the call failed.
         duration_ms: wall-clock milliseconds.
         origin: whether the tool was run for this call.
-        usage: of models that the tool itself has called, by model.
+        usage: the usage of models that the tool itself has called, by model.
         counted: whether the usage is in the account of the run already.
         parts: images, audio and documents, in the order of their labels in the result.
     """

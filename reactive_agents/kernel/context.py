@@ -142,8 +142,8 @@ class Provenance(Value):
     """Texts that a run was shown, by their authors.
 
     Attributes:
-        trusted: of the user and of the program.
-        sources: of strangers, by the names of where they come from.
+        trusted: the texts of the user and of the program.
+        sources: the texts of strangers, by the names of their sources.
     """
 
     trusted: tuple[str, ...]
@@ -199,9 +199,9 @@ class CompactionSettings(Value):
     """Compaction of a kernel run's transcript; by default only when necessary.
 
     Attributes:
-        model: of the method ``model``, as ``provider/model``; ``None`` takes the run's.
-        temperature: of that model, 0 to 2.
-        function: of the method ``custom``; without one, templates are used.
+        model: the model of the method ``model``, as ``provider/model``; ``None`` for the run's model.
+        temperature: the temperature of that model, 0 to 2.
+        function: the function of the method ``custom``; without one, templates are used.
     """
 
     method: CompactionMethod = "drop"
@@ -234,7 +234,7 @@ class KernelInput(Value):
         results: stored results of earlier kernel runs of the strategy, which the model can recall.
         key_prefix: the prefix of the keys of this run's results, so that runs of one task share none.
         earlier: the earlier attempt, when this is another try.
-        history: of the conversation that the run continues; the task is the next message of it.
+        history: the conversation that the run continues; the task is its next message.
         answer_form: the form of the answer; ``None`` for any text.
         parts: images, audio and documents of the task.
     """
@@ -288,8 +288,8 @@ class KernelContext(Value):
         prefix: the messages that every request begins with.
         policies: evaluated in this order before each step; the first verdict wins.
         asked: the policies that apply to this run.
-        within_turns: those of ``asked`` that are evaluated while the calls of a turn are pending.
-        before_turns: those that are evaluated before the model's next turn, while no answer is proposed.
+        within_turns: the policies in ``asked`` that are evaluated while the calls of a turn are pending.
+        before_turns: those evaluated before the model's next turn, while no answer is proposed.
         max_iterations: maximum turns of the model.
         counter: knows the model's window and tokenizer; ``Nothing`` for none.
         callers: returns what the runs were shown whose tools began this one.
@@ -411,7 +411,7 @@ class KernelServices(Value):
         approver: who decides on tool calls that need approval.
         policies: asked before those of the run's options.
         counter: what knows the model's window and tokenizer.
-        account: of the run, which its budget is held against; without one a kernel knows only what it spent.
+        account: the usage of the run, which its budget limits; without it a kernel knows only its own usage.
         callers: returns what the runs were shown whose tools began this one.
     """
 

@@ -59,9 +59,9 @@ class RunEvents:
         parent_run_id: the run whose tool began it.
 
     Attributes:
-        readers: those for whom the run waits when they are slow.
+        readers: the readers for whom the run waits when they are slow.
         answer: the text of a streamed run that stands for its answer; ``None`` where nothing is streamed.
-        above: that of the run which has handed its conversation over to this one.
+        above: the answer of the run that has handed its conversation over to this one.
     """
 
     __slots__ = (

@@ -71,7 +71,7 @@ class CallBound(Value):
     """The most that a model call may take.
 
     Attributes:
-        tokens: of the request and the longest answer, as far as that is known.
+        tokens: tokens of the request and the longest answer, as far as they are known.
         usd: US dollars; ``None`` where the price or the longest answer is not known.
         problem: why the dollars are not known, as a sentence.
     """
@@ -397,7 +397,7 @@ class MeteredLLM:
         account: where the usage is added up; a new one by default.
         faults: take up that the service has no model; new ones by default.
         record: where answers are recorded; one that it has is counted, and nothing is reserved for it.
-        settings: of the user, for every call of the run.
+        settings: the user's settings for every call of the run.
 
     Attributes:
         account: the usage of the run so far.

@@ -32,8 +32,8 @@ class OpenRequirements(Value):
     """The requirements of a task that are not met.
 
     Attributes:
-        open: those that can still be met, each with how often its tool has worked.
-        lost: those that cannot be met, each with the reason.
+        open: the requirements that can still be met, each with how often its tool has worked.
+        lost: the requirements that cannot be met, each with the reason.
     """
 
     open: tuple[tuple[ToolRequirement, int], ...] = ()
@@ -114,7 +114,7 @@ def call_limits(needs: ToolNeeds, budget: BudgetConfig, *, parallel: bool) -> Ma
     explicit limits apply.
 
     Args:
-        needs: of the whole run.
+        needs: the needs of the whole run.
     """
     limits: dict[str, int] = {}
     for each in needs.required if parallel else ():

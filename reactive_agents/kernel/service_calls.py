@@ -47,8 +47,8 @@ async def call_service(
     Fails as it does, or with ``ServiceFailed`` when it lacks the method or breaks its port.
 
     Args:
-        name: of the service, for the error and the record, such as ``memory``.
-        method: of the port, such as ``MemoryService.flush``; the service's own of that name is called.
+        name: the name of the service, for the error and the record, such as ``memory``.
+        method: the method of the port, such as ``MemoryService.flush``; the service's own method is called.
         expected: the class of the value; ``None`` where nothing reads it.
     """
     call = partial(call_outside_record, name, service, method, expected, *args, **kwargs)
@@ -153,7 +153,7 @@ class ServiceFaults:
         """Return the value of a method or attribute, or ``None`` with a fault.
 
         Args:
-            name: of the service, for the fault.
+            name: the name of the service, for the fault.
             expected: what ``accept`` takes, as it stands in a message.
         """
         try:

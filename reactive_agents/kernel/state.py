@@ -168,10 +168,10 @@ def initial_kernel_state(
     """The state that a kernel run begins in: thinking, with nothing done.
 
     Args:
-        id: from the id source.
+        id: an id from the id source.
         results: what was stored before in the same run, by its keys.
         shown_in_part: whether the prompt names one of these keys, so that the model is offered ``recall``.
-        ledger: of the calls that were made before and count.
+        ledger: the calls that were made before and count.
     """
     return KernelState(
         id=id,

@@ -315,7 +315,7 @@ class MemberText:
     ['', 'It is', ' 3.']
 
     Args:
-        name: of the member; of several with the name the first counts.
+        name: the name of the member; the first of several with that name counts.
     """
 
     def __init__(self, name: str) -> None:

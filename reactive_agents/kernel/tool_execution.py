@@ -388,7 +388,7 @@ def provenance(
 
     Args:
         trusted: the task and the instructions.
-        results: of tools, by their keys.
+        results: the results of tools, by their keys.
         notes: recalled, or about an earlier attempt.
         asks_user: whether results of ``ask-user`` are the user's own words.
         with_answers: whether earlier answers of the model count as sources, since they may quote one.

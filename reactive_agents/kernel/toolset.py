@@ -203,7 +203,7 @@ class Toolset(Value):
     Attributes:
         offered: what the model is shown, in a stable order.
         with_recall: the same once a result was shown in part.
-        descriptions: of the offered tools, by their names; the kernel's own has none.
+        descriptions: the descriptions of the offered tools by name; the kernel's own tool has none.
     """
 
     choices: tuple[ToolChoice, ...]

@@ -133,8 +133,8 @@ class RunControl:
     """The controller of one run with its decisions.
 
     Attributes:
-        ending: that the strategy which runs now has to end; ``None`` while it may go on.
-        failure: that the controller itself failed, which ends the run.
+        ending: the order to end the strategy that runs now; ``None`` while it may continue.
+        failure: the failure of the controller itself, which ends the run.
         escalated: whether the task has been handed to another strategy.
     """
 

@@ -68,7 +68,7 @@ class StrategyInput(Value):
     """The task of a strategy, with everything that the run's context says about it.
 
     Attributes:
-        settings: of the agent's runs, as the engine passed them on.
+        settings: the settings of the agent's runs, as the engine passed them on.
         available_tools: names of the tools that the run has.
         max_iterations: turns that a kernel run may take, 1 or more: in place of a strategy's own limit when
             it has one such run, and at most that when it has several; ``None`` leaves it to the strategy.
@@ -76,12 +76,12 @@ class StrategyInput(Value):
         deadline: when the run must end, in seconds of the monotonic clock; ``None`` for never.
         needs: the tools that the task requires.
         earlier: the earlier attempt of the run, when this is another one.
-        history: of the conversation that the run continues.
+        history: the conversation that the run continues.
         plan_id: a stored plan to resume; ``None`` for a new one.
-        key_prefix: of the keys of tool results; empty for that of the turn of the session.
+        key_prefix: the prefix of the keys of tool results; empty for that of the session's turn.
         answer_form: the form of the run's answer; ``None`` for any text.
         parts: images, audio and documents of the task, which every model call about it has.
-        owner: whose what the run stores is, as the owner of a memory.
+        owner: the owner of what the run stores, like the owner of a memory.
     """
 
     task_description: str
@@ -126,8 +126,8 @@ class StrategyControl(Protocol):
     """The controller of one run, as strategies see it.
 
     Attributes:
-        ending: that the strategy which runs now has to end; ``None`` while it may go on.
-        failure: that the controller itself failed, which ends the run.
+        ending: the order to end the strategy that runs now; ``None`` while it may continue.
+        failure: the failure of the controller itself, which ends the run.
         escalated: whether the task has been handed to another strategy.
     """
 
@@ -325,7 +325,7 @@ def reasoning_result(
     Args:
         confidence: the judgement of a critic or of a reflection, 0 to 1, which the course of the run lowers.
         rejections: how often guidance was given because of a turn of the model.
-        task: in the user's words; its figures need no other source.
+        task: the task in the user's words; its figures need no other source.
     """
     unsupported = unsupported_share(output or "", Seen(task, tuple(results.values())))
     course = RunCourse(rejections, len(failures_in(steps)), unsupported)

@@ -97,8 +97,8 @@ class Filling(Value):
 
     Attributes:
         size: bytes of the transcript.
-        tokens: of the request.
-        transcript_tokens: of the transcript in it.
+        tokens: tokens of the request.
+        transcript_tokens: tokens of the transcript in it.
         window_tokens: the window for which a request has to be compacted from seven eighths on.
     """
 

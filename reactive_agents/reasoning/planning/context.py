@@ -29,7 +29,7 @@ class PlanningContext:
 
     Attributes:
         tools: available to steps, as the model is shown them.
-        needs: of the run, those that were derived from the task too.
+        needs: the needs of the run, with those that were derived from the task.
     """
 
     input: StrategyInput

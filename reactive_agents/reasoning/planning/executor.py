@@ -58,7 +58,7 @@ class StepRun:
 
     Attributes:
         step: completed, or failed with the error of its last attempt.
-        states: of the kernel runs that it took.
+        states: the final states of the kernel runs that it took.
         error: what ended the last of them, if it failed.
     """
 
@@ -220,7 +220,7 @@ class ExecutedPlan:
 
     Attributes:
         limit: what ended it before its last step.
-        error: of the model, when it did not answer for a step that failed.
+        error: the error of the model, if it did not answer for a step that failed.
     """
 
     progress: Progress

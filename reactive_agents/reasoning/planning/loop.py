@@ -111,11 +111,11 @@ class PlanEnd:
     """The end of the work on a plan.
 
     Attributes:
-        why: in sentences; says what is missing unless the plan reached its goal.
+        why: the reason in sentences, with what is missing unless the plan reached its goal.
         reached: whether it did.
         reflection: the last judgement, if there was one.
         may_ask: whether the model may still be asked, to write the answer.
-        error: of the model, when it did not answer.
+        error: the error of the model, if it did not answer.
     """
 
     terminated_by: str

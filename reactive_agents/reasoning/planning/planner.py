@@ -226,8 +226,8 @@ def find_problems(
     """Return the problems of the steps that a model wrote; empty when they can run.
 
     Args:
-        plan: with these steps in it.
-        written: for the id of each such step, its path in what the model wrote, such as ``$.steps[0]``.
+        plan: the plan with these steps in it.
+        written: the path of each such step in the model's text, such as ``$.steps[0]``, by the step's id.
         definitions: the tools that the run has.
     """
     found: list[FieldProblem] = []

@@ -45,7 +45,7 @@ class Measurement:
         runs: number of runs.
         right: runs that were completed with the right answer.
         false_success: runs that were completed with a wrong one.
-        prompt_tokens: of all runs together.
+        prompt_tokens: prompt tokens of all runs together.
     """
 
     strategy: ReasoningStrategy
@@ -82,8 +82,8 @@ def hold_to_gain(
     Args:
         favourite: what suits the task by the rules.
         known: the strategies that may be chosen.
-        tier: of the model.
-        measurements: of the laboratory.
+        tier: the context tier of the model.
+        measurements: the measurements of the laboratory.
     """
     if favourite.strategy not in _HEAVY or REACTIVE not in known:
         return favourite

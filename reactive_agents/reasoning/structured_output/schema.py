@@ -30,7 +30,7 @@ class Shape(Generic[T]):
     """The required form of an answer.
 
     Attributes:
-        name: of the type, for prompts and messages.
+        name: the name of the type, for prompts and messages.
         schema: the JSON Schema that a model is shown.
         read: the value that JSON data describes, or ``DecodeError`` with a path for each problem.
         example: an instance of the schema, for small models; without optional fields that are empty.
