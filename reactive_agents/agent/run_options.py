@@ -39,22 +39,22 @@ if TYPE_CHECKING:
     from reactive_agents.reasoning.structured_output.schema import Shape
 
 TaskInput: TypeAlias = str | Content | Sequence[str | Content]
-"""A task: a text, a part, or texts, images, audio and documents in their order."""
+"""A task: a text, a part such as an image, or a list of texts and parts in their order."""
 
 
 class TaskOptions(TypedDict, total=False):
     """Options of a run that are data of its task; ``None`` leaves one out.
 
     Attributes:
-        session: the name of a conversation that the run continues and adds to. Runs of one session follow
-            each other, in the order in which they came.
+        session: the name of a conversation that the run continues and adds to. Runs of one session are made
+            one after the other, in the order of their arrival.
         user: the program's name of the user whose task it is. A session belongs to the user who began it.
         history: messages of a conversation that the run continues, such as the ``messages`` of an earlier
-            result; without a session. Those of the system are left out.
+            result; not together with a session. System messages are left out.
         metadata: JSON data of the program, which ``TaskStarted``, the result and ``RunContext`` carry; the
             model does not see it.
         tags: names, which are passed on like the metadata.
-        settings: parameters of the run's requests to models; where they say nothing, those of the agent hold.
+        settings: parameters of the run's requests to models; the agent's hold for all others.
     """
 
     session: str | None
@@ -84,13 +84,14 @@ class RunOptions(TaskOptions, total=False):
 
     Attributes:
         model: the model of this run, by name or as an object; no router chooses another.
-        tools: further tools of this run, as of ``with_tools``.
-        budget: limits of this run, in place of those of the agent that it names.
-        approver: decides on calls of this run that need approval: a function as of ``with_approval``, or an
+        tools: further tools of this run, as in ``with_tools``.
+        budget: limits of this run, which replace the agent's limits of the same name.
+        approver: decides on calls of this run that need approval: a function as in ``with_approval``, or an
             ``Approver``.
-        run_id: the name of the run, such as that of the order that it is for: with durability the run is done
-            once under it, and continued after a crash; without, it may be used once. A new one by default.
-        accept_changes: continue a run that another version of the agent began.
+        run_id: the id of the run, such as the number of the order that it is for. With durability the run is
+            done once under this id, and continued after a crash; without it, the id may be used once. A new
+            id by default.
+        accept_changes: whether a run that another version of the agent began is continued.
     """
 
     model: str | LLM | None
@@ -173,7 +174,7 @@ def _wrong_metadata(given: object) -> str:
             return f"metadata: got the key {abbreviated(key)}, expected {expected}."
         if json_copy({key: value}) is None:
             return f"metadata[{abbreviated(key)}]: got {abbreviated(value)}, expected JSON data."
-    return f"metadata: got what is too large or changes, expected {expected}."
+    return f"metadata: got data that changes or is too large or deep, expected {expected}."
 
 
 def json_copy(given: object) -> JsonObject | None:
@@ -188,7 +189,7 @@ def json_copy(given: object) -> JsonObject | None:
     return copy if copy == given and text == without_surrogates(text) else None
 
 
-# --- what is no data of the task --------------------------------------------------------------------------
+# --- options that are not data of the task ----------------------------------------------------------------
 
 
 @frozen(eq=False, repr=False)
@@ -213,7 +214,7 @@ def run_changes(
 ) -> Result[RunChanges, InvalidConfig]:
     """Return the changes that options make in their run.
 
-    Fails with the first wrong one.
+    Fails with ``InvalidConfig`` for the first wrong option.
 
     Args:
         deps_type: the type of the agent's dependencies; ``None`` for none.
@@ -279,8 +280,8 @@ def _with_model(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChange
         wrong = validation.wrong_text("model", given, "the name of a model that is not blank")
         if wrong is not None:
             return Failure(wrong)
-        made = _with(changes, services={"cost_router": Nothing})
-        return Success(evolve(made, overrides=evolve(made.overrides, model=given)))
+        changes = _with(changes, services={"cost_router": Nothing})
+        return Success(evolve(changes, overrides=evolve(changes.overrides, model=given)))
     expected = "the name of a model, or an object with complete, stream and model"
     wrong = validation.wrong_object("model", given, expected, "complete", "stream", "model")
     if wrong is not None:
@@ -318,8 +319,8 @@ def _with_output(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChang
     if isinstance(found, Failure):
         return Failure(evolve(found.failure(), option="output"))
     shape = found.unwrap()
-    made = _with(changes, services={"output_shape": Some(shape)})
-    return Success(evolve(made, present=typed_results(shape)))
+    changes = _with(changes, services={"output_shape": Some(shape)})
+    return Success(evolve(changes, present=typed_results(shape)))
 
 
 @lru_cache(64)
@@ -333,7 +334,7 @@ def _with_run_id(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChang
     return Success(evolve(changes, overrides=named, run_id=RunId(given)))
 
 
-def _accepting(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
+def _with_accepted_changes(changes: RunChanges, given: Any, _: _Budget) -> Result[RunChanges, InvalidConfig]:
     return Success(evolve(changes, overrides=evolve(changes.overrides, accept_changes=bool(given))))
 
 
@@ -344,7 +345,7 @@ _CHANGES: Mapping[str, Callable[[RunChanges, Any, _Budget], Result[RunChanges, I
     "output": _with_output,
     "approver": _with_approver,
     "run_id": _with_run_id,
-    "accept_changes": _accepting,
+    "accept_changes": _with_accepted_changes,
 }
 
 
