@@ -557,7 +557,7 @@ class SqliteFile(Generic[_E]):
 
 
 def _close_here(connection: sqlite3.Connection, process: int) -> None:
-    """Close the file of an owner that was dropped, where this is no fork of its process."""
+    """Close the file of an owner that was dropped, but not in a forked process."""
     if process == os.getpid():
         connection.close()
 
