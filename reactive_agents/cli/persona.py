@@ -308,7 +308,7 @@ def _run(
 
 @define
 class Outcomes:
-    """Prints outcomes, and ends the command where nobody reads them.
+    """Prints outcomes, and ends the command where they cannot be printed.
 
     The event whose outcome is not read has not failed: it stays in the queue, for the next start.
 

@@ -309,7 +309,7 @@ class AgentService:
         return self._authenticate is not None
 
     def address(self, request: Request) -> str:
-        """Return the address of the application for its clients, without a ``/`` at its end."""
+        """Return the address that clients have of it, without a ``/`` at the end."""
         path = request.scope.get("root_path", "").rstrip("/")
         return self._url or f"{str(request.base_url).rstrip('/').removesuffix(path)}{path}"
 
