@@ -3,24 +3,27 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
 from reactive_agents.core import errors, events
+from reactive_agents.core.content import Content
+from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
-from reactive_agents.core.messages import AssistantMessage, Message
-from reactive_agents.core.redaction import redact, replacing
+from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from reactive_agents.core.redaction import joined_texts, redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.texts import unescaped
 from reactive_agents.core.values import replaced
 from reactive_agents.engine.audit import append_or_report
 from reactive_agents.engine.context import ExecutionContext
+from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import fire_on_error
 from reactive_agents.engine.services import EngineServices
 from reactive_agents.kernel import KernelState, RunEvents
@@ -125,55 +128,110 @@ async def guardrail(
 ) -> Result[ExecutionContext, RuntimeErrors]:
     """Check the input, and return the context with the redacted input.
 
+    That is the task and its documents, and the messages that the caller handed over.
+
     Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
     guardrail fails: a task that could not be checked is not run.
     """
-    checked = await _checked_input(context.task.input, context, services)
+    checked = await _checked_input(context.task.input, "input", context, services)
     if not isinstance(checked, Success):
         return Failure(checked.failure())
-    redacted = checked.unwrap()
+    redacted = checked.unwrap().redacted
     if redacted is not None:
         context = replaced(context, task=evolve(context.task, input=redacted))
-    return Success(context) if not context.task.parts else await _with_checked_documents(context, services)
+    if context.task.parts:
+        task = context.task
+        documents = await _checked_documents(task.input, task.parts, context, services)
+        if not isinstance(documents, Success):
+            return Failure(documents.failure())
+        text, parts = documents.unwrap()
+        context = replaced(context, task=evolve(task, input=text, parts=parts))
+    return Success(context) if not context.task.history else await _with_checked_history(context, services)
 
 
 async def _checked_input(
-    text: str, context: ExecutionContext, services: EngineServices
-) -> Result[str | None, RuntimeErrors]:
-    """Return the redacted text, or ``None`` where nothing is to be redacted."""
-    checked = await check_text(text, "input", services)
+    text: str, stage: GuardrailStage, context: ExecutionContext, services: EngineServices
+) -> Result[GuardrailReport, RuntimeErrors]:
+    """Return the report on a text that passes, or on a result, which can be withheld."""
+    checked = await check_text(text, stage, services)
     if not isinstance(checked, Success):
         return Failure(context.failure_of("guardrail")(checked.failure()))
     report = checked.unwrap()
-    if report.allowed:
-        return Success(report.redacted)
+    if report.allowed or stage == "tool-result":
+        return Success(report)
     message = f"The input was blocked: {report.detail or report.violation}"
     return Failure(errors.GuardrailViolationError(message, context.task_id, report.violation))
 
 
-async def _with_checked_documents(
-    context: ExecutionContext, services: EngineServices
-) -> Result[ExecutionContext, RuntimeErrors]:
-    """Return the context with the texts among the task's documents checked as well."""
-    content, task = services.handle.content, context.task
-    for part in task.parts:
+async def _checked_documents(
+    text: str, parts: tuple[Content, ...], context: ExecutionContext, services: EngineServices
+) -> Result[tuple[str, tuple[Content, ...]], RuntimeErrors]:
+    """Return a text and its parts with the texts among these checked as well."""
+    content = services.handle.content
+    for part in parts:
         if content is None or not part.media_type.startswith("text/"):
             continue
         read = await content.text_of(part)
         if isinstance(read, Failure):
             return Failure(context.failure_of("guardrail")(read.failure()))
-        checked = await _checked_input(read.unwrap(), context, services)
+        checked = await _checked_input(read.unwrap(), "input", context, services)
         if not isinstance(checked, Success):
             return Failure(checked.failure())
-        redacted = checked.unwrap()
+        redacted = checked.unwrap().redacted
         if redacted is not None:
             changed = await content.with_text(part, redacted)
             if isinstance(changed, Failure):
                 return Failure(context.failure_of("guardrail")(changed.failure()))
             new = changed.unwrap()
-            parts = tuple([new if each is part else each for each in task.parts])
-            task = evolve(task, input=task.input.replace(part.label, new.label, 1), parts=parts)
-    return Success(replaced(context, task=task))
+            parts = tuple([new if each is part else each for each in parts])
+            text = text.replace(part.label, new.label, 1)
+    return Success((text, parts))
+
+
+async def _with_checked_history(
+    context: ExecutionContext, services: EngineServices
+) -> Result[ExecutionContext, RuntimeErrors]:
+    """Return the context with the messages checked that the caller handed over.
+
+    Those of a session were checked when they were said; what a caller hands over may never have been.
+    """
+    messages: list[Message] = []
+    for message in without_instructions(context.task.history):
+        checked = await _checked_message(message, context, services)
+        if not isinstance(checked, Success):
+            return Failure(checked.failure())
+        messages.append(checked.unwrap())
+    return Success(with_history(context, tuple(messages), services))
+
+
+async def _checked_message(
+    message: Message, context: ExecutionContext, services: EngineServices
+) -> Result[Message, RuntimeErrors]:
+    """Return a message without what is to be redacted or withheld."""
+    texts, stage = [message.content], _STAGES.get(type(message), "output")
+    if isinstance(message, AssistantMessage):
+        texts += [joined_texts(call.arguments) or call.malformed for call in message.tool_calls]
+    text = "\n".join(filter(str.strip, texts))
+    checked = await _checked_input(text, stage, context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    report = checked.unwrap()
+    if isinstance(message, ToolMessage) and not report.allowed:
+        return Success(evolve(message, content=withheld_result(report.violation), parts=()))
+    if report.redacted is not None:
+        message = _redacted_message(message, _redaction_like(text, report))
+    if not isinstance(message, UserMessage | ToolMessage) or not message.parts:
+        return Success(message)
+    documents = await _checked_documents(message.content, message.parts, context, services)
+    return documents.map(lambda found: evolve(message, content=found[0], parts=found[1]))
+
+
+_STAGES: Mapping[type[Message], GuardrailStage] = {UserMessage: "input", ToolMessage: "tool-result"}
+
+
+def withheld_result(violation: str) -> str:
+    """Return what is shown in the place of a tool's result that was blocked."""
+    return f"The result was withheld: a guardrail blocked it ({violation})."
 
 
 # --- The output ---

@@ -26,7 +26,6 @@ from reactive_agents.core import content as contents
 from reactive_agents.core import errors
 from reactive_agents.core.config import ContentConfig
 from reactive_agents.core.content import Content, ContentOwner, Digest
-from reactive_agents.core.conversation import without_instructions
 from reactive_agents.core.ids import RunId
 from reactive_agents.core.json import map_texts
 from reactive_agents.core.messages import Message, ToolMessage, UserMessage
@@ -34,6 +33,7 @@ from reactive_agents.core.models import ModelRequest
 from reactive_agents.core.tasks import Task
 from reactive_agents.core.tools import ToolResult
 from reactive_agents.core.values import replaced
+from reactive_agents.engine.conversations import with_history
 from reactive_agents.engine.lifecycle import DONE
 from reactive_agents.engine.services import EnginePorts, EngineServices
 from reactive_agents.kernel.service_calls import call_service
@@ -72,13 +72,13 @@ async def take_content(services: EngineServices) -> Result[None, errors.RuntimeE
     if isinstance(continued, Failure):
         return Failure(context.failure_of("bootstrap")(continued.failure()))
     if task.history:
-        history = evolve(history, messages=without_instructions(continued.unwrap()))
+        context = with_history(replaced(context, task=task), continued.unwrap(), services)
+        task = context.task
     taken = await content.take(task.input, task.parts)
     if isinstance(taken, Failure):
         return Failure(context.failure_of("bootstrap")(taken.failure()))
     text, parts = taken.unwrap()
-    task = evolve(task, input=text, parts=parts, history=continued.unwrap())
-    services.handle.context = replaced(context, task=task, history=history)
+    services.handle.context = replaced(context, task=evolve(task, input=text, parts=parts))
     return DONE
 
 

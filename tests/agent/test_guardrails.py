@@ -18,6 +18,7 @@ from reactive_agents.adapters.governance.guardrails.personal_data import persona
 from reactive_agents.adapters.governance.guardrails.rule_guardrail import RuleGuardrail
 from reactive_agents.core.codec import to_json
 from reactive_agents.core.config import CheckConfig, GuardrailsConfig
+from reactive_agents.core.content import Document
 from reactive_agents.core.errors import (
     DecodeError,
     ExecutionError,
@@ -36,6 +37,8 @@ from reactive_agents.core.events import (
     TaskFailed,
 )
 from reactive_agents.core.governance import GuardrailFinding, GuardrailStage
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest
 from reactive_agents.effects import attempt
 from reactive_agents.testing import (
@@ -293,6 +296,44 @@ async def test_a_warning_is_an_event_and_nothing_else() -> None:
     assert [(event.category, event.score, event.detail, event.call_id) for event in events] == [
         ("house-rule", 0.9, "A word of the house.", None)
     ] * 2
+
+
+# --- messages that the caller hands over ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        (UserMessage(ORDER), AssistantMessage("Sure.")),
+        (UserMessage("Hello", (Document.from_bytes(ORDER.encode()),)), AssistantMessage("Sure.")),
+        (UserMessage("Hello"), AssistantMessage("You fool, I will kill you and your family.")),
+    ],
+)
+async def test_what_a_caller_says_was_said_before_is_checked_as_a_task_is(said: tuple[Message, ...]) -> None:
+    llm = ScriptedLLM(forever(answer("Noted.")))
+    agent = start(llm).with_guardrails("prompt-injection", "toxicity").build()
+    with pytest.raises(AgentError) as failed:
+        await agent.run("Go on.", history=said)
+    assert isinstance(failed.value.error, GuardrailViolationError)
+    assert llm.requests == []
+
+
+async def test_messages_of_a_caller_are_redacted_or_withheld_as_their_like_in_a_run() -> None:
+    mail = "ada@example.org"
+    said = (
+        UserMessage(f"I am {mail}", (Document.from_bytes(mail.encode(), name="mail.txt"),)),
+        AssistantMessage(f"Welcome {mail}", (ToolCall(CallId("1"), "read-page", {"of": mail}),)),
+        ToolMessage(CallId("1"), "read-page", ORDER),
+        AssistantMessage("Done."),
+    )
+    llm = ScriptedLLM(forever(answer("Noted.")))
+    result = await start(llm).with_guardrails().build().run("Go on.", history=said)
+    seen = repr(llm.requests[0].messages) + shown(llm) + repr(result.messages)
+    assert "[email]" in seen
+    assert "withheld: a guardrail blocked it (prompt-injection)" in seen
+    assert not any(each in seen for each in (mail, ORDER))
+    parts = [part.data for each in llm.requests[0].messages for part in getattr(each, "parts", ())]
+    assert parts == [b"[email]"]
 
 
 # --- tool results ---------------------------------------------------------------------------------------
