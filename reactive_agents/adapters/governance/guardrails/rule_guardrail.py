@@ -46,6 +46,10 @@ class RuleGuardrail:
     checks: Sequence[Check]
     by_stage: Mapping[GuardrailStage, Sequence[Check]] = field(factory=dict)
 
+    def looks_at(self, stage: GuardrailStage) -> bool:
+        """Return whether texts of a stage are checked."""
+        return bool(self.checks or self.by_stage.get(stage))
+
     @effect
     async def check(
         self, text: str, stage: GuardrailStage, llm: LLM | None = None
