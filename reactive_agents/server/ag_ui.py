@@ -431,7 +431,7 @@ class AgUiEndpoint:
 
 def _thread(principal: Principal, agent: str, thread_id: str) -> str:
     """Return the name under which the run of a thread waits for its client."""
-    return f"{principal.key}\n{agent}\n{thread_id}"
+    return json.dumps([principal.owner, agent, thread_id])
 
 
 def _messages(messages: Sequence[Message]) -> list[Any]:

@@ -16,7 +16,7 @@ from pydantic import TypeAdapter
 from starlette.requests import ClientDisconnect
 
 from reactive_agents import ReactiveAgents, agent_tool, tool
-from reactive_agents.server import KeyLimits, create_app
+from reactive_agents.server import KeyLimits, Principal, create_app
 from reactive_agents.testing import ScriptedLLM, answer, call, calls, forever, say
 from tests.support.servers import asking, events_of
 
@@ -180,6 +180,27 @@ async def test_an_approval_interrupts_the_run_and_resuming_goes_on(
     assert paid == PAID
     assert text_of(second).endswith("That is what became of paying Ann.")
     assert second[-1].run_id == "r2"
+
+
+async def test_a_thread_is_of_its_user_whoever_tells_users_apart() -> None:
+    PAID.clear()
+    model = ScriptedLLM(call("pay", to="Ann"), forever(answer("That is what became of paying Ann.")))
+    clerk = ReactiveAgents.create().with_name("clerk").with_llm(model).with_reasoning().with_tools(pay)
+    app = create_app(
+        clerk.with_approval().build(), authenticate=lambda request: Principal(user=request.headers["x-user"])
+    )
+    async with asking(app) as client:
+        client.headers["x-user"] = "ada"
+        first = await stream(client, body(user("Pay Ann.")))
+        (interrupt,) = first[-1].outcome.interrupts
+        client.headers["x-user"] = "eve"
+        approved = {"interruptId": interrupt.id, "status": "resolved", "payload": {"approved": True}}
+        stolen = await client.post("/ag-ui", json=body(user("Pay Ann."), run="r2", resume=[approved]))
+        await stream(client, body(user("Something else."), run="r3"))
+        assert (stolen.status_code, PAID) == (409, [])
+        client.headers["x-user"] = "ada"
+        await stream(client, body(user("Pay Ann."), run="r4", resume=[approved]))
+    assert PAID == ["Ann"]
 
 
 async def test_a_resume_that_fits_nothing_leaves_the_run_waiting() -> None:
