@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
+import anyio.lowlevel
 from attrs import evolve
 from returns.result import Failure, Result, Success
 
@@ -201,6 +202,7 @@ async def _with_checked_history(
         if not isinstance(checked, Success):
             return Failure(checked.failure())
         messages.append(checked.unwrap())
+        await anyio.lowlevel.checkpoint()  # most checks do not wait, and others share the event loop
     return Success(with_history(context, tuple(messages), services))
 
 

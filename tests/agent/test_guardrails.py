@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import anyio.lowlevel
 import pytest
 from attrs import evolve
 from returns.result import Success
@@ -334,6 +335,24 @@ async def test_messages_of_a_caller_are_redacted_or_withheld_as_their_like_in_a_
     assert not any(each in seen for each in (mail, ORDER))
     parts = [part.data for each in llm.requests[0].messages for part in getattr(each, "parts", ())]
     assert parts == [b"[email]"]
+
+
+async def test_a_long_history_is_checked_beside_other_work() -> None:
+    said = (UserMessage("Hello."), AssistantMessage("Hello.")) * 500
+    turns = 0
+
+    async def work() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await anyio.lowlevel.checkpoint()
+
+    async with anyio.create_task_group() as group:
+        group.start_soon(work)
+        agent = start(ScriptedLLM(answer("Noted."))).with_guardrails("toxicity").build()
+        await agent.run("Go on.", history=said)
+        group.cancel_scope.cancel()
+    assert turns >= len(said)
 
 
 # --- tool results ---------------------------------------------------------------------------------------
