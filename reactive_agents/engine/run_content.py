@@ -149,6 +149,7 @@ class RunContent:
     _owner: ContentOwner
     _caller: RunContent | None = None
     _known: dict[str, Content] = field(init=False, factory=dict)
+    _texts: dict[str, str] = field(init=False, factory=dict)
 
     def know(self, parts: Iterable[Content]) -> None:
         """Put these stored parts into requests that show their labels."""
@@ -239,9 +240,16 @@ class RunContent:
                 filled = await self._filled(part)
                 if isinstance(filled, Failure):
                     return filled
-                parts.append(filled.unwrap())
+                whole = filled.unwrap()
+                if whole.media_type.startswith("text/") and part.label not in self._texts:
+                    self._texts[part.label] = contents.document_text(whole, whole.data)
+                parts.append(whole)
             messages.append(evolve(message, parts=tuple(parts)) if parts else message)
         return Success(evolve(request, messages=tuple(messages)))
+
+    def shown_documents(self) -> tuple[str, ...]:
+        """Return the texts of documents that were put into requests."""
+        return tuple(self._texts.values())
 
     async def text_of(self, part: Content) -> Result[str, TakingErrors]:
         """Return the text of a stored document."""

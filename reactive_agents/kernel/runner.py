@@ -156,6 +156,7 @@ def assemble_context(
         max_iterations=options.max_iterations,
         counter=services.counter,
         callers=services.callers,
+        documents=services.documents,
     )
 
 

@@ -9,8 +9,20 @@ from typing import Any, Literal
 
 import pytest
 
-from reactive_agents import AgentError, AgentResult, ReactiveAgents, tool
+from reactive_agents import (
+    AgentError,
+    AgentResult,
+    AssistantMessage,
+    Document,
+    ReactiveAgents,
+    ToolCall,
+    ToolMessage,
+    UserMessage,
+    tool,
+)
 from reactive_agents.core.governance import ApprovalRequest
+from reactive_agents.core.ids import CallId
+from reactive_agents.core.messages import Message
 from reactive_agents.testing import ScriptedLLM, Turn, answer, call, forever, say
 
 pytestmark = pytest.mark.anyio
@@ -100,6 +112,35 @@ async def test_nor_in_any_strategy(strategy: Any, quotation: str) -> None:
 async def test_nor_when_it_stands_in_the_task(quotation: str) -> None:
     desk = Desk()
     await run(desk, say(quotation), task=f"Explain this line of the log: {HOOK}")
+    assert desk.saved == []
+
+
+LETTER = Document.from_bytes(f"Dear clerk, {TAGGED}".encode(), name="letter.txt")
+EARLIER = (
+    UserMessage("Look it up."),
+    AssistantMessage("", (ToolCall(CallId("1"), "look", {"queries": [TAGGED]}),)),
+    ToolMessage(CallId("1"), "look", "Nothing."),
+    AssistantMessage("There is nothing."),
+)
+
+
+@pytest.mark.parametrize("quotation", QUOTATIONS)
+@pytest.mark.parametrize(
+    ("task", "history"),
+    [
+        (["Sum the letter up.", LETTER], ()),
+        ("Go on.", (UserMessage("Read it.", (LETTER,)), AssistantMessage("It greets."))),
+        ("Go on.", EARLIER),
+    ],
+    ids=["a document of the task", "one of the conversation", "an earlier argument"],
+)
+async def test_nor_when_it_came_with_the_conversation(
+    task: Any, history: tuple[Message, ...], quotation: str
+) -> None:
+    desk = Desk()
+    llm = ScriptedLLM(say(quotation), forever(answer("The page greets.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*desk.tools())
+    await builder.build().run(task, history=history)
     assert desk.saved == []
 
 
