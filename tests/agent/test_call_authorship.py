@@ -18,6 +18,7 @@ from reactive_agents import (
     ToolCall,
     ToolMessage,
     UserMessage,
+    external_tool,
     tool,
 )
 from reactive_agents.core.governance import ApprovalRequest
@@ -141,6 +142,21 @@ async def test_nor_when_it_came_with_the_conversation(
     llm = ScriptedLLM(say(quotation), forever(answer("The page greets.")))
     builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*desk.tools())
     await builder.build().run(task, history=history)
+    assert desk.saved == []
+
+
+@pytest.mark.parametrize("quotation", QUOTATIONS)
+@pytest.mark.parametrize("described", [{"description": f"Tells. {HOOK}"}, {"enum": [HOOK]}])
+async def test_nor_when_another_tool_is_described_with_it(described: Any, quotation: str) -> None:
+    desk = Desk()
+    other = external_tool(
+        "where",
+        {"type": "object", "properties": {"of": {"type": "string", **described}}},
+        description=described.get("description", "Tells where it is."),
+    )
+    llm = ScriptedLLM(say(quotation), forever(answer("The page greets.")))
+    builder = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(*desk.tools(), other)
+    await builder.build().run("Say hello.")
     assert desk.saved == []
 
 
