@@ -156,7 +156,9 @@ def shown_texts(state: KernelState, context: KernelContext) -> tuple[str, ...]:
         for step in state.steps
         if step.type == "observation" and step.metadata is not None and not step.metadata.success
     ]
-    return (*told, *passed, *context.documents(), *found, *failed)
+    recalled = any(step.metadata is not None and step.metadata.tool_used == RECALL for step in state.steps)
+    earlier = (context.input.history.earlier,) if recalled else ()
+    return (*told, *passed, *earlier, *context.documents(), *found, *failed)
 
 
 def _without_signature(error: str, definition: ToolDefinition | None) -> str:

@@ -153,7 +153,7 @@ def written_calls(text: str, definitions: Sequence[ToolDefinition], author: Auth
 
 
 def _is_shown(call: ToolCall, definitions: Sequence[ToolDefinition], author: Authorship) -> bool:
-    """Return whether a call occurs in what the model was shown, other tools' definitions among it."""
+    """Return whether a call occurs in texts of others or definitions of other tools."""
     from reactive_agents.kernel.call_parsing.shown_calls import is_shown
 
     others = [each for each in definitions if each.name != call.name]  # of which each server has its own
