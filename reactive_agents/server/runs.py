@@ -34,6 +34,7 @@ from reactive_agents.core.codec import encode
 from reactive_agents.core.content import Content
 from reactive_agents.core.conversation import SessionInfo
 from reactive_agents.core.events import AgentEvent
+from reactive_agents.core.governance import GuardrailStage
 from reactive_agents.core.ids import ApprovalId, RequestId, RunId, TaskId
 from reactive_agents.core.json import Json, JsonObject
 from reactive_agents.core.messages import Message
@@ -432,7 +433,7 @@ class AgentService:
             principal,
             _is_durable(agent),
             asked,
-            is_guarded=not self._shows_unchecked and _checks_answers(agent),
+            is_guarded=not self._shows_unchecked and guards(agent, "output"),
         )
         if run_id is not None:
             live.run_id = run_id
@@ -827,11 +828,11 @@ def shown_name(user: str | None, stored: str | None) -> str | None:
     return stored if user is None or stored is None else stored.removeprefix(stored_name(user, ""))
 
 
-def _checks_answers(agent: ReactiveAgent[Any, Any]) -> bool:
-    """Return whether a guardrail of the agent may change or block its answers."""
+def guards(agent: ReactiveAgent[Any, Any], stage: GuardrailStage) -> bool:
+    """Return whether a guardrail of the agent looks at the texts of a stage."""
     guardrail = agent.container.governance.guardrail().value_or(None)
     looks_at = getattr(guardrail, "looks_at", None)
-    return guardrail is not None and (looks_at is None or bool(looks_at("output")))
+    return guardrail is not None and (looks_at is None or bool(looks_at(stage)))
 
 
 def _without_unchecked(event: AgentEvent, run_id: RunId) -> AgentEvent | None:
