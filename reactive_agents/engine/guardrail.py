@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import anyio.lowlevel
@@ -17,7 +17,7 @@ from reactive_agents.core.errors import ServiceFailed
 from reactive_agents.core.events import ExecutionPhaseFailed
 from reactive_agents.core.ids import CallId
 from reactive_agents.core.json import JsonObject, map_texts
-from reactive_agents.core.messages import AssistantMessage, Message, ToolMessage, UserMessage
+from reactive_agents.core.messages import AssistantMessage, Message, ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.redaction import joined_texts, redact, replacing
 from reactive_agents.core.results import ReasoningResult, ReasoningStep, StepMetadata, ThoughtTree
 from reactive_agents.core.texts import unescaped
@@ -134,10 +134,10 @@ async def guardrail(
     Fails with ``GuardrailViolationError`` when the input is blocked, and with ``ExecutionError`` when the
     guardrail fails: a task that could not be checked is not run.
     """
-    checked = await _checked_input(context.task.input, "input", context, services)
+    checked = await _checked_input(context.task.input, context, services)
     if not isinstance(checked, Success):
         return Failure(checked.failure())
-    redacted = checked.unwrap().redacted
+    redacted = checked.unwrap()
     if redacted is not None:
         context = replaced(context, task=evolve(context.task, input=redacted))
     if context.task.parts:
@@ -151,17 +151,28 @@ async def guardrail(
 
 
 async def _checked_input(
+    text: str, context: ExecutionContext, services: EngineServices
+) -> Result[str | None, RuntimeErrors]:
+    """Return the redacted text, or ``None`` where nothing is to be redacted."""
+    checked = await _report(text, "input", context, services)
+    if not isinstance(checked, Success):
+        return Failure(checked.failure())
+    report = checked.unwrap()
+    return Success(report.redacted) if report.allowed else Failure(_violation(report, context))
+
+
+async def _report(
     text: str, stage: GuardrailStage, context: ExecutionContext, services: EngineServices
 ) -> Result[GuardrailReport, RuntimeErrors]:
-    """Return the report on a text that passes, or on a result, which can be withheld."""
     checked = await check_text(text, stage, services)
     if not isinstance(checked, Success):
         return Failure(context.failure_of("guardrail")(checked.failure()))
-    report = checked.unwrap()
-    if report.allowed or stage == "tool-result":
-        return Success(report)
+    return Success(checked.unwrap())
+
+
+def _violation(report: GuardrailReport, context: ExecutionContext) -> RuntimeErrors:
     message = f"The input was blocked: {report.detail or report.violation}"
-    return Failure(errors.GuardrailViolationError(message, context.task_id, report.violation))
+    return errors.GuardrailViolationError(message, context.task_id, report.violation)
 
 
 async def _checked_documents(
@@ -175,10 +186,10 @@ async def _checked_documents(
         read = await content.text_of(part)
         if isinstance(read, Failure):
             return Failure(context.failure_of("guardrail")(read.failure()))
-        checked = await _checked_input(read.unwrap(), "input", context, services)
+        checked = await _checked_input(read.unwrap(), context, services)
         if not isinstance(checked, Success):
             return Failure(checked.failure())
-        redacted = checked.unwrap().redacted
+        redacted = checked.unwrap()
         if redacted is not None:
             changed = await content.with_text(part, redacted)
             if isinstance(changed, Failure):
@@ -210,25 +221,31 @@ async def _checked_message(
     message: Message, context: ExecutionContext, services: EngineServices
 ) -> Result[Message, RuntimeErrors]:
     """Return a message without what is to be redacted or withheld."""
-    texts, stage = [message.content], _STAGES.get(type(message), "output")
+    texts = [message.content]
     if isinstance(message, AssistantMessage):
-        texts += [joined_texts(call.arguments) or call.malformed for call in message.tool_calls]
+        for call in message.tool_calls:
+            texts += (call.name, joined_texts(call.arguments), call.malformed)
     text = "\n".join(filter(str.strip, texts))
-    checked = await _checked_input(text, stage, context, services)
+    stage: GuardrailStage = "tool-result" if isinstance(message, ToolMessage) else "input"
+    checked = await _report(text, stage, context, services)
     if not isinstance(checked, Success):
         return Failure(checked.failure())
     report = checked.unwrap()
-    if isinstance(message, ToolMessage) and not report.allowed:
-        return Success(evolve(message, content=withheld_result(report.violation), parts=()))
+    if not report.allowed:
+        match message:
+            case ToolMessage():
+                return Success(evolve(message, content=withheld_result(report.violation), parts=()))
+            case AssistantMessage(tool_calls=calls):
+                kept = tuple(ToolCall(call.id, "withheld") for call in calls)
+                return Success(AssistantMessage(WITHHELD, kept))
+            case _:
+                return Failure(_violation(report, context))
     if report.redacted is not None:
         message = _redacted_message(message, _redaction_like(text, report))
     if not isinstance(message, UserMessage | ToolMessage) or not message.parts:
         return Success(message)
     documents = await _checked_documents(message.content, message.parts, context, services)
     return documents.map(lambda found: evolve(message, content=found[0], parts=found[1]))
-
-
-_STAGES: Mapping[type[Message], GuardrailStage] = {UserMessage: "input", ToolMessage: "tool-result"}
 
 
 def withheld_result(violation: str) -> str:

@@ -307,7 +307,6 @@ async def test_a_warning_is_an_event_and_nothing_else() -> None:
     [
         (UserMessage(ORDER), AssistantMessage("Sure.")),
         (UserMessage("Hello", (Document.from_bytes(ORDER.encode()),)), AssistantMessage("Sure.")),
-        (UserMessage("Hello"), AssistantMessage("You fool, I will kill you and your family.")),
     ],
 )
 async def test_what_a_caller_says_was_said_before_is_checked_as_a_task_is(said: tuple[Message, ...]) -> None:
@@ -317,6 +316,28 @@ async def test_what_a_caller_says_was_said_before_is_checked_as_a_task_is(said: 
         await agent.run("Go on.", history=said)
     assert isinstance(failed.value.error, GuardrailViolationError)
     assert llm.requests == []
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        AssistantMessage(ORDER),
+        AssistantMessage("", (ToolCall(CallId("1"), "look", {"for": ORDER}),)),
+        AssistantMessage("", (ToolCall(CallId("1"), ORDER.replace(" ", "_")[:-1]),)),
+        AssistantMessage("You fool, I will kill you and your family."),
+    ],
+)
+async def test_what_an_assistant_is_said_to_have_said_is_withheld(said: AssistantMessage) -> None:
+    llm = ScriptedLLM(forever(answer("Noted.")))
+    results = [ToolMessage(each.id, each.name, "x") for each in said.tool_calls]
+    agent = start(llm).with_guardrails("prompt-injection", "toxicity").build()
+    await agent.run("Go on.", history=(UserMessage("Hello"), said, *results))
+    shown_said = llm.requests[0].messages[2]
+    assert isinstance(shown_said, AssistantMessage)
+    assert (shown_said.content, [call.name for call in shown_said.tool_calls]) == (
+        "[withheld]",
+        ["withheld"] * len(results),
+    )
 
 
 async def test_messages_of_a_caller_are_redacted_or_withheld_as_their_like_in_a_run() -> None:
