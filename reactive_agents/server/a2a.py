@@ -101,8 +101,7 @@ class _Caller(User):
     @property
     def user_name(self) -> str:
         """Whose tasks it reaches: its user's, or those of its key."""
-        user = self.principal.user
-        return f"user:{user}" if user is not None else f"key:{self.principal.key}"
+        return self.principal.owner
 
 
 class _Contexts(ServerCallContextBuilder):

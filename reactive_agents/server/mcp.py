@@ -41,7 +41,7 @@ from reactive_agents.core.json import Json, JsonObject, without_surrogates
 from reactive_agents.core.texts import one_line
 from reactive_agents.server import runs
 from reactive_agents.server.access import Principal
-from reactive_agents.server.web import Problem, read_bytes, with_body
+from reactive_agents.server.web import Problem, check_values, read_bytes, with_body
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
@@ -422,6 +422,7 @@ class McpEndpoint:
         limits, uses = principal.limits, self._service.uses
         if request.method == "POST":
             body = await read_bytes(request, most=limits.body_bytes, seconds=limits.body_s)
+            check_values(body)
             request = with_body(request, body)
         manager = await self._manager(principal)
         scope = {**scope, _PRINCIPAL: principal}

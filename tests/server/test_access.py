@@ -135,6 +135,14 @@ def test_requests_beyond_the_rate_are_refused_until_time_has_passed() -> None:
         uses.count_request(principal)
 
 
+def test_users_without_keys_have_limits_of_their_own() -> None:
+    uses, limits = UseOfKeys(), KeyLimits(runs=1)
+    uses.begin(Principal(user="ada", limits=limits), "runs")
+    uses.begin(Principal(user="eve", limits=limits), "runs")
+    with pytest.raises(Problem, match="at the same time"):
+        uses.begin(Principal(user="ada", limits=limits), "runs")
+
+
 @given(st.lists(st.sampled_from(["runs", "streams", "end"]), max_size=40))
 def test_no_more_than_the_limit_is_under_way(steps: list[str]) -> None:
     uses, principal = UseOfKeys(), Principal("k", limits=KeyLimits(runs=3, streams=2))

@@ -15,9 +15,10 @@ import pytest
 from starlette.applications import Starlette
 from starlette.routing import Mount
 
-from reactive_agents import AgentError, ReactiveAgents, RunContext, tool
+from reactive_agents import AgentError, ReactiveAgents, RunContext, agent_tool, tool
 from reactive_agents.adapters.tools.decorator import external_tool
 from reactive_agents.core.errors import ModelUnavailable
+from reactive_agents.core.governance import GuardrailFinding
 from reactive_agents.server import KeyLimits, create_app, runs
 from reactive_agents.server.web import Problem
 from reactive_agents.testing import ScriptedLLM, answer, call, fail, forever, say
@@ -84,6 +85,36 @@ async def test_the_events_of_a_run_are_streamed_and_the_run_is_the_last() -> Non
     assert "ModelTextStreamed" in kinds
     assert json.loads(events[-1]["data"]) == found
     assert all(json.loads(each["data"])["tag"] == each["event"] for each in events[:-1])
+
+
+async def test_a_text_that_the_guardrail_has_not_checked_reaches_no_client() -> None:
+    def no_tulips(text: str) -> Iterator[GuardrailFinding]:
+        if "tulip" in text:
+            start = text.index("tulip")
+            yield GuardrailFinding("flower", start, start + 5, 1.0, "redact", "A flower.")
+
+    gardener = ReactiveAgents.create().with_name("gardener").with_llm(ScriptedLLM(forever(say("A tulip."))))
+    asked = agent_tool(gardener.build(), description="Knows flowers.")
+    turns = [call("gardener", task="Which one?"), answer("It is a tulip.")] * 3
+    guarded = builder(*turns).with_tools(asked).with_guardrails(no_tulips).build()
+    messages = [{"role": "user", "content": "Which flower is it?"}]
+    async with asking(create_app(guarded)) as client:
+        run = await begun(client)
+        told = [(await client.get(f"/v1/runs/{run['run_id']}/events")).text]
+        chat = {"model": "clerk", "stream": True, "messages": messages}
+        told.append((await client.post("/v1/chat/completions", json=chat)).text)
+        sent: dict[str, Any] = {
+            "threadId": "t",
+            "runId": "r",
+            "state": {},
+            "tools": [],
+            "context": [],
+            "forwardedProps": {},
+        }
+        told.append(
+            (await client.post("/ag-ui", json={**sent, "messages": [{"id": "1", **messages[0]}]})).text
+        )
+    assert [(each.count("tulip"), "It is a [flower]." in each) for each in told] == [(0, True)] * 3
 
 
 async def test_a_reader_goes_on_after_the_last_event_it_has_read() -> None:
