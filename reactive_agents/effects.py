@@ -274,7 +274,7 @@ async def gather(
         return (await attempt(effects[0]),)
     try:
         if limit is not None and limit < 1:
-            raise ValueError(f"limit must be 1 or more: {limit}")
+            raise ValueError(f"limit: got {limit}, expected 1 or more")
         effects = branched(effects)
         return await _run_all(effects, len(effects) if limit is None else limit, fail_fast=fail_fast)
     finally:

@@ -70,7 +70,7 @@ class Layer(containers.DynamicContainer):
         """
         if self.__dict__.get(name, value) is not value and name in self.providers:
             where = f"{type(self).__name__}.{name}"
-            raise AttributeError(f"{where} is composed already: override it, or use extra_layers.")
+            raise AttributeError(f"{where} cannot be replaced: override it, or use extra_layers.")
         if isinstance(value, Provider):
             _add_provider(self, name, value)
         else:
@@ -285,7 +285,9 @@ def as_maybe(service: Any) -> Maybe[Any]:
     """
     found = service.value_or(None) if isinstance(service, Maybe) else service
     if isinstance(found, type):
-        raise TypeError(f"got the class {found.__name__}, expected a service: an object of it, perhaps")
+        raise TypeError(
+            f"got the class {found.__name__}, expected a service, such as an object of that class"
+        )
     return Nothing if found is None else Some(found)
 
 

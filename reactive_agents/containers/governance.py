@@ -77,7 +77,7 @@ def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
     usable = signer(key)
     if not isinstance(usable, Failure):
         return Success(None)
-    expected = f"32 bytes of an Ed25519 key, and the extra to sign ({usable.failure().message})"
+    expected = f"32 bytes of an Ed25519 key, and the extra 'sign' ({usable.failure().message})"
     return Failure(InvalidConfig("audit.signing_key", "a key that cannot be used", expected))
 
 

@@ -128,7 +128,7 @@ class RuntimeContainer(Layer):
             raise TypeError(InvalidConfig("extra_layers", abbreviated(extra_layers), expected).message)
         taken = ", ".join(name for name in extra_layers if name in self.providers)
         if taken:
-            raise TypeError(f"The extra layer {taken!r} has the name of a provider that is no layer.")
+            raise TypeError(f"The extra layer {taken!r} has the name of a provider that is not a layer.")
         for name in extra_layers:
             if not isinstance(name, str) or hasattr(self, name):
                 expected = "the name of a layer, or one that no container has"
@@ -187,7 +187,9 @@ class RuntimeContainer(Layer):
             missing = ", ".join(sorted(layer.dependencies.keys() - self.providers.keys()))
             if missing:
                 below = ", ".join(self.providers)
-                raise TypeError(f"The extra layer {name!r} depends on {missing}; below it are {below}.")
+                raise TypeError(
+                    f"The extra layer {name!r} depends on {missing}; only these are below it: {below}."
+                )
             layer = layer(**{each: self.providers[each] for each in layer.dependencies})
         if not isinstance(layer, containers.DynamicContainer):
             raise TypeError(f"The extra layer {name!r} is {layer!r}; expected a container or its class.")
@@ -346,7 +348,7 @@ def _refuse_misspelt(name: str, known: Iterable[str], given: str) -> None:
 
     meant = get_close_matches(name, known, 1, _CLOSE)
     if meant:
-        raise TypeError(f"{given} {name!r}: {meant[0]!r} is meant, or choose a name that is less like it.")
+        raise TypeError(f"{given} {name!r}: use {meant[0]!r}, or a name that is less similar to it.")
 
 
 def _check(fits: bool, option: str, value: object, expected: str) -> None:

@@ -105,7 +105,7 @@ class ForgetUser(Value):
 
 def _has_time_zone(_: object, attribute: Attribute[datetime], moment: datetime) -> None:
     if moment.tzinfo is None:
-        raise ValueError(f"{attribute.name!r} must be a moment with a time zone: {moment.isoformat()}")
+        raise ValueError(f"{attribute.name!r} must be a time with a time zone: {moment.isoformat()}")
 
 
 @frozen(eq=False, repr=False)

@@ -209,7 +209,7 @@ def _compiled(pattern: str | re.Pattern[str]) -> re.Pattern[str]:
     try:
         return re.compile(pattern)
     except (re.error, RecursionError, OverflowError) as error:
-        raise ValueError(f"Redactor: patterns: {pattern!r} is no regular expression: {error}.") from error
+        raise ValueError(f"patterns: got {pattern!r}, expected a regular expression ({error})") from error
 
 
 def _has_sign(pattern: SecretPattern, plain: str) -> bool:

@@ -291,7 +291,7 @@ class _Judge:
             after = self._text(value)
             problem = "it has no JSON form" if after is None else self.form.problem_in(after)
             if after is None or problem:
-                wrong = f"returned a value that is no {self.shape.name}: {problem}"
+                wrong = f"returned a value that is not of the type {self.shape.name}: {problem}"
                 return Failure(errors.OutputValidatorFailed(validator.name, wrong))
             text = text if after == before else after
         return Success(JudgedAnswer(text))

@@ -186,7 +186,7 @@ async def request_reply(
     try:
         json.dumps(reply.value)
     except (TypeError, ValueError) as error:
-        return Failure(errors.ToolFailed(call.name, f"What was delivered is no JSON: {error}"))
+        return Failure(errors.ToolFailed(call.name, f"The delivered result is not JSON data: {error}"))
     took_ms = (clock.monotonic() - started) * 1000
     return Success(ToolResult(call.id, call.name, reply.value, duration_ms=took_ms))
 

@@ -331,7 +331,7 @@ class RunContent:
             return _refuse(part, "parts", f"more than {limits.max_parts}", f"at most {limits.max_parts}")
         if part.passed_on:
             if not part.url.lower().startswith("https://") or not _may_be_public(part.url):
-                expected = "one of a public host that begins with https://"
+                expected = "a URL of a public host that begins with https://"
                 return _refuse(part, "url", repr(part.url[:200]), expected)
             return Success((evolve(part, data=b"", tokens=contents.IMAGE_TOKENS), b""))
         loaded = await self._bytes(part)
@@ -350,7 +350,7 @@ class RunContent:
         taken = [each for each in limits.media_types if contents.kind_of(each) in (part.kind, None)]
         found = reference.media_type
         if contents.kind_of(found) != part.kind or not any(fnmatchcase(found, each) for each in taken):
-            expected = ", ".join(taken).replace("text/*", "text/* in UTF-8") or "none is taken"
+            expected = ", ".join(taken).replace("text/*", "text/* in UTF-8") or "none"
             return _refuse(part, "kind", found, f"{part.kind}: {expected}")
         return Success((reference, data))
 

@@ -41,7 +41,7 @@ class FakeClock:
 
     def __init__(self, start: datetime = START, step_s: float = 0.0) -> None:
         if start.tzinfo is None:
-            raise ValueError("FakeClock: start needs a time zone.")
+            raise ValueError(f"FakeClock: start: got {start}, expected a time with a time zone.")
         if step_s < 0:
             raise ValueError(f"FakeClock: step_s: got {step_s}, expected 0 or more.")
         self._start = start.astimezone(UTC)
@@ -322,7 +322,7 @@ class RecordedRunPlayer:
                     result = _outcome(entry, "result", ToolResult, errors.ToolErrors)
                     self._results.setdefault(entry["tool"], []).append((made.get("arguments"), result))
         except (LookupError, TypeError, ValueError) as error:
-            raise ValueError(f"{path} is no recording of a run: {error!r}") from None
+            raise ValueError(f"{path} is not a recording of a run: {error!r}") from None
 
     @effect
     async def complete(self, request: ModelRequest) -> Result[ModelResponse, errors.LLMErrors]:
@@ -376,7 +376,7 @@ class _RecordedTools:
     ) -> Result[ToolResult, errors.ToolErrors]:
         waiting = self._results.get(call.name)
         if not waiting:
-            return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of it."))
+            return Failure(errors.ToolFailed(call.name, "The recorded run has no further call of this tool."))
         alike = (place for place, (arguments, _) in enumerate(waiting) if arguments == call.arguments)
         _, known = waiting.pop(next(alike, 0))  # calls of one turn were recorded as they ended
         return known.map(lambda made: ToolResult(call.id, call.name, made.result, made.error))
