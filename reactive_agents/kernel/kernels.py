@@ -69,19 +69,19 @@ async def think(state: KernelState, context: KernelContext) -> Result[KernelStat
     following = absorb_response(
         state, response, context.clock.now(), estimate, unmade=unmade, took_ms=took_ms
     )
-    thought = thought_of(response)
-    if thought:
-        context.hooks.on_thought(following, thought)
-    publish_turn = context.hooks.on_turn
-    if publish_turn is not None:
-        publish_turn(_proposed_text(following, context))
+    _publish_turn(following, response, context)
     return Success(following)
 
 
-def _proposed_text(state: KernelState, context: KernelContext) -> str:
-    """Return the text of the answer that a turn proposes; empty for none."""
-    proposal = state.proposal or proposed_answer(state.pending, context.input.answer_form)
-    return "" if proposal is None else proposal.text
+def _publish_turn(state: KernelState, response: ModelResponse, context: KernelContext) -> None:
+    """Publish the thought of a turn and, if it is streamed, the proposed answer."""
+    thought = thought_of(response)
+    if thought:
+        context.hooks.on_thought(state, thought)
+    publish_answer = context.hooks.on_turn
+    if publish_answer is not None:
+        proposal = state.proposal or proposed_answer(state.pending, context.input.answer_form)
+        publish_answer("" if proposal is None else proposal.text)
 
 
 @effect
@@ -138,12 +138,7 @@ async def one_shot_kernel(state: KernelState, context: KernelContext) -> Result[
     estimate = sent.estimate_after(response.usage)
     without_calls = evolve(response, tool_calls=())
     following = absorb_response(sent.state, without_calls, context.clock.now(), estimate, took_ms=took_ms)
-    thought = thought_of(response)
-    if thought:
-        context.hooks.on_thought(following, thought)
-    publish_turn = context.hooks.on_turn
-    if publish_turn is not None:
-        publish_turn(_proposed_text(following, context))
+    _publish_turn(following, response, context)
     return Success(following)
 
 
