@@ -40,7 +40,7 @@ def governance_services(
     Args:
         cost: switches cost tracking on; its limits add a budget, its tiers add model routing.
         signing_key: private Ed25519 key of 32 bytes, which signs the audit log.
-        audit_required: no run begins before its start is on the disk.
+        audit_required: whether a run begins only after its start is on the disk.
     """
     services: dict[str, Provider[Any]] = {}
     if guardrail is not None:
@@ -69,7 +69,7 @@ def governance_services(
 
 
 def check_signing_key(key: bytes | None) -> Result[None, InvalidConfig]:
-    """Fail with ``InvalidConfig`` for a key that nothing can be signed with."""
+    """Fail with ``InvalidConfig`` for a key that cannot sign."""
     if key is None:
         return Success(None)
     from reactive_agents.adapters.governance.audit_log import signer
