@@ -218,7 +218,7 @@ class Branch:
         return f"{self.path}{kind}{number}"
 
     def fork(self, name: str) -> Branch:
-        """Return a new branch of that name, with calls of its own."""
+        """Return a new branch of that name."""
         return Branch(f"{name}/")
 
     def join(self, branches: Sequence[Branch]) -> None:
@@ -234,7 +234,7 @@ BRANCH: contextvars.ContextVar[Branch | None] = contextvars.ContextVar("branch",
 
 
 def branched(effects: Sequence[Effect[_A, _E]]) -> Sequence[Effect[_A, _E]]:
-    """Return the effects, each in a branch of its own if calls have names."""
+    """Return the effects, each in a new branch if calls have names."""
     current = BRANCH.get()
     if current is None:
         return effects

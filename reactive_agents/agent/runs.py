@@ -389,7 +389,7 @@ class Runs(Generic[R]):
     async def export(self, run_id: str, path: str | Path) -> None:
         """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays.
 
-        A new file can be read by its owner alone.
+        Only its owner can read a new file.
         """
         text = json.dumps(await self.recording(run_id), ensure_ascii=False, indent=1)
         await anyio.to_thread.run_sync(write_for_owner, path, text)

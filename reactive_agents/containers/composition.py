@@ -172,8 +172,8 @@ def _provided(argument: Any) -> Any:
 class Singleton(Service):
     """Makes its service once, on first use, whichever threads ask for it.
 
-    Each singleton has its own lock: whoever waits for a service waits only for the services that it is made
-    of.
+    Each singleton has its own lock: a thread that waits for a service waits only for the services that it is
+    made of.
 
     Attributes:
         inputs: the providers that the service was made of; empty until it is made.

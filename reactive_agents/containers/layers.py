@@ -89,8 +89,8 @@ class CoreLayer(Layer):
     """Provides ``clock``, ``ids``, ``redactor``, ``events`` and ``lifetimes``.
 
     ``patterns`` and ``secrets`` are redacted besides the secrets that the redactor knows by itself.
-    ``subscribers`` are handlers of the events of all runs, which ``run_log`` keeps in a file if
-    ``run_log_config`` says so.
+    ``subscribers`` are handlers of the events of all runs. ``run_log`` keeps the events in a file, as
+    ``run_log_config`` configures it.
     """
 
     def __init__(self, given: Providers = EMPTY) -> None:

@@ -262,7 +262,10 @@ def test_an_extra_layer_goes_before_what_an_option_provides_and_may_be_an_instan
 @pytest.mark.parametrize(
     ("layers", "message"),
     [
-        ({"core": Billing}, "'core' depends on core, governance; only these are below it: settings, model_config"),
+        (
+            {"core": Billing},
+            "'core' depends on core, governance; only these are below it: settings, model_config",
+        ),
         ({"governance": BlockWords("x")}, "'governance' is .*; expected a container or its class"),
         ({"governance": BlockWords}, "expected a container or its class"),
         ({"settings": Governance}, "'settings' has the name of a provider that is not a layer"),

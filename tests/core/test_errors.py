@@ -127,7 +127,10 @@ SENTENCES = [
     (StrategyNotFoundError("x"), "There is no strategy 'x'. Known: none."),
     (StrategyNotFoundError("x", ("a", "b")), "There is no strategy 'x'. Known: a, b."),
     (ControllerError("after_step", "KeyError: 'x'"), "The controller's after_step failed: KeyError: 'x'"),
-    (IterationLimitError("reactive", 3, 2), "The strategy reactive reached its limit of 3 turns after 2 steps."),
+    (
+        IterationLimitError("reactive", 3, 2),
+        "The strategy reactive reached its limit of 3 turns after 2 steps.",
+    ),
     (MaxIterationsError("t1", 4, 4), "Task t1 did not finish within 4 iterations."),
     (
         BudgetExceeded("day", 5.0, 4.75, 0.5),
