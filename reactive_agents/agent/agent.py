@@ -677,7 +677,7 @@ class ReactiveAgent(Generic[R, D]):
 
         Args:
             handler: a plain function is called where the event happens, and the run waits for it; once a call
-                took a second, later calls are made in a thread of its own. An ``async`` function is awaited
+                took a second, later calls are made in a separate thread. An ``async`` function is awaited
                 on the event loop on which it was subscribed, one event after the other, beside the runs. An
                 exception that it raises is logged.
             run_id: only events of this run; by default those of all runs.

@@ -390,7 +390,7 @@ class Runs(Generic[R]):
     async def export(self, run_id: str, path: str | Path) -> None:
         """Write a run to a JSON file that ``testing.RecordedRunPlayer`` plays.
 
-        A new file can be read by its owner alone.
+        Only its owner can read a new file.
         """
         text = json.dumps(await self.recording(run_id), ensure_ascii=False, indent=1)
         await anyio.to_thread.run_sync(write_for_owner, path, text)
@@ -438,7 +438,7 @@ class Runs(Generic[R]):
     async def _order(self, run_id: str, order: RunOrder) -> None:
         await self.find(run_id)
         if not value_or_raise(await attempt(self._record.order(RunId(run_id), order))):
-            raise AgentError(errors.RunRefused(run_id, "has ended, or is to be cancelled"))
+            raise AgentError(errors.RunRefused(run_id, "has ended, or is being cancelled"))
 
     async def _settle(self, run_id: str, key: str | None, body: JsonObject, kinds: tuple[str, ...]) -> None:
         await self.find(run_id)
@@ -463,7 +463,11 @@ async def settle_question(
     fitting = [each for each in asked.unwrap() if each.kind in kinds and key in (None, each.key)]
     if len(fitting) != 1:
         listed = ", ".join(each.key for each in fitting)
-        problem = f"waits for several: {listed}" if fitting else "waits for no such answer"
+        problem = (
+            f"waits for several answers, expected the key of one: {listed}"
+            if fitting
+            else "waits for no such answer"
+        )
         return Failure(errors.RunRefused(run_id, problem))
     (question,) = fitting
     value = body.get("value")
@@ -524,7 +528,7 @@ def check_queued(
         if not fits:
             raise AgentError(errors.InvalidConfig(option, abbreviated(value), expected))
     for option in live:
-        expected = "nothing: it is not recorded, and workers have that of their agent"
+        expected = "no value, since it is not recorded, and workers use that of their agent"
         raise AgentError(errors.InvalidConfig(option, "a value", expected))
 
 

@@ -648,7 +648,7 @@ class TimeoutConfig(Value):
     Attributes:
         run_s: for the whole run, which then ends as ``partial`` with its results so far; ``None`` for no
             limit.
-        tool_call_s: for one call of a tool that has no limit of its own.
+        tool_call_s: for one call of a tool without its own limit.
         answer_s: for a question to a person, and for a call that another program executes.
         grace_s: for a service after the run's time is up, for example to close its account.
     """

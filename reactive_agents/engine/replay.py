@@ -225,7 +225,7 @@ async def fork_run(
     """
     steps = recorded_steps(entries)
     if not 1 <= at <= len(steps):
-        return Failure(errors.RunRefused(run.run_id, f"has {len(steps)} steps, and none of number {at}"))
+        return Failure(errors.RunRefused(run.run_id, f"has {len(steps)} steps, and no step {at}"))
     step = steps[at - 1]
     if tool_result is not None and step.kind != "tool":
         return Failure(errors.RunRefused(run.run_id, f"has no tool call at step {at}"))

@@ -230,7 +230,9 @@ class RunBudget:
     ) -> Result[Reservation, errors.BudgetExceeded | errors.BudgetUnavailable]:
         if bound.usd is None:
             return Failure(
-                errors.BudgetUnavailable(f"No budget can be kept with {model}: {bound.problem}", model)
+                errors.BudgetUnavailable(
+                    f"The budget cannot be enforced with {model}: {bound.problem}", model
+                )
             )
         from reactive_agents.core.governance import Reservation  # of agents with a budget
 

@@ -368,7 +368,7 @@ async def test_a_recording_that_was_edited_wrongly_is_refused_with_the_place(
     await one.runs.export("r1", tmp_path / "run.json")
     text = (tmp_path / "run.json").read_text()
     (tmp_path / "run.json").write_text(text.replace(before, after, 1))
-    with pytest.raises(ValueError, match=f"run.json is no recording of a run: .*{problem}"):
+    with pytest.raises(ValueError, match=f"run.json is not a recording of a run: .*{problem}"):
         RecordedRunPlayer(tmp_path / "run.json")
 
 

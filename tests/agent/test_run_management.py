@@ -179,7 +179,7 @@ async def test_a_run_is_cancelled_from_another_process(tmp_path: Path) -> None:
         await work.begun.wait()
         await other.runs.cancel("r1")
         for order in (other.runs.unpause, other.runs.pause):
-            with pytest.raises(AgentError, match="is to be cancelled"):
+            with pytest.raises(AgentError, match="is being cancelled"):
                 await order("r1")
     assert isinstance(errors[0], RunCancelled)
     assert (await other.runs.find("r1")).state == "cancelled"

@@ -321,7 +321,7 @@ async def test_a_bad_state_is_blamed_on_the_kernel_by_its_name(change: dict[str,
 
     error = (await kernel_bench().attempt(own)).failure()
     assert isinstance(error, IllegalTransition)
-    assert error.message == f"The kernel react made an illegal state: {problem}"
+    assert error.message == f"The kernel react returned an illegal state: {problem}"
 
 
 async def test_a_kernel_whose_effect_decorator_was_forgotten_runs_all_the_same() -> None:
