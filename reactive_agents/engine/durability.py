@@ -215,7 +215,7 @@ class RunJournal:
         self._entries = {each.key: each for each in entries}
         again = [each for each in entries if self.is_shared(each) and _call_of(each)]
         for each in again:  # a fork makes these calls once more, and what was approved was for the first time
-            if f"{_call_of(each)}=" not in self._entries:
+            if f"{_call_of(each)}=" not in self._entries and self._entries.get(each.key) is each:
                 del self._entries[each.key]
         self._used: set[str] = set()
         self._begun_writes = self._settled_writes = 0
