@@ -19,6 +19,7 @@ from returns.result import Failure, Result, Success
 from reactive_agents import AgentError, ReactiveAgent, ReactiveAgents, external_tool, tool
 from reactive_agents.adapters.run_record import SqliteRunRecord
 from reactive_agents.adapters.system import SystemClock
+from reactive_agents.containers import LateOverrideError
 from reactive_agents.core.errors import (
     InvalidConfig,
     LLMErrors,
@@ -44,7 +45,7 @@ from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import ScriptedLLM, answer, call
+from reactive_agents.testing import ScriptedLLM, answer, call, say
 
 pytestmark = pytest.mark.anyio
 
@@ -542,6 +543,20 @@ async def test_a_record_is_encrypted_with_a_key(tmp_path: Path) -> None:
         with pytest.raises(AgentError) as refused:
             await keyed(ScriptedLLM(), wrong).runs.find("r1")
         assert isinstance(refused.value.error, RecordFailed)
+
+
+async def test_recorded_runs_go_on_with_the_services_of_today(tmp_path: Path) -> None:
+    """Also those of an agent whose runs were looked at before its services changed."""
+    one = agent(tmp_path / "r.db", ScriptedLLM())
+    await one.submit("Greet.", run_id="r1", delay_s=3600)
+    await one.runs.stop_workers()
+    one.container.models.llm.override(ScriptedLLM(say("Hello there, from another model.")))
+    with pytest.raises(LateOverrideError):
+        await one.runs.resume("r1")
+    assert [each.run_id for each in await one.runs.list()] == ["r1"]
+    one.container.reset_singletons()
+    assert (await one.runs.resume("r1")).output == "Hello there, from another model."
+    await one.aclose()
 
 
 async def test_the_runs_of_a_user_are_forgotten(tmp_path: Path) -> None:
