@@ -13,7 +13,7 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
@@ -464,6 +464,17 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     if trio is not None:
         return trio.lowlevel.current_trio_token().run_sync_soon  # type: ignore[no-any-return]
     return asyncio.get_running_loop().call_soon_threadsafe
+
+
+def end_of_this_loop() -> Callable[[], bool]:
+    """Return a function that tells whether this event loop was closed.
+
+    One of trio ends with all its tasks.
+    """
+    if _trio_here() is None:
+        with suppress(RuntimeError):
+            return asyncio.get_running_loop().is_closed
+    return lambda: False
 
 
 class LoopEvent(Protocol):

@@ -13,6 +13,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from functools import partial
 from pathlib import Path
+from types import EllipsisType
 from typing import Any, Generic, TypeVar, cast
 
 import anyio
@@ -354,7 +355,7 @@ class Runs(Generic[R]):
         model: str | None = None,
         instructions: str | None = None,
         message: str | None = None,
-        tool_result: Json = None,
+        tool_result: Json | EllipsisType = ...,
     ) -> RunId:
         """Add a run that has the record of another up to a step, and return its id.
 
@@ -366,14 +367,15 @@ class Runs(Generic[R]):
             model: asked from there on.
             instructions: of the agent from there on.
             message: of the user, which the model is shown from there on.
-            tool_result: the result of the step, which is then a tool call and is not made.
+            tool_result: the result of the step, also ``None``; it is then a tool call, and is not made.
         """
         unfit = wrong_name("into", into)
         if unfit is not None:
             raise AgentError(errors.RunRefused(run_id, f"cannot be forked: {unfit}"))
         given = {"model": model, "instructions": instructions, "message": message}
         _refuse(wrong_value("at", at, int, _STEP, is_count))
-        _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
+        if tool_result is not ...:
+            _refuse(wrong_value("tool_result", tool_result, Json, "JSON data"))
         for name, text in given.items():
             _refuse(None if text is None else wrong_text(name, text, "a text that is not blank"))
         forked = await fork_run(

@@ -59,7 +59,7 @@ from reactive_agents.effects import BRANCH, Branch, Effect, attempt, effect
 from reactive_agents.engine.execution_control import ExecutionControl
 from reactive_agents.engine.run_content import with_lasting_content
 from reactive_agents.engine.run_result import place_of_records, sub_run_of
-from reactive_agents.engine.services import CALLER
+from reactive_agents.engine.services import CALLER, RunStopped
 from reactive_agents.kernel import RunEvents
 from reactive_agents.kernel.context import UsageAccount
 from reactive_agents.kernel.service_calls import (
@@ -121,22 +121,6 @@ UNRECORDED_WRITES = frozenset({"sessions.end"})
 _TOLD = "+"
 """Ends the key of the entry that the run log has a question."""
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 0.5
-
-
-class RunStopped(BaseException):
-    """The run cannot go on in this process.
-
-    It passes through everything up to the start of the run.
-
-    Attributes:
-        error: the reason.
-        is_lost: whether the run may be that of another process by now, with its turn of a session.
-    """
-
-    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
-        super().__init__(error.message)
-        self.error = error
-        self.is_lost = is_lost
 
 
 def _recorded(run_id: RunId, answer: Result[_A, errors.RecordErrors]) -> _A:

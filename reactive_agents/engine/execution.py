@@ -53,6 +53,7 @@ from reactive_agents.engine.services import (
     RunHandle,
     RunningTasks,
     RunOverrides,
+    RunStopped,
     approver_of,
     desk_finder,
     output_type_of,
@@ -201,7 +202,7 @@ class ExecutionEngine:
                 raise
             except BaseException as error:  # such as sys.exit() in an approval handler: it ends the process
                 if journal is not None:
-                    if not getattr(error, "is_lost", False):
+                    if not (isinstance(error, RunStopped) and error.is_lost):
                         await end_turn(None, services)
                     raise
                 interrupted = phase_error(handle.phase, error, handle.context, self.ports)

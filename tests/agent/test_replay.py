@@ -309,6 +309,7 @@ async def test_a_fork_with_another_result_of_a_tool(tmp_path: Path) -> None:
     last_price = max(each.number for each in steps if each.name == "price")
     await other.runs.resume(await other.runs.fork("r1", at=last_price, tool_result=1))
     assert sold == ["apple", "pear"]
+    assert (await other.runs.steps(await other.runs.fork("r1", at=5, tool_result=None)))[4].text == "null"
     assert llm.requests[0].messages[-1].content.startswith("1") or "1" in str(llm.requests[0].messages[-2:])
 
 
