@@ -113,7 +113,7 @@ _GIVEN_UP: set[str] = set()
 
 
 def give_up(holder: str) -> None:
-    """Have a lease be void in this process at once, though the database could not be told."""
+    """Treat a lease as void in this process, where the database could not be told."""
     _GIVEN_UP.add(holder)
 
 

@@ -30,6 +30,7 @@ from reactive_agents.core.errors import RunInterrupted, RunRefused
 from reactive_agents.core.events import (
     AgentEvent,
     ApprovalRequested,
+    ExecutionPhaseFailed,
     RunContinued,
     TaskCompleted,
     ToolCallInDoubt,
@@ -99,6 +100,32 @@ async def test_a_run_that_has_ended_gives_its_result_without_a_model_call(tmp_pa
     assert second == first
     assert bank.numbers == [1]
     assert events.of(TaskCompleted)[-1].result == first
+
+
+async def test_a_run_goes_on_in_its_files_when_a_tool_changes_the_directory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A relative path is that of the directory where the agent was first used."""
+    monkeypatch.chdir(tmp_path)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+
+    @tool(idempotent=True)
+    async def enter() -> str:
+        """Enter the other directory."""
+        os.chdir(elsewhere)
+        return "entered"
+
+    llm = ScriptedLLM(call("enter"), answer("The other directory is entered."))
+    described = ReactiveAgents.create().with_llm(llm).with_reasoning().with_tools(enter)
+    described = described.with_sessions("s.db").with_memory("m.db").with_cost("c.db").with_audit("a.db")
+    one = described.with_run_log("l.db").with_durability("r.db", recover=False).build()
+    failures: list[ExecutionPhaseFailed] = []
+    one.subscribe(lambda event: failures.append(event) if isinstance(event, ExecutionPhaseFailed) else None)
+    result = await one.run("Enter it.", run_id="r", session="s", user="u")
+    assert (await one.run("Enter it.", run_id="r", session="s", user="u")).output == result.output
+    await one.aclose()
+    assert (failures, os.listdir(elsewhere)) == ([], [])
 
 
 async def test_another_task_under_the_same_id_is_refused(tmp_path: Path) -> None:
