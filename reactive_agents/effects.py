@@ -438,8 +438,21 @@ def is_cancelled() -> bool:
     """
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
+        return task is not None and (task.cancelling() > 0 or _passed_a_group(sys.exception()))
     return anyio.current_effective_deadline() == -math.inf
+
+
+def _passed_a_group(error: BaseException | None) -> bool:
+    """Return whether a cancellation went through a task group of anyio.
+
+    That takes ``Task.cancel()`` of its host for a cancellation of its own, and takes it back, where tasks of
+    the group have scopes that were cancelled.
+    """
+    leaving = type(anyio.create_task_group()).__aexit__.__code__
+    trace = error.__traceback__ if isinstance(error, asyncio.CancelledError) else None
+    while trace is not None and trace.tb_frame.f_code is not leaving:
+        trace = trace.tb_next
+    return trace is not None
 
 
 CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sqlite3
 from base64 import urlsafe_b64encode
@@ -40,12 +41,13 @@ from reactive_agents.core.events import (
     TaskFailed,
     TaskStarted,
 )
+from reactive_agents.core.governance import ApprovalRequest
 from reactive_agents.core.ids import CallId, RunId
 from reactive_agents.core.messages import ToolCall, ToolMessage, UserMessage
 from reactive_agents.core.models import ModelRequest, ModelResponse
 from reactive_agents.core.run_record import RecordedRun, RunEntry
 from reactive_agents.effects import attempt, effect
-from reactive_agents.testing import ScriptedLLM, answer, call, say
+from reactive_agents.testing import ScriptedLLM, answer, call, calls, say
 
 pytestmark = pytest.mark.anyio
 
@@ -291,6 +293,33 @@ async def test_a_run_that_waits_for_an_approval_ends_when_it_is_deleted(tmp_path
         except AgentError as error:
             lost.append(type(error.error))
     assert lost == [RunInterrupted]
+
+
+async def test_a_task_that_is_cancelled_while_several_calls_wait_interrupts_its_run(tmp_path: Path) -> None:
+    """As by ``asyncio.wait_for``; a scope of anyio is another way."""
+
+    @tool(requires_approval=True)
+    def send(to: str) -> str:
+        """Send a mail."""
+        return "sent"
+
+    asked = anyio.Event()
+
+    async def decide(request: ApprovalRequest) -> bool:
+        asked.set()
+        await anyio.sleep_forever()
+        return True
+
+    turn = calls(call("send", to="Ann"), call("send", to="Bob"))
+    described = ReactiveAgents.create().with_llm(ScriptedLLM(turn)).with_reasoning().with_tools(send)
+    one = described.with_approval(decide).with_durability(tmp_path / "r.db", recover=False).build()
+    task = asyncio.ensure_future(one.run("Pay.", run_id="r1"))
+    await asked.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert (await one.runs.find("r1")).status == "open"
+    await one.aclose()
 
 
 async def test_an_approval_outlives_its_process_and_is_given_from_another(tmp_path: Path) -> None:
