@@ -783,6 +783,8 @@ async def conduct_durably(
         definition = await engine_definition(engine)
     except BrokenServiceError as broken:
         return _not_begun(engine, task, run_id, broken.failure)
+    if parent is None:
+        definition.update(_given_options(overrides))
     run = RecordedRun(
         run_id,
         task.agent_id,
@@ -1120,6 +1122,25 @@ async def engine_definition(engine: ExecutionEngine) -> dict[str, str]:
     return described
 
 
+_OPTION = "option "
+
+
+def _given_options(overrides: RunOverrides) -> dict[str, str]:
+    """Return the options of a run that are not recorded.
+
+    Who continues the run has to give them again.
+    """
+    services = overrides.services
+    shape = services.get("output_shape", Nothing).value_or(None)
+    given = {
+        "approver": "one" if "approver" in services else "",
+        "model": overrides.model or ("an object" if "llm" in services else ""),
+        "output": "" if shape is None else shape.name,
+        "tools": ", ".join(sorted(each.name for each in overrides.tools)),
+    }
+    return {f"{_OPTION}{name}": value for name, value in given.items() if value}
+
+
 def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> tuple[str, ...]:
     """Return what differs between two definitions, one sentence each."""
     changes: list[str] = []
@@ -1128,7 +1149,7 @@ def definition_changes(known: Mapping[str, str], present: Mapping[str, str]) -> 
         if before == now:
             continue
         if before is None:
-            changes.append(f"New: {name}.")
+            changes += [] if name.startswith(_OPTION) else [f"New: {name}."]
         elif now is None:
             changes.append(f"Gone: {name}.")
         elif name in ("version", "model", "strategy"):

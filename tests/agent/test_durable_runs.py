@@ -536,6 +536,29 @@ async def test_a_run_of_another_version_of_the_agent_is_refused_with_what_differ
     assert result.output == "Payment 2 is in doubt."
 
 
+async def test_a_run_does_not_go_on_without_the_options_that_it_was_begun_with(tmp_path: Path) -> None:
+    bank = Bank(hangs_at=1)
+    pay = tool(idempotent=True)(bank.pay)
+
+    def described(*turns: Any) -> ReactiveAgent:
+        one = ReactiveAgents.create().with_llm(ScriptedLLM(*turns)).with_reasoning()
+        return one.with_durability(tmp_path / "r.db", recover=False).build()
+
+    first = described(call("pay", number=1))
+    options: dict[str, Any] = {"tools": [pay], "output": int, "approver": lambda request: True}
+    async with anyio.create_task_group() as group:
+        group.start_soon(lambda: first.run("Pay 1.", run_id="order-1", **options))
+        await bank.hanging.wait()
+        group.cancel_scope.cancel()
+    later = described(call("final-answer", value=1))
+    outcomes = await later.runs.recover()
+    refused = outcomes[RunId("order-1")].failure()
+    assert isinstance(refused, RunRefused)
+    assert refused.differences == ("Gone: option approver.", "Gone: option output.", "Gone: option tools.")
+    bank.hangs_at = 0
+    assert (await later.run("Pay 1.", run_id="order-1", **options)).output == 1
+
+
 @pytest.mark.parametrize("accepted", [False, True])
 async def test_a_run_of_another_version_of_a_sub_agent_is_refused_like_that_of_the_agent(
     tmp_path: Path, accepted: bool
