@@ -390,6 +390,15 @@ async def test_an_exported_run_is_played_as_a_model_and_tools(tmp_path: Path) ->
     assert sold == ["apple"]
 
 
+async def test_a_text_that_no_file_can_hold_as_it_is_is_exported(tmp_path: Path) -> None:
+    """A lone surrogate is half of a character, as of a text that was cut off."""
+    one = agent(tmp_path / "r.db", ScriptedLLM(answer("Hello to you: é.")))
+    await one.run("Say hello \ud83d.", run_id="r1")
+    await one.runs.export("r1", tmp_path / "run.json")
+    assert "é" in (tmp_path / "run.json").read_text(encoding="utf-8")
+    assert RecordedRunPlayer(tmp_path / "run.json").task == "Say hello \ud83d."
+
+
 @pytest.mark.parametrize(
     ("before", "after", "problem"),
     [
