@@ -445,8 +445,8 @@ def is_cancelled() -> bool:
 def _passed_a_group(error: BaseException | None) -> bool:
     """Return whether a cancellation went through a task group of anyio.
 
-    That takes ``Task.cancel()`` of its host for a cancellation of its own, and takes it back, where tasks of
-    the group have scopes that were cancelled.
+    The group may have taken back the count of ``Task.cancel()`` of its host, as if it had cancelled the host
+    itself: where a task of the group left a group below that was cancelled.
     """
     leaving = type(anyio.create_task_group()).__aexit__.__code__
     trace = error.__traceback__ if isinstance(error, asyncio.CancelledError) else None

@@ -211,7 +211,8 @@ class SqliteFile(Generic[_E]):
         if is_postgres(path):
             raise ValueError(f"got {shown_place(path)!r}, expected the path of a file")
         self._in_process = str(path) == IN_PROCESS
-        self.path = place_of(path) if self._in_process else place_of(path).absolute()  # wherever we are later
+        # absolute, since the program may change its directory
+        self.path = place_of(path) if self._in_process else place_of(path).absolute()
         self._trace = Path(f"{self.path}-{store.name}") if traced else None
         self._looked_at = str(self.path)
         self._wait = _Wait() if self._in_process else _WAITS.setdefault(str(self.path), _Wait())
