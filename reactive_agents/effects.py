@@ -13,7 +13,7 @@ import logging
 import math
 import sys
 from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from functools import partial, wraps
 from threading import get_ident
@@ -437,8 +437,21 @@ def is_cancelled() -> bool:
     """
     if anyio.get_cancelled_exc_class() is asyncio.CancelledError:
         task = asyncio.current_task()
-        return task is not None and task.cancelling() > 0
+        return task is not None and (task.cancelling() > 0 or _passed_a_group(sys.exception()))
     return anyio.current_effective_deadline() == -math.inf
+
+
+def _passed_a_group(error: BaseException | None) -> bool:
+    """Return whether a cancellation went through a task group of anyio.
+
+    The group may have taken back the count of ``Task.cancel()`` of its host, as if it had cancelled the host
+    itself: where a task of the group left a group below that was cancelled.
+    """
+    leaving = type(anyio.create_task_group()).__aexit__.__code__
+    trace = error.__traceback__ if isinstance(error, asyncio.CancelledError) else None
+    while trace is not None and trace.tb_frame.f_code is not leaving:
+        trace = trace.tb_next
+    return trace is not None
 
 
 CallSoon: TypeAlias = Callable[[Callable[[], object]], bool]
@@ -463,6 +476,17 @@ def schedule_on_this_loop() -> Callable[[Callable[[], object]], object]:
     if trio is not None:
         return trio.lowlevel.current_trio_token().run_sync_soon  # type: ignore[no-any-return]
     return asyncio.get_running_loop().call_soon_threadsafe
+
+
+def end_of_this_loop() -> Callable[[], bool]:
+    """Return a function that tells whether this event loop was closed.
+
+    One of trio ends with all its tasks.
+    """
+    if _trio_here() is None:
+        with suppress(RuntimeError):
+            return asyncio.get_running_loop().is_closed
+    return lambda: False
 
 
 class LoopEvent(Protocol):

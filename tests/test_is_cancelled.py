@@ -34,6 +34,41 @@ async def test_the_cancellation_of_another_task_does_not_count() -> None:
     assert not is_cancelled()
 
 
+@pytest.mark.parametrize("waits_in_body", [False, True])
+async def test_a_task_that_is_cancelled_in_a_group_with_groups_below_counts(waits_in_body: bool) -> None:
+    """The group takes the count of the task's cancellations back."""
+    seen: list[bool] = []
+
+    async def end_late() -> None:
+        try:
+            await anyio.sleep_forever()
+        finally:
+            with anyio.CancelScope(shield=True):
+                await anyio.sleep(0.01)
+
+    async def below() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(end_late)
+            await anyio.sleep_forever()
+
+    async def body() -> None:
+        try:
+            async with anyio.create_task_group() as group:
+                group.start_soon(below)
+                if waits_in_body:
+                    await anyio.sleep_forever()
+        except asyncio.CancelledError:
+            seen.append(is_cancelled())
+            raise
+
+    task = asyncio.create_task(body())
+    await anyio.wait_all_tasks_blocked()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert seen == [True]
+
+
 async def test_a_task_that_is_cancelled_itself_is_so_also_behind_a_shield() -> None:
     seen: list[bool] = []
 

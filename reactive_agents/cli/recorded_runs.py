@@ -282,7 +282,7 @@ def fork(
             model=fork_model,
             instructions=instructions,
             message=message,
-            tool_result=tool_result,
+            tool_result=... if tool_result is None else tool_result,
         ),
         as_json=as_json,
     )

@@ -44,6 +44,7 @@ IN_PROCESS = ":memory:"
 
 
 _WHERE = ("host", "hostaddr", "port", "dbname")
+_WITH_AT = ("user", "password")
 
 
 def is_postgres(place: object) -> bool:
@@ -62,8 +63,10 @@ def shown_place(place: object) -> str:
     rest = str(place).partition("://")[2]
     before, at, after = rest.partition("@")
     server, _, query = (after if at and "/" not in before else rest).partition("?")
-    where = [each for each in query.split("&") if each.partition("=")[0] in _WHERE]
-    return f"postgresql://{'…' if '@' in server else '?'.join(filter(None, (server, '&'.join(where))))}"
+    given = [(each.partition("=")[0], each) for each in query.split("&")]
+    where = [each for name, each in given if name in _WHERE]
+    is_torn = "@" in server or any("@" in each and name not in _WITH_AT for name, each in given)
+    return f"postgresql://{'…' if is_torn else '?'.join(filter(None, (server, '&'.join(where))))}"
 
 
 def place_field(**options: Any) -> Any:

@@ -49,6 +49,22 @@ PhaseStage: TypeAlias = Literal["entered", "begun", "done"]
 """The stage of a phase: its before hooks run, its body runs, or its body has ended."""
 
 
+class RunStopped(BaseException):
+    """The run cannot go on in this process.
+
+    It passes through everything up to the start of the run.
+
+    Attributes:
+        error: the reason.
+        is_lost: whether the run may be that of another process by now, with its turn of a session.
+    """
+
+    def __init__(self, error: errors.RunInterrupted | errors.RunRefused, *, is_lost: bool = False) -> None:
+        super().__init__(error.message)
+        self.error = error
+        self.is_lost = is_lost
+
+
 def _nothing() -> Maybe[Any]:
     return Nothing
 
