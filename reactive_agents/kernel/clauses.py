@@ -26,7 +26,7 @@ from reactive_agents.kernel.announcements import (
     speaks_to_reader,
     subjects_in,
 )
-from reactive_agents.kernel.figures import COUNTED, NUMBER, numerals, without_list_marks
+from reactive_agents.kernel.figures import COUNTED, NUMBER, numerals, plain_numbers, without_list_marks
 
 _CLAUSE_END = lazy_pattern(r"(?<=[.!?;…])\s+|(?<=[。！？；])|(?<=[!?;])(?=[\u3040-\u9fff])|\s[-–—]+\s|;|\n")
 BLOCK = lazy_pattern(r"```(?:\w*\n)?(?P<code>.*?)(?:```|\Z)", re.DOTALL)
@@ -226,7 +226,7 @@ def lacks_figure(text: str, task: str) -> bool:
     words = text.lower().strip(" .!*").split()
     if len(words) <= _FEWEST_WORDS and not _ONE.isdisjoint(words):
         return False
-    figures = _NUMBER_ALONE.findall(without_list_marks(_NUMBERED_STEP.sub(" ", text)))
+    figures = _NUMBER_ALONE.findall(plain_numbers(without_list_marks(_NUMBERED_STEP.sub(" ", text))))
     given = {found[0] for found in COUNTED.finditer(task)}
     return all(each.lstrip("-+~#$€£") in given for each in figures)
 

@@ -132,7 +132,7 @@ def unsupported_figures(answer: str, seen: Seen) -> tuple[str, ...]:
     unknown = [figure for figure in figures if not (occurs(figure, shown) or is_within(figure, shown))]
     if not unknown or shows_content(shown):
         return ()
-    if _asks_for_total(seen):
+    if "%" not in told and _asks_for_total(seen):
         known: KnownNumbers = KnownTotals("\n".join((seen.task, *seen.results)), seen.results)
     else:
         known = KnownNumbers(shown, seen.results)

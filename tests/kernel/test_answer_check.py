@@ -71,6 +71,32 @@ def test_what_nothing_seen_supports_is_named_once_and_in_order(answer: str, figu
 
 
 @pytest.mark.parametrize(
+    ("task", "results", "right", "wrong"),
+    [
+        ("Wie hoch ist der Gesamtumsatz?", ("120000", "150000"), "270.000 €", "280.000 €"),
+        ("Quel est le total ?", ("120000", "150000"), "270 000 €", "280 000 €"),
+        ("Quel est le total ?", ("120000", "150000"), "270\u202f000 €", "280\u202f000 €"),
+        ("What is the total?", ("120000", "150000"), "€270k", "€271k"),
+        ("What is the total?", ("120000", "150000"), "0.27 million", "0.28 million"),
+        ("Wie viele sind es?", ("1.250 Stück", "2.300 Stück"), "3550 Stück", "4550 Stück"),
+        ("Wie viele sind es?", ("1250",), "1.250 Stück", "1.390 Stück"),
+        ("How heavy is it?", ("weight: 1.250 kg",), "1,25 kg", "3,71 kg"),
+        ("いくつありますか？", ("1250",), "１２５０個です。", "１２６０個です。"),
+        ("كم العدد؟", ("1250",), "يوجد ١٢٥٠.", "يوجد ١٢٦٠."),
+        ("What share is it?", ("1250", "830"), "60.1% of it", "61.1% of it"),
+        ("What are the shares?", ("[120, 150, 90, 300]",), "18.2%, 22.7%, 13.6%, 45.5%", "61.9%"),
+        ("How warm is it in Fahrenheit?", ("17.4 °C",), "63.3 °F", "68.3 °F"),
+        ("Quand ?", ("18:30",), "à 18h30", "à 21h51"),
+    ],
+)
+def test_a_number_is_known_in_the_way_that_others_write_it(
+    task: str, results: tuple[str, ...], right: str, wrong: str
+) -> None:
+    assert unsupported_figures(right, Seen(task, results)) == ()
+    assert unsupported_figures(wrong, Seen(task, results)) != ()
+
+
+@pytest.mark.parametrize(
     ("answer", "result"),
     [
         ("Paid on 13/05/2024 at 10:00.", "2024-05-13T10:00:00"),
