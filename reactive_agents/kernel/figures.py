@@ -318,7 +318,7 @@ def column_sums(numbers: Sequence[float]) -> Iterable[float]:
 
 
 def _shares(numbers: Sequence[float]) -> Iterable[float]:
-    """Return the percentages that numbers have in the sum of them, and of every second, third …"""
+    """Return the percentages of numbers in their sum, and of every second, third …"""
     for stride in range(1, _LONGEST_STRIDE + 1):
         for start in range(stride):
             column = numbers[start::stride]
