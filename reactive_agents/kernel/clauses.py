@@ -89,6 +89,9 @@ _FILE = lazy_pattern(
     r"(?<![\w@/.:-])[\w-]+(?:/[\w.-]+)*\."
     r"(?:md|rst|txt|log|py|toml|json|ya?ml|csv|tsv|html|pdf|docx?|xlsx?|cfg|ini|xml)\b"
 )
+_ADDRESS = lazy_pattern(r"[\w.+-]+@[\w-]+\.[a-zA-Z.-]*[a-zA-Z]|https?://[^\s\"'<>()]*\w")
+_SHORTEST_THING, _LONGEST_THING = 3, 60
+"""Characters of what a call looked for by which an answer may name it."""
 _LISTED = lazy_pattern(r"(?m)^[ \t]*(?:[-*•]|\d{1,2}[.)]) \S.*\n[ \t]*(?:[-*•]|\d{1,2}[.)]) \S")
 _ENUMERATED = lazy_pattern(
     r"[,、，]\s*[^\s,;.!?:、，][^,;.!?:\n、，]{0,40}?(?:\s*[,、，]\s*|,?\s+(?:and|und|et|y|e|en|i|ve|и|&)\s+|[和及と])"
@@ -100,6 +103,8 @@ _COMPUTES = lazy_pattern(
     re.IGNORECASE,
 )
 """In the name or description of a tool that works something out."""
+_UNREAD = lazy_pattern(r"[\u0370-\u03ff\u0530-\u10ff\u1100-\u11ff\u1780-\u17ff\uac00-\ud7af]")
+"""Letters of Greek, Hebrew, Arabic, the scripts of India and South-East Asia, Korean."""
 _NO_LETTERS = lazy_pattern(r"[\W_]+")
 
 
@@ -236,15 +241,29 @@ def lists_things(text: str) -> bool:
     return _LISTED.search(text) is not None or _ENUMERATED.search(text) is not None
 
 
+def addresses_in(text: str) -> frozenset[str]:
+    """Return the addresses of people and pages, and the files, that a text names."""
+    return frozenset(found[0] for pattern in (_ADDRESS, _FILE) for found in pattern.finditer(text))
+
+
+def names(text: str, thing: str) -> bool:
+    """Return whether a text has a thing, by a text of a few words that was looked for."""
+    least = _SHORTEST_THING if thing.isascii() else FEW_WORDS
+    if not least <= len(thing) <= _LONGEST_THING:
+        return False
+    return re.search(rf"(?<![A-Za-z0-9]){re.escape(thing)}(?![A-Za-z0-9])", text, re.IGNORECASE) is not None
+
+
 @lru_cache(maxsize=8)
 def names_particulars(task: str) -> bool:
     """Return whether a task is about particular things that a model cannot know.
 
-    It names a file or an identifier, lists several things, or asks for the total of things whose figures it
-    does not give. That shows in its form, in any language, and whatever words the tools are described in.
+    It names a file, an address or an identifier, lists several things, or asks for the total of things
+    whose figures it does not give. That shows in its form, in any language, and whatever words the tools are
+    described in.
     """
     plain = QUOTATION.sub(" ", task)
-    if _IDENTIFIER.search(plain) or _FILE.search(plain):
+    if _IDENTIFIER.search(plain) or _FILE.search(plain) or _ADDRESS.search(plain):
         return True
     if lists_things(plain):
         return True
@@ -276,6 +295,11 @@ def is_english(task: str) -> bool:
     """Return whether a task has a common word of English, or hardly any words."""
     words = re.findall(r"[\w']+", task.lower())
     return len(words) <= FEW_WORDS or not _ENGLISH.isdisjoint(words)
+
+
+def is_unread(text: str) -> bool:
+    """Return whether a text has a script of which no language has tables of signs."""
+    return not text.isascii() and _UNREAD.search(text) is not None
 
 
 def is_open_for(task: str, unused: Mapping[str, str], used: Mapping[str, str]) -> bool:

@@ -199,6 +199,76 @@ def test_labelled_texts_in_twelve_languages(half: str) -> None:
     assert announcements.count("announcement") / len(announcements) > 0.75
 
 
+LAMP = {"get_price": "Get the price of an item.", "final-answer": "Deliver the answer."}
+PRICE = Seen("램프와 책상 가격을 알려줘.", ("lamp: 39.90 EUR",), given='{"item": "lamp"}')
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("램프 가격이 얼마예요?", "램프 가격을 조회하겠습니다."),
+        ("كم سعر المصباح؟", "سأبحث عن سعر المصباح الآن."),
+        ("लैंप की कीमत क्या है?", "मैं लैंप की कीमत खोजूंगा।"),
+        ("Giá đèn là bao nhiêu?", "Tôi sẽ tra cứu giá của đèn."),
+        ("Berapa harga lampu?", "Saya akan mencari harga lampu."),
+        ("Vad kostar lampan?", "Jag ska kolla upp priset på lampan."),
+        ("Πόσο κοστίζει η λάμπα;", "Ας ελέγξω την τιμή."),
+        ("台灯多少钱？", "我现在查询台灯的价格。"),
+        ("台灯多少钱？", "正在查询价格。"),
+    ],
+)
+def test_announcements_in_more_languages(task: str, text: str) -> None:
+    assert judge_text(text, LAMP, Seen(task)) == "announcement"
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("ราคาโคมไฟเท่าไหร่", "โคมไฟราคาไม่แพงมากครับ"),
+        ("Πόσο κοστίζει η λάμπα;", "Θα ψάξω την τιμή της λάμπας."),
+        ("מה מחיר המנורה?", "אבדוק את מחיר המנורה."),
+    ],
+)
+def test_before_a_call_a_text_in_a_script_without_signs_is_asked_about(task: str, text: str) -> None:
+    assert judge_text(text, LAMP, Seen(task)) == "unclear"
+
+
+def test_nor_is_a_word_of_the_task_enough_there_after_one() -> None:
+    assert judge_text("책상 가격은 곧 나옵니다.", LAMP, PRICE) == "unclear"
+    assert not concludes("책상 가격은 곧 나옵니다.", LAMP, PRICE)
+    assert judge_text("램프는 39.90유로입니다.", LAMP, PRICE) == "answer"
+
+
+@pytest.mark.parametrize(
+    ("task", "text", "results"),
+    [
+        ("打开厨房的灯。", "好的，我已经打开了厨房的灯。", ("ok",)),
+        ("创建一个工单。", "我已经创建了工单 SUP-482。", ("SUP-482",)),
+        ("奥斯陆天气怎么样？", "奥斯陆目前正在下雨，气温17.4℃。", ('{"temp": 17.4}',)),
+        ("螺栓超过1000个吗？", "是的。", ("1250",)),
+        ("هل يوجد أكثر من 1000 برغي؟", "نعم.", ("1250",)),
+    ],
+)
+def test_what_was_done_and_a_yes_are_answers_in_more_languages(
+    task: str, text: str, results: tuple[str, ...]
+) -> None:
+    seen = Seen(task, results)
+    assert judge_text(text, {"tool": "Do it."}, seen) == "answer" or concludes(text, {"tool": "Do it."}, seen)
+
+
+@pytest.mark.parametrize(
+    ("task", "text"),
+    [
+        ("Was kostet die Lampe?", "Leider habe ich keinen Zugriff auf aktuelle Preise."),
+        ("Combien coûte la lampe ?", "Je n'ai pas accès aux prix actuels."),
+        ("台灯多少钱？", "抱歉，我无法访问实时价格。"),
+        ("램프 가격이 얼마예요?", "실시간 가격은 확인할 수 없습니다."),
+    ],
+)
+def test_refusals_in_more_languages(task: str, text: str) -> None:
+    assert is_refusal(text, Seen(task))
+
+
 @pytest.mark.parametrize("results", [(), ("4 pieces", "17 pieces")])
 def test_a_text_that_needs_no_look_up_is_an_answer_at_once(results: tuple[str, ...]) -> None:
     seen = Seen("What is 1 + 2?", results)
@@ -494,6 +564,8 @@ def test_a_time_until_then_and_a_question_of_yes_or_no_follow_an_answer() -> Non
 # --- what a task is about, by its form ----------------------------------------------------------------------
 
 PARTICULAR = [
+    "Schicke ann@x.org eine Nachricht.",
+    "Résume https://example.org/a pour moi.",
     "What do the lamp and the stool cost together?",
     "Shopping list\n1. lamp\n2. stool\nTotal?",
     "Basket: lamp and stool. The bill, please.",

@@ -21,7 +21,7 @@ from reactive_agents.core.messages import AssistantMessage
 from reactive_agents.core.results import ReasoningStep
 from reactive_agents.core.tools import ToolDefinition
 from reactive_agents.kernel import answer_check, answer_form, clauses, evidence
-from reactive_agents.kernel.announcements import denies
+from reactive_agents.kernel.announcements import composes, denies
 from reactive_agents.kernel.call_parsing.argument_schema import CALL_AGAIN
 from reactive_agents.kernel.call_parsing.response_calls import may_hold_calls
 from reactive_agents.kernel.call_parsing.spelled_calls import spelled_calls
@@ -195,18 +195,21 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 
     What the tool said of its failure counts as found. Calls that need approval are not asked for again. An
     answer that is delivered without anything found after that is partial where no call of the run has worked.
+    So it is, whenever the call was made, with one that names what only failed calls were about, and denies
+    nothing.
     """
     proposal = state.proposal
     if proposal is None or not proposal.text.strip() or not _can_ask(context):
         return None
-    last = _last_failure(state)
+    about = None if proposal.could_not else _failure_about(proposal.text, state, context)
+    last = about or _last_failure(state)
     if last is None or last.metadata is None or not turns_left(state, context):
         return None
     tool = last.metadata.tool_used or "the tool"
     is_repeated = state.ledger.counted.failed_in_a_row.get(tool, 0) > 1
     if answer_check.tells_failure(proposal.text, last.content, is_repeated=is_repeated):
         return None
-    if evidence.ends_with_evidence(proposal.text, _seen(state, context)):
+    if about is None and evidence.ends_with_evidence(proposal.text, _seen(state, context)):
         return None
     definition = context.toolset.definition(tool)
     if definition is not None and definition.requires_approval:
@@ -215,6 +218,9 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
         explained = proposal.could_not or answer_check.explains(
             proposal.text, context.input.asked, [last.content]
         )
+        if about and not explained:
+            reason = f"{tool} failed, and the answer does not say so. Missing: what it was called for."
+            return Stop(FAILED_CALL, "partial", proposal.text, reason)
         is_text = proposal.call_id is None  # which the policy for texts asks about
         if explained or is_text or state.ledger.counted.succeeded or not _is_left(state, context):
             return None
@@ -231,9 +237,29 @@ def failed_call(state: KernelState, context: KernelContext) -> Verdict | None:
 def _last_failure(state: KernelState) -> ReasoningStep | None:
     """Return what the last call said of its failure, if it was run and failed."""
     last = next((step for step in reversed(state.steps) if _is_of_a_tool(step)), None)
-    if last is None or last.metadata is None or last.metadata.success is not False:
+    return last if last is not None and _has_failed(last) else None
+
+
+def _failure_about(text: str, state: KernelState, context: KernelContext) -> ReasoningStep | None:
+    """Return the failure of a call, if a text names what only failed ones were about.
+
+    A text that denies something may tell of it.
+    """
+    failed = {step.metadata.call_id: step for step in state.steps if step.metadata and _has_failed(step)}
+    if not failed or denies(text):
         return None
-    return last if last.metadata.origin == "executed" else None
+    known = "\n".join((_seen(state, context).given, *results_of(state))).casefold()
+    for call in state.steps:
+        failure = failed.get(call.metadata.call_id) if call.type == "action" and call.metadata else None
+        given = _texts_given(call.content) if failure is not None else ()
+        if any(clauses.names(text, each) and each.casefold() not in known for each in given):
+            return failure
+    return None
+
+
+def _has_failed(step: ReasoningStep) -> bool:
+    """Return whether a tool was run and failed."""
+    return step.metadata is not None and step.metadata.success is False and step.metadata.origin == "executed"
 
 
 @_where_tools_answer
@@ -251,6 +277,10 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
         return None
     told = state.ledger.told.get(LEFT_OUT, 0)
     is_last = not turns_left(state, context)
+    claimed = _claimed(proposal.text, state, context) if _can_ask(context) else ()
+    if told and claimed and state.ledger.idle_turns:
+        reason = f"No call was made with {', '.join(claimed)}, which the answer names."
+        return Stop(LEFT_OUT, "partial", proposal.text, f"{reason} Missing: what the task names it for.")
     if told and not is_last and (state.ledger.idle_turns or (len(state.ledger.said) > 1 and told > 1)):
         return None  # the answer again, or another one twice, and no call has found anything new since then
     if not _can_ask(context):
@@ -259,6 +289,7 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     if not items and not told and not is_last and _comes_before_calls(proposal, state, context):
         advice = "Call what the task needs; if it needs no more tools, give the answer again."
         return Redirect(LEFT_OUT, f"No tool was called for that. {advice}")
+    items = items or claimed
     if not items:
         return None
     named = ", ".join(items[:_MOST_NAMED])
@@ -268,6 +299,22 @@ def left_out(state: KernelState, context: KernelContext) -> Verdict | None:
     advice = "Make the calls for it first; if none are needed, answer again."
     advice = context.worded(advice, "Look it up, or answer again.")
     return Redirect(LEFT_OUT, f"The task also names: {named}. {advice}")
+
+
+def _claimed(text: str, state: KernelState, context: KernelContext) -> tuple[str, ...]:
+    """Return what a short answer names of the addresses and files, and no call had.
+
+    What a text denies, or a task asks to be written, needs no call.
+    """
+    asked = context.input.to_do
+    named = clauses.addresses_in(text) & clauses.addresses_in(asked)
+    if not named or denies(text) or composes(asked) or clauses.size_of(text) >= 2 * clauses.MANY_WORDS:
+        return ()
+    calls = [
+        step.content for step in state.steps if step.type in ("action", "observation") and not _delivers(step)
+    ]
+    known = "\n".join((*calls, *results_of(state))).casefold()
+    return tuple(sorted(each for each in named if each.casefold() not in known))
 
 
 def _comes_before_calls(proposal: Proposal, state: KernelState, context: KernelContext) -> bool:
@@ -362,9 +409,12 @@ def _was_run(step: ReasoningStep) -> bool:
 
 def _is_of_a_tool(step: ReasoningStep) -> bool:
     """Return whether a step is what a call returned, other than a rejected answer."""
-    if step.type != "observation":
-        return False
-    return step.metadata is None or step.metadata.tool_used != FINAL_ANSWER
+    return step.type == "observation" and not _delivers(step)
+
+
+def _delivers(step: ReasoningStep) -> bool:
+    """Return whether a step is of a call that delivers an answer."""
+    return step.metadata is not None and step.metadata.tool_used == FINAL_ANSWER
 
 
 def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
@@ -372,8 +422,15 @@ def _texts_asked(call: str, context: KernelContext) -> tuple[str, ...]:
     described = json_value(call)
     if not isinstance(described, dict):
         return ()
-    definition, arguments = context.toolset.definition(str(described.get("tool"))), described.get("arguments")
-    if definition is None or has_side_effects(definition) or not isinstance(arguments, dict):
+    definition = context.toolset.definition(str(described.get("tool")))
+    return () if definition is None or has_side_effects(definition) else _texts_given(call)
+
+
+def _texts_given(call: str) -> tuple[str, ...]:
+    """Return the texts among the arguments of a call."""
+    described = json_value(call)
+    arguments = described.get("arguments") if isinstance(described, dict) else None
+    if not isinstance(arguments, dict):
         return ()
     given = [each for value in arguments.values() for each in (value if isinstance(value, list) else [value])]
     return tuple(each for each in given if isinstance(each, str))
