@@ -287,6 +287,10 @@ def is_beside_tools(task: str, tools: Mapping[str, str]) -> bool:
         return False
     if NUMBER.search(task) and any(_COMPUTES.search(f"{name} {tools[name]}") for name in tools):
         return False
+    if _AMOUNT.search(task) and any(
+        _AMOUNT.search(f"{name} {tools[name]}".replace("_", " ")) for name in tools
+    ):
+        return False
     asked = subjects_in(QUOTATION.sub(" ", task))
     return not any(read_tool(name, text).subjects & asked for name, text in tools.items())
 

@@ -42,6 +42,7 @@ _PRECISE = lazy_pattern(r"\d+[.,]\d\d(?!\d)|[A-Za-z]{1,4}-?\d{3,}", re.ASCII)
 _ROUNDED = lazy_pattern(r"(?:(?:[.,]?0){2,}|(?<=\d\d)0)\Z")
 _ROUNDING = 0.01
 """The largest share by which "about 7,300" may differ from the figure that it stands for."""
+_MONEY = r"(?:[€$£¥]|(?:eur|usd|gbp|chf|euros?|dollars?|dólares|pounds)\b)"
 _DIGITS = frozenset("0123456789")
 _POINTS = frozenset(".,")
 _WORD_MARKS = _DIGITS | frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
@@ -53,8 +54,10 @@ _MOST_NUMBERS = 40
 _LONGEST_STRIDE = 8
 _LONGEST_NUMBER = 300
 _MILLION = 1e6
-_UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0, 1.609344, 2.54, 2.20462, 3.28084)
+_UNITS = (7.0, 12.0, 24.0, 60.0, 100.0, 1000.0)
 """Factors between common units, which need no look-up."""
+_CONVERSIONS = (1.609344, 2.54, 2.20462, 3.28084)
+"""Those between units of two systems, for figures of results."""
 _SCALES = (1e3, 1e4, 1e6, 1e9)
 """By which "660k" and "0.66 million" are shorter than the figure that they stand for."""
 _OTHER_DIGIT = lazy_pattern(r"(?![0-9])\d")
@@ -74,9 +77,15 @@ def gives_figures(task: str) -> bool:
     return len(NUMBER.findall(task)) > 1
 
 
-def has_precise_figures(figures: Iterable[str]) -> bool:
-    """Return whether one of the figures is an amount of money or an identifier."""
-    return any(map(_PRECISE.fullmatch, figures))
+def has_precise_figures(figures: Iterable[str], text: str) -> bool:
+    """Return whether one of the figures of a text is an amount of money or an identifier."""
+    return any(_PRECISE.fullmatch(each) or is_amount(each, text) for each in figures)
+
+
+def is_amount(figure: str, text: str) -> bool:
+    """Return whether a figure of a text is one of money, by the sign or word beside it."""
+    beside = rf"[€$£¥]\s?{re.escape(figure)}(?!\w)|(?<![\w.,]){re.escape(figure)}\s?{_MONEY}"
+    return re.search(beside, plain_numbers(text), re.IGNORECASE) is not None
 
 
 def larger_figures(text: str) -> Iterable[str]:
@@ -217,8 +226,8 @@ class KnownNumbers:
                 return True
         if self._reached is None:
             found = [*map(read_number, _counted("\n".join(self._results)))][:_MOST_NUMBERS]
-            shares = _shares([each for each in found if each >= SMALL])
-            self._reached = sorted({*_operations(numbers), *column_sums(numbers), *shares})
+            more = (*_shares([each for each in found if each >= SMALL]), *_converted(found))
+            self._reached = sorted({*_operations(numbers), *column_sums(numbers), *more})
         if has_between(self._reached, low, high):
             return True
         return any(
@@ -293,8 +302,6 @@ def _operations(numbers: Sequence[float]) -> Iterable[float]:
         for unit in _UNITS:
             yield a * unit
             yield a / unit
-        yield a * 1.8 + 32  # degrees of Fahrenheit
-        yield (a - 32) / 1.8
         if a >= _MILLION:
             yield a / _MILLION
             yield a / _MILLION / 1000
@@ -315,6 +322,16 @@ def column_sums(numbers: Sequence[float]) -> Iterable[float]:
             for count, total in enumerate(accumulate(numbers[start::stride]), 1):
                 yield total
                 yield total / count
+
+
+def _converted(numbers: Iterable[float]) -> Iterable[float]:
+    """Return numbers in the units of another system."""
+    for each in numbers:
+        yield each * 1.8 + 32  # degrees of Fahrenheit
+        yield (each - 32) / 1.8
+        for unit in _CONVERSIONS:
+            yield each * unit
+            yield each / unit
 
 
 def _shares(numbers: Sequence[float]) -> Iterable[float]:

@@ -122,3 +122,27 @@ async def test_a_failure_that_the_answer_tells_is_not_asked_about(text: str) -> 
     result, asked = await run(PAY, *tried, answer(text))
     assert (result.output, asked) == (text, [])
     assert result.status in ("completed", "abstained")
+
+
+COST = "What does the lamp cost?"
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["The lamp costs [price] EUR.", "The lamp costs {price} EUR.", "The lamp costs $XX.XX.", COST],
+)
+async def test_an_answer_with_a_place_for_the_figure_is_asked_for_it(text: str) -> None:
+    result, asked = await run(COST, answer(text), call("get_price", item="lamp"), answer("39.90 EUR"))
+    assert (result.output, asked) == ("39.90 EUR", ["unsupported"])
+
+
+async def test_an_amount_that_nobody_looked_up_is_questioned() -> None:
+    tried = call("search_web", query="price of a lamp")
+    result, asked = await run(
+        COST, tried, answer("25 EUR."), call("get_price", item="lamp"), answer("39.90 EUR")
+    )
+    assert (result.output, asked) == ("39.90 EUR", ["unsupported"])
+    both = "What do lamp and desk cost?"
+    told = "The lamp costs 39.90 EUR and the desk 99 EUR."
+    _, asked = await run(both, call("get_price", item="lamp"), answer(told))
+    assert asked == ["unsupported"]

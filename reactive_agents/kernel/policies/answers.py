@@ -11,7 +11,7 @@ Only :func:`cut_off` is for all runs.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 
 from attrs import evolve
 from returns.result import Success
@@ -468,13 +468,13 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     elif not told and not proposal.could_not:
         if answer_check.lacks_total(proposal.text, seen):
             objection = "The task asks for a total, and your answer has none. Work it out."
-        elif _has_figures(seen.results) and _lacks_figure(proposal.text, state, context):
+        elif _may_have_figures(seen.results) and _lacks_figure(proposal.text, state, context):
             objection = "The task asks for a figure, and your answer has none. Find it out."
     if not objection:
         return None
     asked = context.input.to_do
     is_given = gives_figures(asked)
-    if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures)):
+    if not state.ledger.counted.attempts and (is_given or not has_precise_figures(figures, proposal.text)):
         described = _described(state, context)
         if answer_check.is_told_at_length(proposal.text, evidence.Seen(asked)):
             return None
@@ -485,8 +485,9 @@ def unsupported(state: KernelState, context: KernelContext) -> Verdict | None:
     return Redirect(UNSUPPORTED, objection)
 
 
-def _has_figures(results: Iterable[str]) -> bool:
-    return any(each.isdecimal() for result in results for each in result)
+def _may_have_figures(results: Sequence[str]) -> bool:
+    """Return whether there are no results yet, or one has a digit."""
+    return not results or any(each.isdecimal() for result in results for each in result)
 
 
 def _lacks_figure(text: str, state: KernelState, context: KernelContext) -> bool:
