@@ -78,12 +78,12 @@ def gives_figures(task: str) -> bool:
 
 
 def has_precise_figures(figures: Iterable[str], text: str) -> bool:
-    """Return whether one of the figures of a text is an amount of money or an identifier."""
+    """Return whether a figure of a text is an amount of money or an identifier."""
     return any(_PRECISE.fullmatch(each) or is_amount(each, text) for each in figures)
 
 
 def is_amount(figure: str, text: str) -> bool:
-    """Return whether a figure of a text is one of money, by the sign or word beside it."""
+    """Return whether a figure of a text is money, by the sign or word beside it."""
     beside = rf"[€$£¥]\s?{re.escape(figure)}(?!\w)|(?<![\w.,]){re.escape(figure)}\s?{_MONEY}"
     return re.search(beside, plain_numbers(text), re.IGNORECASE) is not None
 
