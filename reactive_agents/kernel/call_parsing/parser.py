@@ -226,10 +226,13 @@ _HEADERS = (
 """Marks of the speaker, which say nothing where the answer begins."""
 _OPENERS = (*_THINKING, *_HEADERS)
 _FIRST = frozenset(opener[0] for opener in _OPENERS)
-_END = (
-    r"(?:<\|(?:im_end|eot_id|eom_id|end|return|stop|endoftext|end_of_text|END_OF_TURN_TOKEN|END_RESPONSE)\|>"
-    r"|<(?:end_of_turn|eos|/s)>|<｜end▁of▁sentence｜>|\[\|endofturn\|\])"
+_ENDS = (
+    *("<|im_end|>", "<|eot_id|>", "<|eom_id|>", "<|end|>", "<|return|>", "<|stop|>", "<|endoftext|>"),
+    *("<|end_of_text|>", "<|END_OF_TURN_TOKEN|>", "<|END_RESPONSE|>", "<end_of_turn>", "<eos>", "</s>"),
+    *("<｜end▁of▁sentence｜>", "[|endofturn|]"),
 )
+"""Marks of the end of a turn."""
+_END = f"(?:{'|'.join(map(re.escape, _ENDS))})"
 _OTHER_SPEAKER = (
     r"(?:<\|(?:im_start|start_header_id|start_of_role|user|system|observation)\|>|<start_of_turn>"
     r"|<\|(?:start|from)\|>(?!assistant)|<｜User｜>|\[\|(?:user|system)\|\]|\[INST\])"
@@ -240,7 +243,7 @@ _TURN_END = re.compile(
 )
 """Where a turn ends: at the end of the text, before what others would say, behind a sentence."""
 _PLAIN_THINKING = re.compile(
-    r"\A\s*(?:analysis(?=[A-Z])|Thought:|Here is my thought process:)(?P<thinking>(?:(?!^Action).)*?)"
+    r"\A\s*(?:analysis(?=\w)|Thought:|Here is my thought process:)(?P<thinking>(?:(?!^Action).)*?)"
     r"(?:assistant(?:final|commentary)|^Final Answer:|^Here is my response:)\s*",
     re.DOTALL | re.MULTILINE,
 )
@@ -250,7 +253,8 @@ _PLAIN_THINKING = re.compile(
 class ThinkingFilter:
     """Splits an answer that arrives in chunks from the thinking written before it.
 
-    Thinking that is never closed takes the rest. Marks of the speaker before the answer are left out.
+    Thinking that is never closed takes the rest. Marks of the speaker before the answer are left out, and the
+    one of the end after it.
     """
 
     def __init__(self) -> None:
@@ -261,9 +265,9 @@ class ThinkingFilter:
 
     def feed(self, chunk: str) -> tuple[str, str]:
         """Return the text and the thinking that are known by now."""
-        if self._answers:
-            return chunk, ""
         self._held += chunk
+        if self._answers:
+            return self._ready(), ""
         thinking = ""
         while True:
             if not self._closers:
@@ -282,6 +286,8 @@ class ThinkingFilter:
     def finish(self) -> tuple[str, str]:
         """Return what was held back, as text and as thinking."""
         held = self._take(len(self._held))
+        if self._answers and held.strip() in _ENDS:
+            return "", ""
         return ("", held) if self._closers else (held, "")
 
     def _opened(self) -> bool:
@@ -300,8 +306,15 @@ class ThinkingFilter:
         if not begun or any(opener.startswith(begun) for opener in _OPENERS):
             return ""
         self._answers = True
-        held = self._take(len(self._held))
-        return begun if self._has_thought else held
+        self._held = begun if self._has_thought else self._held
+        return self._ready()
+
+    def _ready(self) -> str:
+        """Return the held text without what may be the mark of its end."""
+        at = max(self._held.rfind("<"), self._held.rfind("["))
+        mark = self._held[at:].rstrip() if at >= 0 else ""
+        may_end = mark and any(end.startswith(mark) for end in _ENDS)
+        return self._take(at if may_end else len(self._held))
 
     def _kept(self) -> int:
         """Return the length of the end of the held text that may begin a closing mark."""

@@ -63,7 +63,7 @@ def may_hold_calls(text: str) -> bool:
     return "{" in text or "[" in text or "<" in text or "(" in text or "Action" in text
 
 
-_MAY_BE_MARKED = lazy_pattern(r"[<\[◁]|\A\s*(?:analysis[A-Z]|Thought:|Here is my thought)")
+_MAY_BE_MARKED = lazy_pattern(r"[<\[◁]|\A\s*(?:analysis\w|Thought:|Here is my thought)")
 
 
 def without_marks(text: str) -> tuple[str, str]:

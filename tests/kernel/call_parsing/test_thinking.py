@@ -33,6 +33,10 @@ WRITTEN = [
         "Hm.",
     ),
     ("<|channel|>analysis<|message|>never closed", "", "never closed"),
+    ("Yes.<|im_end|>", "Yes.", ""),
+    ("<|im_end|>", "", ""),
+    ("<think>Hm.</think>Yes.</s>", "Yes.", "Hm."),
+    ("a < b [1] <b>c</b", "a < b [1] <b>c</b", ""),
     ("<|from|>assistant\n<|recipient|>all\n<|content|>Yes.", "Yes.", ""),
     ("<think>Hm.</think><think>So.</think>Yes.", "Yes.", "Hm.So."),
     ("<think>never closed", "", "never closed"),
@@ -97,7 +101,6 @@ def test_an_answer_ends_with_its_turn(end: str) -> None:
         "The token is `<|im_end|>`",
         "A turn:\n```\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n```",
         "Write <s>old</s>",
-        "<|im_end|>",
     ],
 )
 def test_marks_of_a_template_that_are_spoken_of_stay(text: str) -> None:
